@@ -53,9 +53,9 @@ LAST_TWO = (-2, -1)
 
 
 def _norm(norm: object, op: str) -> str:
-    found = "backward" if norm is None else norm
-    require(found in _CONJUGATED, "A004", f"{op}: the norm {norm!r} is not one of backward, forward, ortho")
-    return str(found)
+    result = "backward" if norm is None else norm
+    require(result in _CONJUGATED, "A004", f"{op}: the norm {norm!r} is not one of backward, forward, ortho")
+    return str(result)
 
 
 def _as_complex(input: object, op: str) -> Tensor:
@@ -85,7 +85,7 @@ def _plan(tensor: Tensor, s: object, dim: object, op: str) -> tuple[tuple[int, .
         count = tensor.ndim if sizes is None else len(sizes)
         require(count <= tensor.ndim, "A004", f"{op}: more sizes are given than there are dims", s=s)
         dims = tuple(range(tensor.ndim - count, tensor.ndim))
-    wrapped = tuple([wrap_dim(item, tensor.ndim, op) for item in dims])
+    wrapped = tuple([wrap_dim(axis, tensor.ndim, op) for axis in dims])
     require(len(set(wrapped)) == len(wrapped), "A004", f"{op}: a dim is named twice", dim=dim)
     require(tensor.ndim or not wrapped, "A004", f"{op}: a tensor without dims has no transform", input=tensor)
     fits = sizes is None or len(sizes) == len(wrapped)
@@ -316,10 +316,10 @@ def rfftfreq(n: object, d: float = 1.0, *, out: object = None, dtype: object = N
 def _shifted(input: object, dim: object, forward: bool) -> Tensor:
     tensor = as_tensor(input)
     dims = fixed_integers(dim) if dim is not None else tuple(range(tensor.ndim))
-    wrapped = tuple([wrap_dim(fixed_integer(item), tensor.ndim, "fftshift") for item in dims or ()])
+    wrapped = tuple([wrap_dim(fixed_integer(element), tensor.ndim, "fftshift") for element in dims or ()])
     if not wrapped:
         return tensor.clone()
-    halves = [tensor.shape[item] // 2 if forward else (tensor.shape[item] + 1) // 2 for item in wrapped]
+    halves = [tensor.shape[axis] // 2 if forward else (tensor.shape[axis] + 1) // 2 for axis in wrapped]
     return ops.roll(tensor, halves, wrapped)
 
 

@@ -178,13 +178,13 @@ def mean(
     filled = _filled("mean", input, mask, 0, dtype)
     if mask is None:
         return ops.mean(filled, dims, flag(keepdim), dtype=dtype)
-    found = ops.sum(filled, dims, True, dtype=dtype) / _count("mean", input, dims, mask)
-    return _kept(found, dims, keepdim)
+    mean = ops.sum(filled, dims, True, dtype=dtype) / _count("mean", input, dims, mask)
+    return _kept(mean, dims, keepdim)
 
 
-def _kept(found: Tensor, dims: tuple[int, ...], keepdim: object) -> Tensor:
+def _kept(result: Tensor, dims: tuple[int, ...], keepdim: object) -> Tensor:
     """A result with its reduced dims, or without them."""
-    return found if flag(keepdim) or not dims else ops.squeeze(found, dims)
+    return result if flag(keepdim) or not dims else ops.squeeze(result, dims)
 
 
 @checked
@@ -194,8 +194,8 @@ def median(
     """Return the lower middle of the selected elements along a dim; NaN where there are none. Floating-point alone."""
     filled = _filled("median", input, mask, math.nan, dtype)
     require(filled.dtype.kind is Kind.FLOAT, "D001", "masked.median: the dtype must be floating-point", input=filled)
-    found = filled.median(dim, flag(keepdim)) if mask is None else nanmedian(filled, dim, flag(keepdim))
-    return found.values
+    median = filled.median(dim, flag(keepdim)) if mask is None else nanmedian(filled, dim, flag(keepdim))
+    return median.values
 
 
 @checked

@@ -94,29 +94,29 @@ def is_tensor_like(value: object) -> bool:
 def _modules() -> dict[str, ModuleType]:
     names = ("fft", "linalg", "special", "nn.functional")
     rushlight = sys.modules["rushlight"]  # not imported: it is made of this module, among others
-    found: dict[str, ModuleType] = {"torch": rushlight}
+    modules: dict[str, ModuleType] = {"torch": rushlight}
     for name in names:
         module: Any = rushlight
         for part in name.split("."):
             module = getattr(module, part, None)
         if module is not None:
-            found[f"torch.{name}"] = module
-    return found
+            modules[f"torch.{name}"] = module
+    return modules
 
 
 @functools.cache
 def _functions() -> dict[str, tuple[str, Function]]:
     """Functions by their full names, with their module's."""
-    found: dict[str, tuple[str, Function]] = {}
+    functions: dict[str, tuple[str, Function]] = {}
     for module, names in _modules().items():
         for name in names.__all__:
             value = getattr(names, name)
             if inspect.isfunction(value):
-                found[f"{module}.{name}"] = (module, value)
+                functions[f"{module}.{name}"] = (module, value)
     for name, value in inspect.getmembers(Tensor, inspect.isfunction):
         if not name.startswith("_"):
-            found[f"torch.Tensor.{name}"] = ("torch.Tensor", value)
-    return found
+            functions[f"torch.Tensor.{name}"] = ("torch.Tensor", value)
+    return functions
 
 
 def get_overridable_functions() -> dict[Any, list[Function]]:

@@ -49,8 +49,8 @@ class autocast:  # noqa: N801 - PyTorch's name
     ) -> None:
         text = isinstance(device_type, str)
         require(text, "A001", f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        known = is_autocast_available(device_type)
-        require(known, "A004", f"User specified an unsupported autocast device_type '{device_type}'")
+        available = is_autocast_available(device_type)
+        require(available, "A004", f"User specified an unsupported autocast device_type '{device_type}'")
         now = setting.setting()
         fast = now.dtype(device_type) if dtype is None else element_type(dtype)
         assert fast is not None

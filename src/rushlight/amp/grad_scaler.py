@@ -68,7 +68,7 @@ class GradScaler:
             return outputs * self._scale
         iterable = isinstance(outputs, Iterable)
         require(iterable, "A002", "outputs must be a Tensor or an iterable of Tensors", outputs=outputs)
-        scaled = [self.scale(item) for item in outputs]
+        scaled = [self.scale(output) for output in outputs]
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
 
     def unscale_(self, optimizer: Any) -> None:
@@ -84,7 +84,7 @@ class GradScaler:
 
     def _unscaled(self, optimizer: Any) -> bool:
         """Unscale the gradients; return whether any is not finite."""
-        found = False
+        has_infinity = False
         with no_grad():
             for group in optimizer.param_groups:
                 for param in group["params"]:
@@ -92,9 +92,9 @@ class GradScaler:
                     if grad is None:
                         continue
                     require(grad.dtype is not float16, "A002", "Attempting to unscale FP16 gradients.", grad=grad)
-                    found = found or not bool(OPERATORS["isfinite"](grad).all())
+                    has_infinity = has_infinity or not bool(OPERATORS["isfinite"](grad).all())
                     grad.mul_(1.0 / self._scale)
-        return found
+        return has_infinity
 
     def step(self, optimizer: Any, *args: object, **kwargs: Any) -> Any:
         """Call the optimizer's step on gradients, unscaled, unless any is not finite."""

@@ -134,13 +134,13 @@ def _arrive(at: _Arrivals[G], output: int, gradient: G | None, add: Callable[[G,
 
 def _begun(step: Step, edges: Sequence[Edge | None], arrivals: Mapping[int, _Arrivals[Any]]) -> list[int]:
     """Those of a step's folds for which something has arrived from elsewhere."""
-    found: list[int] = []
-    for place in step.folds:
-        edge = edges[place]
+    positions: list[int] = []
+    for position in step.folds:
+        edge = edges[position]
         at = None if edge is None else arrivals.get(id(edge[0]))
         if edge is not None and at is not None and edge[1] < len(at.gradients) and at.gradients[edge[1]] is not None:
-            found.append(place)
-    return found
+            positions.append(position)
+    return positions
 
 
 def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:

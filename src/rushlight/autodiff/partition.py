@@ -58,36 +58,36 @@ def _with_known_calls(
     What a derivative asks of the forward pass is so known to be what is `kept`, although it was asked again.
     """
     numbers: dict[int, int] = {}  # of calls, by identity: equal calls have the same
-    known: dict[Hashable, Call] = {}
+    calls_by_key: dict[Hashable, Call] = {}
 
     made = {id(call) for call in kept}
     for call in joint.calls:
         key = _call_key(call, call.operands, numbers)
-        numbers[id(call)] = numbers[id(known[key])] if key in known else id(call)
-        if key is not None and (key not in known or id(call) in made):
-            known[key] = call
+        numbers[id(call)] = numbers[id(calls_by_key[key])] if key in calls_by_key else id(call)
+        if key is not None and (key not in calls_by_key or id(call) in made):
+            calls_by_key[key] = call
     images = {id(call): call for call in (*joint.parameters, *joint.calls)}
-    found: list[Call] = []
+    late: list[Call] = []
     for call in calls:
         if id(call) in images:
-            found.append(call)
+            late.append(call)
             continue
-        operands = map_operands(call.operands, lambda item: images.get(id(item), item))
-        same = known.get(_call_key(call, operands, numbers))
+        operands = map_operands(call.operands, lambda operand: images.get(id(operand), operand))
+        same = calls_by_key.get(_call_key(call, operands, numbers))
         if same is None:
             same = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
-            found.append(same)
+            late.append(same)
         images[id(call)] = same
-    return found, [images.get(id(call), call) for call in gradients]
+    return late, [images.get(id(call), call) for call in gradients]
 
 
 def _call_key(call: Call, operands: tuple[object, ...], numbers: Mapping[int, int]) -> Hashable | None:
     """What equal calls have in common; None of what cannot be compared."""
 
-    def number(item: object) -> int:
-        return numbers.get(id(item), id(item))
+    def number(operand: object) -> int:
+        return numbers.get(id(operand), id(operand))
 
-    parts = [tuple(map(number, item)) if isinstance(item, tuple) else number(item) for item in operands]
+    parts = [tuple(map(number, operand)) if isinstance(operand, tuple) else number(operand) for operand in operands]
     key = call.op, tuple(parts), tuple([(name, attr_key(value)) for name, value in call.attrs])
     try:
         hash(key)
@@ -100,7 +100,7 @@ def late_calls(tangents: Iterable[Call], calls: Iterable[Call], late: Iterable[i
     """The tangents, the calls that are `late`, and the calls that depend on either, by identity."""
     late = {*late, *[id(call) for call in tangents]}
     for call in calls:
-        if any(id(item) in late for item in call.inputs()):
+        if any(id(input_) in late for input_ in call.inputs()):
             late.add(id(call))
     return late
 
@@ -127,7 +127,7 @@ def split_joint(
     late = late_calls(joint.parameters[count:], joint.calls, late)
     gradients = joint.outputs[outputs:]
     early = [*joint.parameters[:count], *[call for call in joint.calls if id(call) not in late]]
-    needed = {id(item): item for call in joint.calls if id(call) in late for item in call.inputs()}
+    needed = {id(input_): input_ for call in joint.calls if id(call) in late for input_ in call.inputs()}
     needed.update({id(call): call for call in gradients})
     required = [call for key, call in needed.items() if key not in late]
     free = [joint.parameters[position] for position in living]
@@ -153,7 +153,7 @@ def split_joint(
         joint.mutations,
         joint.views,
         f"{joint.name}_forward",
-        tuple([place for place in joint.frozen if place < count]),
+        tuple([index for index in joint.frozen if index < count]),
         tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in unbacked]])),
     ).without_dead_calls()
     return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes, joint, outputs, tangents, tuple(kept))
@@ -174,13 +174,15 @@ class _Backward:
         self._inputs: list[Call] = []
         self._saved: list[Call] = []
         self._tangents: list[Call] = []
-        for place, call in enumerate(joint.parameters[count:]):
-            self._images[id(call)] = parameter(f"tangent{place}", call.type)
-            if present is None or present[place]:
+        for index, call in enumerate(joint.parameters[count:]):
+            self._images[id(call)] = parameter(f"tangent{index}", call.type)
+            if present is None or present[index]:
                 self._tangents.append(self._images[id(call)])
         mutated = {position for position, _ in joint.mutations}
-        positions = {id(call): place for place, call in enumerate(joint.parameters[:count]) if place not in mutated}
-        returned = {id(call): place for place, call in reversed(list(enumerate(joint.outputs[:outputs])))}
+        positions = {
+            id(call): position for position, call in enumerate(joint.parameters[:count]) if position not in mutated
+        }
+        returned = {id(call): position for position, call in reversed(list(enumerate(joint.outputs[:outputs])))}
         for call in kept:
             if id(call) in positions:
                 self._keep_input(call, positions[id(call)])
@@ -192,22 +194,22 @@ class _Backward:
         self.inputs.append(position)
         self._inputs.append(image)
 
-    def _save(self, call: Call, place: int | None, outputs: int) -> None:
+    def _save(self, call: Call, position: int | None, outputs: int) -> None:
         image = given = parameter(f"saved{len(self.saved)}", call.type)
         kept = call
         if not call.type.is_contiguous:
             # An expanded or strided value travels as a row-major copy.
             dense = row_major(call.type)
-            kept, place = Call(RELAYOUT, (call,), (), dense, call.frames, call.region), None
+            kept, position = Call(RELAYOUT, (call,), (), dense, call.frames, call.region), None
             given = parameter(f"saved{len(self.saved)}", dense)
             image = Call(RELAYOUT, (given,), (), call.type, call.frames, call.region)
             self.relayouts.append(kept)
             self._calls.append(image)
-        if place is None:
-            place = outputs + len(self.extra)
+        if position is None:
+            position = outputs + len(self.extra)
             self.extra.append(kept)
         self._images[id(call)] = image
-        self.saved.append(place)
+        self.saved.append(position)
         self._saved.append(given)
 
     def image(self, call: Call) -> Call:
@@ -215,9 +217,9 @@ class _Backward:
 
         The calls of the forward part that it needs are recomputed before it.
         """
-        for item in postorder([call], self._not_made):
-            if id(item) not in self._images:
-                self.build(item)
+        for ancestor in postorder([call], self._not_made):
+            if id(ancestor) not in self._images:
+                self.build(ancestor)
         return self._images[id(call)]
 
     def _not_made(self, call: Call) -> tuple[Call, ...]:

@@ -30,13 +30,13 @@ _FORWARD = "forward-mode"
 _STRATEGIES = ("reverse-mode", _FORWARD)
 
 
-def _tensors(value: object, what: str) -> tuple[Tensors, bool]:
+def _tensors(value: object, role: str) -> tuple[Tensors, bool]:
     """Tensors as a tuple, and whether it was one."""
     listed = value if isinstance(value, tuple) else (value,)
-    for at, item in enumerate(listed):
-        if not isinstance(item, Tensor):
+    for at, tensor in enumerate(listed):
+        if not isinstance(tensor, Tensor):
             kinds = "must be either a Tensor or a tuple of Tensors"
-            fail("A001", f"{what} {kinds}, but the value at index {at} has type {type(item).__name__}.")
+            fail("A001", f"{role} {kinds}, but the value at index {at} has type {type(tensor).__name__}.")
     return listed, isinstance(value, tuple)
 
 
@@ -62,18 +62,18 @@ def _unpacked(values: Sequence[Tree], is_tuple: bool) -> Tree:
     return tuple(values) if is_tuple else values[0]
 
 
-def _vector(v: object, like: Tensors, name: str, what: str) -> Tensors:
+def _vector(v: object, like: Tensors, name: str, role: str) -> Tensors:
     """The vector of a product: the one that is given, or 1 for a single element."""
     if v is None:
         single = len(like) == 1 and like[0].numel() == 1
-        require(single, "A004", f"{name}: the vector v can only be None if there is a single {what} of one element")
+        require(single, "A004", f"{name}: the vector v can only be None if there is a single {role} of one element")
         return (ones_like(like[0].detach()),)
     given, _ = _tensors(v, f"{name}: v")
-    count = f"{name}: v has {len(given)} tensors and there are {len(like)} {what}s"
+    count = f"{name}: v has {len(given)} tensors and there are {len(like)} {role}s"
     require(len(given) == len(like), "A004", count)
     for one, other in zip(given, like, strict=True):
         fits = tuple(one.shape) == tuple(other.shape)
-        require(fits, "A004", f"{name}: a tensor of v does not have the shape of its {what}", v=one, other=other)
+        require(fits, "A004", f"{name}: a tensor of v does not have the shape of its {role}", v=one, other=other)
     return given
 
 
@@ -102,9 +102,9 @@ def vjp(
         if strict:
             _require_dependence("vjp", recording)
         vector = _vector(v, tuple(recording.outputs), "vjp", "output")
-        found = recording.raised(recording.gradients(recording.cotangents(vector)))
+        gradients = recording.raised(recording.gradients(recording.cotangents(vector)))
         outputs = recording.results()
-        return _unpacked(outputs, is_tuple), _unpacked(recording.released(found), several)
+        return _unpacked(outputs, is_tuple), _unpacked(recording.released(gradients), several)
 
 
 @checked
@@ -122,8 +122,8 @@ def jvp(
         recording, is_tuple = _recorded("jvp", func, given)
         if strict:
             _require_dependence("jvp", recording)
-        found = recording.raised(recording.linear()(recording.lowered(vector)))
-        return _unpacked(recording.results(), is_tuple), _unpacked(recording.released(found), is_tuple)
+        tangents = recording.raised(recording.linear()(recording.lowered(vector)))
+        return _unpacked(recording.results(), is_tuple), _unpacked(recording.released(tangents), is_tuple)
 
 
 @checked
@@ -181,10 +181,10 @@ def _rows_of(recording: Recording, at: int, inputs: Tensors) -> Tensors:
     output = recording.outputs[at]
     count = output.numel()
     rows: list[list[Tree]] = []
-    for place in range(count):
+    for position in range(count):
         with Scope(grad=False):
             unit = zeros(count, dtype=output.dtype, device=output.device)
-            unit[place] = 1
+            unit[position] = 1
         cotangents = recording.lowered([unit.reshape(output.shape)])
         everything: list[Tree] = [None] * len(recording.outputs)
         everything[at] = cotangents[0]
@@ -227,8 +227,8 @@ def hessian(
     def gradient(*args: Tree) -> Tree:
         return jacobian(scalar, args, create_graph=True, strict=strict)
 
-    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
-    return found if several else found[0][0]
+    nested = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return nested if several else nested[0][0]
 
 
 def _gradient_recorded(name: str, func: Function, inputs: Tensors, strict: bool) -> Recording:
@@ -236,8 +236,8 @@ def _gradient_recorded(name: str, func: Function, inputs: Tensors, strict: bool)
     scalar = _scalar(name, func)
 
     def gradient(*args: Tree) -> tuple[Tree, Tree]:
-        value, found = vjp(scalar, args, create_graph=True, strict=strict)
-        return found, value
+        value, gradients = vjp(scalar, args, create_graph=True, strict=strict)
+        return gradients, value
 
     recording, _ = _recorded(name, gradient, inputs, aux=True)
     if strict:
@@ -257,8 +257,8 @@ def vhp(
     with _mode(create_graph):
         vector = _vector(v, given, "vhp", "input")
         recording = _gradient_recorded("vhp", func, given, strict)
-        found = recording.raised(recording.gradients(recording.cotangents(vector)))
-        return recording.extra(), _unpacked(recording.released(found), several)
+        gradients = recording.raised(recording.gradients(recording.cotangents(vector)))
+        return recording.extra(), _unpacked(recording.released(gradients), several)
 
 
 @checked
@@ -273,8 +273,8 @@ def hvp(
     with _mode(create_graph):
         vector = _vector(v, given, "hvp", "input")
         recording = _gradient_recorded("hvp", func, given, strict)
-        found = recording.raised(recording.linear()(recording.lowered(vector)))
-        return recording.extra(), _unpacked(recording.released(found), several)
+        tangents = recording.raised(recording.linear()(recording.lowered(vector)))
+        return recording.extra(), _unpacked(recording.released(tangents), several)
 
 
 def __getattr__(name: str) -> object:

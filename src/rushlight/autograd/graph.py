@@ -74,8 +74,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 @checked
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Count a write to tensors that autograd did not see, so that what it has saved of them is not used."""
-    for item in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        item.version.value += 1
+    for target in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        target.version.value += 1
 
 
 class _Removals:
@@ -107,21 +107,21 @@ def register_multi_grad_hook(
     """
     require(mode in ("all", "any"), "A002", 'register_multi_grad_hook: mode is "all" or "any"', mode=mode)
     tensors = tuple(tensors)
-    places = [weakref.ref(item if item.is_leaf else get_gradient_edge(item).node) for item in tensors]
+    places = [weakref.ref(tensor if tensor.is_leaf else get_gradient_edge(tensor).node) for tensor in tensors]
     count = len(tensors)
     passes: list[Any] = [None, [None] * count, 0]  # the pass, what has come in it, how many are to come
     lock = threading.Lock()
 
-    def arrived(place: int, gradient: Tensor) -> None:
+    def arrived(position: int, gradient: Tensor) -> None:
         with lock:
             now = STATE.engaged
             first = passes[0] is not now or now is None
             if first:
                 will_run = set[int]() if now is None else now.will_run()
-                passes[:] = now, [None] * count, sum(_node_of(place()) in will_run for place in places)
+                passes[:] = now, [None] * count, sum(_node_of(reference()) in will_run for reference in places)
                 if now is not None:
                     now.callbacks.append(forget)
-            passes[1][place] = gradient
+            passes[1][position] = gradient
             passes[2] -= 1
             gradients, left = passes[1], passes[2]
         if mode == "any":
@@ -133,18 +133,18 @@ def register_multi_grad_hook(
     def forget() -> None:
         passes[:] = None, [None] * count, 0
 
-    def hook_of(place: int) -> Callable[[Tensor], None]:
-        return lambda gradient: arrived(place, gradient)
+    def hook_of(position: int) -> Callable[[Tensor], None]:
+        return lambda gradient: arrived(position, gradient)
 
-    return _Removals([tensor.register_hook(hook_of(place)) for place, tensor in enumerate(tensors)])
+    return _Removals([tensor.register_hook(hook_of(position)) for position, tensor in enumerate(tensors)])
 
 
-def _node_of(place: object) -> int:
+def _node_of(reference: object) -> int:
     """The identity of a node, or of the one that accumulates a leaf's gradient."""
-    if isinstance(place, Tensor):
-        edge = edge_of(place)
+    if isinstance(reference, Tensor):
+        edge = edge_of(reference)
         return 0 if edge is None else id(edge[0])
-    return id(place)
+    return id(reference)
 
 
 class _Saved:

@@ -85,19 +85,19 @@ class EventList(list[FunctionEvent]):
 
     def key_averages(self) -> EventList:
         """Return the sum over parts of one name, the longest first."""
-        found: dict[str, FunctionEvent] = {}
+        events: dict[str, FunctionEvent] = {}
         for event in self:
-            before = found.get(event.name)
+            before = events.get(event.name)
             total = event.cpu_time_total + (0 if before is None else before.cpu_time_total)
             count = 1 if before is None else before.count + 1
-            found[event.name] = FunctionEvent(event.name, event.start, total, event.thread, count)
-        return EventList(sorted(found.values(), key=lambda event: -event.cpu_time_total))
+            events[event.name] = FunctionEvent(event.name, event.start, total, event.thread, count)
+        return EventList(sorted(events.values(), key=lambda event: -event.cpu_time_total))
 
     @checked
     def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
         """Return the parts as text, a line for each; `sort_by` is "cpu_time_total" or "count"."""
-        known = sort_by in (None, "cpu_time_total", "count")
-        require(known, "A006", "table: parts are sorted by cpu_time_total or count", sort_by=sort_by)
+        valid = sort_by in (None, "cpu_time_total", "count")
+        require(valid, "A006", "table: parts are sorted by cpu_time_total or count", sort_by=sort_by)
         rows = self if sort_by is None else sorted(self, key=lambda event: -float(getattr(event, sort_by)))
         width = max([len(event.name) for event in self], default=4)
         lines = [f"{'name':{width}} {'calls':>8} {'total us':>14} {'mean us':>14}"]

@@ -213,7 +213,7 @@ def resnet(size: int) -> Case:
 
 LENGTHS: tuple[Case, ...] = (
     # From 17 to 1,000 in even steps.
-    gpt_lengths("gpt2-40-lengths", GPT2, [17 + 983 * place // 39 for place in range(40)], 3),
+    gpt_lengths("gpt2-40-lengths", GPT2, [17 + 983 * position // 39 for position in range(40)], 3),
     gpt_lengths("demo-8-lengths", DEMO, [1, 2, 3, 17, 30, 64, 100, 128], 3),
 )
 MODELS: tuple[Case, ...] = (

@@ -35,12 +35,12 @@ def reference(case: Case, inputs: Inputs) -> list[Array]:
     return [array for _ in range(case.calls) for array in flat(work())]
 
 
-def worst_difference(found: Sequence[Array], expected: Sequence[Array]) -> tuple[float, str]:
+def worst_difference(actual: Sequence[Array], expected: Sequence[Array]) -> tuple[float, str]:
     """The largest difference as a share of the largest value expected, over all results; and where it is."""
-    if len(found) != len(expected):
-        return math.inf, f"{len(found)} results where {len(expected)} are expected"
+    if len(actual) != len(expected):
+        return math.inf, f"{len(actual)} results where {len(expected)} are expected"
     worst, where = 0.0, ""
-    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+    for number, (one, other) in enumerate(zip(actual, expected, strict=True)):
         if one.shape != other.shape:
             return math.inf, f"result {number} has shape {one.shape}, expected {other.shape}"
         if not one.size:

@@ -34,8 +34,10 @@ class Function(NamedTuple):
 def functions_of(text: str) -> list[Function]:
     """The functions, tables and declarations of a module, in order."""
     pieces = list(_pieces(text))
-    known = {found[1]: f"@g{place}" for place, piece in enumerate(pieces) if (found := _DEFINED.search(piece[0]))}
-    return [_function(piece, known) for piece in pieces]
+    symbols = {
+        match[1]: f"@g{position}" for position, piece in enumerate(pieces) if (match := _DEFINED.search(piece[0]))
+    }
+    return [_function(piece, symbols) for piece in pieces]
 
 
 def _pieces(text: str) -> Iterator[list[str]]:
@@ -55,10 +57,10 @@ def _pieces(text: str) -> Iterator[list[str]]:
             yield [line]
 
 
-def _function(lines: list[str], known: dict[str, str]) -> Function:
-    found = _DEFINED.search(lines[0])
-    name = found[1] if found is not None else lines[0]
-    lines = [_GLOBAL.sub(lambda match: known.get(match[0][1:], match[0]), line) for line in lines]
+def _function(lines: list[str], symbols: dict[str, str]) -> Function:
+    header = _DEFINED.search(lines[0])
+    name = header[1] if header is not None else lines[0]
+    lines = [_GLOBAL.sub(lambda match: symbols.get(match[0][1:], match[0]), line) for line in lines]
     if len(lines) == 1 or name != ENTRY:
         return Function(name, tuple(_renamed(lines)), 0)
     body, asserts = _without_asserts(lines)
@@ -101,7 +103,7 @@ class Rewriting:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
-        self._pure = {found[1]: found[2] for line in lines if (found := _RESULT.match(line)) and _is_pure(found[2])}
+        self._pure = {match[1]: match[2] for line in lines if (match := _RESULT.match(line)) and _is_pure(match[2])}
         self._names: dict[str, str] = {}
         self._values: dict[str, str] = {}  # names by what they are
         self._written: list[str] = []
@@ -109,11 +111,11 @@ class Rewriting:
     def lines(self) -> list[str]:
         """All of them."""
         for line in self._lines:
-            found = _RESULT.match(line)
-            if found is not None and found[1] in self._pure:
+            definition = _RESULT.match(line)
+            if definition is not None and definition[1] in self._pure:
                 continue
             shown = _LABEL.sub(r"label %\1", line)
-            operands = _LOCAL.findall(shown if found is None else found[2])
+            operands = _LOCAL.findall(shown if definition is None else definition[2])
             for operand in operands:
                 self._need(operand)
             self._written.append(_LOCAL.sub(lambda match: self._name(match[0]), shown))

@@ -135,8 +135,8 @@ class Compiled:
         inputs = self.inputs(sizes)
         with tempfile.TemporaryDirectory(prefix="rushlight-parity-") as folder, settings.override(dump=folder):
             self(inputs)
-            found = sorted(Path(folder).glob(f"*/{CODE}"), key=lambda path: path.stat().st_mtime_ns)
-            return [path.read_text(encoding="utf-8") for path in found]
+            paths = sorted(Path(folder).glob(f"*/{CODE}"), key=lambda path: path.stat().st_mtime_ns)
+            return [path.read_text(encoding="utf-8") for path in paths]
 
 
 def other_sizes(record: SmallModel, sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -194,11 +194,11 @@ def bound(compiled: Compiled, sizes: Sequence[int]) -> Work:
     return lambda: compiled(inputs)
 
 
-def as_table(found: Sequence[Parity]) -> Table:
+def as_table(measured: Sequence[Parity]) -> Table:
     """A row for each model; the differences of code are notes."""
     rows = [["model", "functions", "code", "asserts", "graphs", "open sizes", "constant sizes", "ratio", ""]]
     notes: list[str] = []
-    for one in found:
+    for one in measured:
         code = "differs" if one.code.difference else "same"
         row = [one.model, f"{one.code.functions}", code, "{} -> {}".format(*one.code.asserts), f"{one.graphs}"]
         rows.append([*row, *_cells(one.times)])

@@ -82,11 +82,11 @@ class Server:
         self.forget()
         self.work = work = self.host.prepare(CASES[case], load(folder, "inputs"))
         started = time.perf_counter()
-        found = self.host.arrays(work())
+        arrays = self.host.arrays(work())
         first = time.perf_counter() - started
         for _ in range(CASES[case].calls - 1):
-            found += self.host.arrays(work())
-        worst, where = worst_difference(found, list(load(folder, "expected").values()))
+            arrays += self.host.arrays(work())
+        worst, where = worst_difference(arrays, list(load(folder, "expected").values()))
         answer = {"first_call_s": first, "difference": worst}
         if not worst <= CASES[case].allowed:
             self.forget()

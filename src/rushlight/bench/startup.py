@@ -42,26 +42,26 @@ def measure_starts(
     case: Case, pythons: Mapping[Kind, str], rounds: int, threads: int, limit: float, say: Callable[[str], None]
 ) -> Record:
     """Wall and processor seconds of every contestant that compiles, in turns. A failure ends its turns."""
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-") as folder:
         store(Path(folder) / "inputs.npz", case.inputs())
         say(f"{case.name}:")
         for _ in range(rounds):
             for kind, python in pythons.items():
-                entry = found.setdefault(kind.name, {"status": "ready", "import_s": [], "states": {}})
+                entry = records.setdefault(kind.name, {"status": "ready", "import_s": [], "states": {}})
                 if entry["status"] == "ready":
                     say(f" {kind.name}")
                     entry |= begin(kind, python, case, entry, folder, threads, limit)
         say("\n")
-    return {"case": case.name, "contestants": found}
+    return {"case": case.name, "contestants": records}
 
 
 def begin(kind: Kind, python: str, case: Case, entry: Record, folder: str, threads: int, limit: float) -> Record:
     """Add one run in each state of the cache to the entry; return the answer of a failed run."""
     with tempfile.TemporaryDirectory(prefix="rushlight-bench-cache-") as cache:
         for state in STATES:
-            place = f"{cache}/{'off' if state == 'off' else 'on'}"
-            wanted = cache_variables(kind.framework, state, place)
+            cache_folder = f"{cache}/{'off' if state == 'off' else 'on'}"
+            wanted = cache_variables(kind.framework, state, cache_folder)
             if wanted is None:
                 continue
             environment = {**variables(kind.framework, threads), **wanted}

@@ -89,9 +89,9 @@ def spread(samples: Sequence[float]) -> Spread:
     ordered = sorted(samples)
 
     def at(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        below = ordered[math.floor(place)]
-        return below + (ordered[math.ceil(place)] - below) * (place - math.floor(place))
+        rank = share * (len(ordered) - 1)
+        below = ordered[math.floor(rank)]
+        return below + (ordered[math.ceil(rank)] - below) * (rank - math.floor(rank))
 
     return Spread(at(0.5), at(0.1), at(0.9))
 

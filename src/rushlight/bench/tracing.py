@@ -75,12 +75,12 @@ def exponent(counts: Sequence[int], seconds: Sequence[float]) -> float:
     return statistics.linear_regression([math.log(count) for count in counts], [math.log(one) for one in seconds]).slope
 
 
-def as_table(found: Sequence[Runs]) -> Table:
+def as_table(measured: Sequence[Runs]) -> Table:
     """Medians of a call's seconds on the clock and of the processor, and the part spent tracing."""
     rows = [["program", "sizes", "call", "cpu", "tracing", "of ours"]]
-    ours = next((one.stages()["capture"] / 1e3 for one in found if one.kind is OURS and one.answers), None)
+    ours = next((one.stages()["capture"] / 1e3 for one in measured if one.kind is OURS and one.answers), None)
     notes: list[str] = []
-    for one in found:
+    for one in measured:
         if not one.answers:
             notes.append(f"{one.kind.name} was not measured: {one.problem}")
             continue
@@ -94,7 +94,7 @@ def as_table(found: Sequence[Runs]) -> Table:
 def stages_table(one: Runs) -> Table:
     """Where the processor's time of a first call went."""
     stages = [(name, ms) for name, ms in one.stages().items() if ms >= FEW_MS]
-    rows = [[name, duration(ms / 1e3)] for name, ms in sorted(stages, key=lambda item: -item[1])]
+    rows = [[name, duration(ms / 1e3)] for name, ms in sorted(stages, key=lambda stage: -stage[1])]
     return Table("stages", [[f"stages of {one.kind.name}", "cpu"], *rows], [])
 
 
@@ -103,11 +103,11 @@ def scaling(iters: int, rounds: int, limit: float, say: Callable[[str], None]) -
     rows, counts, seconds = [["parts", "sizes", "tracing", "of each size"]], [], []
     for batch in BATCHES:
         say(f"{iters} x {batch}\n")
-        found = run(OURS, sys.executable, (iters, batch), rounds, limit)
-        if not found.answers:
-            return Table("scaling", rows, [f"{batch} parts were not measured: {found.problem}"])
-        tracing = found.stages()["capture"] / 1e3
-        rows.append([f"{batch}", f"{found.symbols}", duration(tracing), duration(tracing / found.symbols)])
-        counts.append(found.symbols)
+        runs = run(OURS, sys.executable, (iters, batch), rounds, limit)
+        if not runs.answers:
+            return Table("scaling", rows, [f"{batch} parts were not measured: {runs.problem}"])
+        tracing = runs.stages()["capture"] / 1e3
+        rows.append([f"{batch}", f"{runs.symbols}", duration(tracing), duration(tracing / runs.symbols)])
+        counts.append(runs.symbols)
         seconds.append(tracing)
     return Table("scaling", rows, [f"exponent {exponent(counts, seconds):.2f}"])

@@ -141,9 +141,9 @@ class Executable(ABC):
                 for symbol in free_symbols(size):
                     if symbol not in names:
                         fail("X001", f"output size {size} is not a function of the inputs' sizes")
-            known = all(symbol in names for stride in steps for symbol in free_symbols(stride))
+            all_known = all(symbol in names for stride in steps for symbol in free_symbols(stride))
             # Strides that no size tells are those of dims of size 1: any will do.
-            outputs.append(f"({_tuple_text(sizes, names)}, {_tuple_text(steps, names) if known else None}),")
+            outputs.append(f"({_tuple_text(sizes, names)}, {_tuple_text(steps, names) if all_known else None}),")
         function: Callable[[Shapes], Layouts] = eval(f"lambda shapes: ({''.join(outputs)})")  # noqa: S307 - our own text
         return function
 

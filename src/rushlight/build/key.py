@@ -39,11 +39,11 @@ def source_digest() -> str:
     lines: list[str] = []
     folders = [root]
     while folders:
-        with os.scandir(folders.pop()) as found:
-            for item in found:
-                if item.is_dir():
-                    folders.append(item.path)
-                elif item.name.endswith(".py"):
-                    status = item.stat()
-                    lines.append(f"{item.path[len(root) :]} {status.st_size} {status.st_mtime_ns}")
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    status = entry.stat()
+                    lines.append(f"{entry.path[len(root) :]} {status.st_size} {status.st_mtime_ns}")
     return structural_digest(sorted(lines))

@@ -42,9 +42,9 @@ def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle], real: M
     `real` gives the tensors that some of them stand for, by identity.
     """
     by_memory: dict[int, list[Handle]] = {}
-    for tensor in [real.get(id(item), item) for item in inputs]:
+    for tensor in [real.get(id(input_), input_) for input_ in inputs]:
         by_memory.setdefault(_memory(tensor), []).append(tensor)
-    for target in [real.get(id(item), item) for item in written]:
+    for target in [real.get(id(element), element) for element in written]:
         for tensor in by_memory.get(_memory(target), ()):
             if tensor is not target and overlap(tensor, target):
                 fail(

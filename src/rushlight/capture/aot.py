@@ -28,14 +28,14 @@ def specifications(given: Given | None, domain: str | ParamsSpec | None) -> tupl
         require(domain is None, "A001", "compile: a domain is for specs", domain=str(domain))
         return ()
     items = [given] if isinstance(given, (str, ParamsSpec)) else list(given)
-    specs = tuple([_parsed(item) for item in items])
+    specs = tuple([_parsed(text) for text in items])
     if domain is not None:
         require_coverage(_parsed(domain), specs)
     return specs
 
 
-def _parsed(item: str | ParamsSpec) -> ParamsSpec:
-    return ParamsSpec.parse(item) if isinstance(item, str) else item
+def _parsed(spec: str | ParamsSpec) -> ParamsSpec:
+    return ParamsSpec.parse(spec) if isinstance(spec, str) else spec
 
 
 def first_fitting(specs: Sequence[ParamsSpec], args: tuple[object, ...], kwargs: dict[str, object]) -> ParamsSpec:
@@ -62,8 +62,8 @@ def _kinds(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]
 def _reason(spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> str | None:
     try:
         return spec.violation(_kinds(spec, args, kwargs))
-    except RushlightError as found:
-        return found.message
+    except RushlightError as unsupported:
+        return unsupported.message
 
 
 def in_order(spec: object, value: Any) -> Any:
@@ -99,7 +99,7 @@ def finish(opened: OpenSpec, program: Program) -> Program:
     refuse_fixed(program.scope, {symbol: f"the specification leaves {symbol} open" for symbol in opened.bindings})
     shown = {size for call in program.graph.parameters for size in call.type.shape}
     used = [call.symbols() for call in (*program.graph.parameters, *program.graph.calls)]
-    asked = [symbol for item in program.scope.asserts for symbol in symbols_in([item.condition.expr])]
+    asked = [symbol for pending in program.scope.asserts for symbol in symbols_in([pending.condition.expr])]
     sizes = dict(program.inputs.sizes)
     computed = set(sizes.values())
     for symbol in dict.fromkeys([*[symbol for symbols in used for symbol in symbols], *asked, *program.unbacked]):

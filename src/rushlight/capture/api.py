@@ -164,7 +164,9 @@ class CompiledFunction:
         written = {id(effect.container) for effect in program.effects.entries}
         forget_unread(walk, reads, written, partial(walk_function, self.function, arguments.leaves))
         if self.options.freeze:
-            frozen = [place for place, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
+            frozen = [
+                position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
+            ]
             program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
         _count[0] += 1
         return _build(program, arguments, walk, names, self.options)
@@ -369,8 +371,8 @@ def compile(
     if disable:
         return model
     chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
-    found = aot.specifications(specs, domain)
-    compiled = SpecifiedFunction(model, chosen, found) if found else CompiledFunction(model, chosen)
+    parsed = aot.specifications(specs, domain)
+    compiled = SpecifiedFunction(model, chosen, parsed) if parsed else CompiledFunction(model, chosen)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 
@@ -423,7 +425,7 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     joint = backward.joint
     count = len(program.graph.outputs) - len(joint.wanted)
     tangents = len(joint.tangents)
-    living = [place for place, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
+    living = [position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"
     with clock.stage("partition"):
         split = split_joint(program.graph, count, tangents, late=joint.passed, living=living, recompute=recompute)

@@ -45,21 +45,21 @@ class Arguments:
     def _open(self, value: Any, text: str) -> None:
         if type(value) in (tuple, list):
             self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
-            parts = [(f"{text}[{index}]", item) for index, item in enumerate(value)]
+            parts = [(f"{text}[{index}]", element) for index, element in enumerate(value)]
         elif type(value) is dict:
             test = self._shape_test(value, text)
             keys = [repr(key) if type(key) in (int, str) else self.names(key) for key in value]
             failed = f"{test} or list({text}) != [{', '.join(keys)}]" if value else test
             self._guard("arguments", text, f"dict with {list(value)}", failed)
-            parts = [(f"{text}[{key}]", item) for key, item in zip(keys, value.values(), strict=True)]
+            parts = [(f"{text}[{key}]", element) for key, element in zip(keys, value.values(), strict=True)]
         else:
             name = f"a{len(self.leaves)}"
             self.lines.append(f"{name} = {text}")
             self.unpack.append(f"{name} = {text}")
             self.leaves.append((name, value))
             return
-        for part, item in parts:
-            self._open(item, part)
+        for part, entry in parts:
+            self._open(entry, part)
 
     def _shape_test(self, value: Sized, text: str) -> str:
         return f"{text}.__class__ is not {self.names(type(value))} or len({text}) != {len(value)}"

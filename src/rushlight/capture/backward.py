@@ -47,7 +47,7 @@ class BackwardPart:
         self.joint = joint
         self.differentiable = backward.differentiable
         self.returned = returned
-        self.folds = tuple([place for place, item in enumerate(joint.gradients) if len(item.parts) > 1])
+        self.folds = tuple([position for position, gradient in enumerate(joint.gradients) if len(gradient.parts) > 1])
         self._calls = len(joint.calls)
         self._compile_graph = compile_graph
         self._all = (True,) * len(self.differentiable)
@@ -69,26 +69,28 @@ class BackwardPart:
         set, in threes (target, name, value), when the `written` inputs are overwritten: their new histories.
         """
         # An output is kept without its history, which would be a cycle.
-        kept = [share(outputs[place]) if place < self.returned else outputs[place] for place in self.split.saved]
-        saved = [*[inputs[place] for place in self.split.inputs], *kept]
-        node = CompiledBackward(self, [edge_of(item) for item in wanted], saved, plan.values)
+        kept = [
+            share(outputs[position]) if position < self.returned else outputs[position] for position in self.split.saved
+        ]
+        saved = [*[inputs[position] for position in self.split.inputs], *kept]
+        node = CompiledBackward(self, [edge_of(handle) for handle in wanted], saved, plan.values)
         count, shown = self.returned, self.returned + len(views)
         rewriting = Rewriting()
-        for number, place in enumerate(self.differentiable):
-            if place < count:
-                attach(outputs[place], node, number)
-            elif place < shown:
-                attach(views[place - count], node, number)
+        for number, index in enumerate(self.differentiable):
+            if index < count:
+                attach(outputs[index], node, number)
+            elif index < shown:
+                attach(views[index - count], node, number)
             else:
-                rewriting.add(written[place - shown], node, number)
+                rewriting.add(written[index - shown], node, number)
         return Attached(node, rewriting.attributes(views))
 
     def run(
         self, saved: Sequence[object], gradients: Sequence[object], values: dict[SizeExpr, int], apart: frozenset[int]
     ) -> list[Any]:
         """The gradients of the wanted inputs: one each, or None. Inputs in `apart` get their summands, not the sum."""
-        given = [item for item in gradients if item is not None]
-        key = tuple([item is not None for item in gradients]), apart
+        given = [gradient for gradient in gradients if gradient is not None]
+        key = tuple([gradient is not None for gradient in gradients]), apart
         variant = self._variants.get(key)
         if variant is None:
             with self._lock:
@@ -98,9 +100,9 @@ class BackwardPart:
         inputs = [*saved, *given]
         outputs = iter(variant.runs.bound(inputs, values)(inputs))
         results: list[Any] = []
-        for place, count in enumerate(variant.counts):
+        for position, count in enumerate(variant.counts):
             parts = [next(outputs) for _ in range(count)]
-            results.append(Apart(parts) if place in apart else parts[0] if parts else None)
+            results.append(Apart(parts) if position in apart else parts[0] if parts else None)
         return results
 
     def _variant(self, present: tuple[bool, ...], apart: frozenset[int]) -> _Variant:
@@ -113,8 +115,8 @@ class BackwardPart:
             gradients = self.joint.again(present)
         wanted: list[Call] = []
         counts: list[int] = []
-        for place, item in enumerate(gradients):
-            summands = item.parts if place in apart else () if item.total is None else (item.total,)
+        for position, gradient in enumerate(gradients):
+            summands = gradient.parts if position in apart else () if gradient.total is None else (gradient.total,)
             wanted.extend(summands)
             counts.append(len(summands))
         graph, sizes = split.other_backward(calls, wanted, present)
@@ -159,7 +161,7 @@ class CompiledBackward(Node):
         super().__init__(edges)
         self._part = part
         self._saved: Sequence[Any] | None = saved
-        self._versions = [item.version.value if isinstance(item, Handle) else 0 for item in saved]
+        self._versions = [value.version.value if isinstance(value, Handle) else 0 for value in saved]
         self._values = values
         self._apart: frozenset[int] = frozenset()
         self.folds = part.folds
@@ -167,7 +169,7 @@ class CompiledBackward(Node):
     def pack(self) -> None:
         """Gives what is saved to the hooks that are on, once it is computed."""
         if self._saved is not None:
-            self._saved = [SavedTensor(item) if isinstance(item, Handle) else item for item in self._saved]
+            self._saved = [SavedTensor(value) if isinstance(value, Handle) else value for value in self._saved]
             self._versions = [0] * len(self._saved)
 
     def keep_apart(self, places: Sequence[int]) -> None:
@@ -181,24 +183,26 @@ class CompiledBackward(Node):
             fail("G009", "a compiled function cannot be differentiated twice yet", hint="run it without compile")
         if self._saved is None:
             fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
-        for item, version in zip(self._saved, self._versions, strict=True):
-            if isinstance(item, Handle) and item.version.value != version:
-                fail("G003", "backward: a saved tensor was modified in place", frame=self.frame, tensor=item)
+        for result, version in zip(self._saved, self._versions, strict=True):
+            if isinstance(result, Handle) and result.version.value != version:
+                fail("G003", "backward: a saved tensor was modified in place", frame=self.frame, tensor=result)
         given = [*gradients, *[None] * (len(self._part.differentiable) - len(gradients))]
-        given = [item if item is None or item.form.is_contiguous else contiguous(item) for item in given]
+        given = [
+            gradient if gradient is None or gradient.form.is_contiguous else contiguous(gradient) for gradient in given
+        ]
         apart, self._apart = self._apart, frozenset[int]()
-        saved = [self._unpacked(item) if isinstance(item, SavedTensor) else item for item in self._saved]
+        saved = [self._unpacked(value) if isinstance(value, SavedTensor) else value for value in self._saved]
         results = self._part.run(saved, given, self._values, apart)
-        for item in results:
-            owned.update([id(part) for part in item] if isinstance(item, Apart) else [id(item)])
+        for result in results:
+            owned.update([id(part) for part in result] if isinstance(result, Apart) else [id(result)])
         return results
 
-    def _unpacked(self, item: SavedTensor) -> Any:
+    def _unpacked(self, saved: SavedTensor) -> Any:
         """What a hook gives back, in the layout for which the backward graph was compiled."""
-        tensor = item.unpack(self, self.frame)
-        if tensor.form is item.form:
+        tensor = saved.unpack(self, self.frame)
+        if tensor.form is saved.form:
             return tensor
-        return dispatch(COPY, (allocate(item.form), tensor), {})
+        return dispatch(COPY, (allocate(saved.form), tensor), {})
 
     def release(self) -> None:
         """Lets go of what was saved."""

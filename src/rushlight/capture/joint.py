@@ -90,35 +90,35 @@ class Joint:
         sources = self._sources(source_of)
         if not sources:
             return
-        self.tangents = [tracer.fake(row_major(tracer.node(item).type)) for item in results]
+        self.tangents = [tracer.fake(row_major(tracer.node(result).type)) for result in results]
         start, passed = len(self.calls), set[int]()
-        arrived = self._tape.arrived(self.tangents, lambda item: passed.add(id(tracer.node(item).call)))
+        arrived = self._tape.arrived(self.tangents, lambda tensor: passed.add(id(tracer.node(tensor).call)))
         self.passed = passed.intersection(map(id, self.calls[start:]))  # others are values of the forward pass
-        for place, source in sorted(sources, key=lambda item: arrived[item[0]].turn):  # the order of leaves' hooks
-            if arrived[place].parts:
-                self._places.append(place)
+        for position, source in sorted(sources, key=lambda pair: arrived[pair[0]].turn):  # the order of leaves' hooks
+            if arrived[position].parts:
+                self._places.append(position)
                 self.wanted.append(source)
-                self.gradients.append(self._gradient(arrived[place]))
+                self.gradients.append(self._gradient(arrived[position]))
         if not self.wanted:
             self.tangents = []
 
     def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
         """The tape's edges that lead to inputs, by number, in the order in which the inputs were read."""
-        places = {(id(edge[0]), edge[1]): place for place, edge in enumerate(self._tape.edges)}
+        places = {(id(edge[0]), edge[1]): position for position, edge in enumerate(self._tape.edges)}
         sources: dict[int, Source] = {}
         outside = [tensor for tensor in self._tracer.seen() if tensor.storage is not None]
         for tensor in [*self._tracer.lifted, *outside]:
             if isinstance(tensor, TracedNumber) or not requires(tensor):
                 continue
             edge = edge_before(self._tracer, tensor)
-            place = None if edge is None else places.get((id(edge[0]), edge[1]))
-            source = None if place is None or place in sources else source_of(tensor)
-            if place is not None and source is not None:
-                sources[place] = source
+            index = None if edge is None else places.get((id(edge[0]), edge[1]))
+            source = None if index is None or index in sources else source_of(tensor)
+            if index is not None and source is not None:
+                sources[index] = source
         return list(sources.items())
 
     def _gradient(self, arrived: Arrived) -> InputGradient:
-        parts = tuple([self._tracer.node(item).call for item in arrived.parts])
+        parts = tuple([self._tracer.node(part).call for part in arrived.parts])
         return InputGradient(self._tracer.node(arrived.total).call if parts else None, parts)
 
     def close(self) -> None:
@@ -135,13 +135,13 @@ class Joint:
         tracer.reopen(self._bindings)
         try:
             with tracer.active():
-                given = [item if here else None for item, here in zip(self.tangents, present, strict=True)]
+                given = [tangent if here else None for tangent, here in zip(self.tangents, present, strict=True)]
                 guards = len(tracer.scope.guards)
                 arrived = self._tape.arrived(given, id)
                 if len(tracer.scope.guards) > guards:
                     asked = tracer.scope.guards[-1].condition
                     fail("G015", "backward: a derivative for some results alone depends on sizes", asked=str(asked))
-                return [self._gradient(arrived[place]) for place in self._places]
+                return [self._gradient(arrived[position]) for position in self._places]
         finally:
             tracer.close()
 
@@ -177,13 +177,13 @@ def derived(
     views = [pair for pair in shown.values() if _is_recorded(pair[0]) and has_history(pair[0])]
     written = [tensor for tensor in tracer.lifted if tensor.node.cell.writes and _is_rewritten(tensor, since)]
     results = [*handles, *[tensor for tensor, _ in views], *written]
-    places = [place for place, handle in enumerate(results) if has_history(handle)]
-    freed = Tape([results[place] for place in places], since).freed()
-    places = [place for place, gone in zip(places, freed, strict=True) if not gone]
+    places = [position for position, handle in enumerate(results) if has_history(handle)]
+    freed = Tape([results[position] for position in places], since).freed()
+    places = [position for position, gone in zip(places, freed, strict=True) if not gone]
     if not places or not records():
         return None
     source_of, source_of_wanted = sources
-    joint = Joint(tracer, [results[place] for place in places], since, source_of_wanted)
+    joint = Joint(tracer, [results[position] for position in places], since, source_of_wanted)
     if not joint.wanted:
         return None
     origins = [source_of(tensor) for tensor in written]

@@ -189,10 +189,10 @@ class Recorder:
                 leaf.substitute(self.number(text, leaf.value))
             elif leaf.is_numbers and leaf.runtime:
                 text = leaf.text(self.text_of)
-                leaf.substitute(tuple([self.number(f"{text}[{at}]", item) for at, item in enumerate(leaf.value)]))
+                leaf.substitute(tuple([self.number(f"{text}[{at}]", number) for at, number in enumerate(leaf.value)]))
         self.tensors.extend(self.walk.tensors)
         self.frozen.enter(self.tensors)
-        for tensor in {id(item): item for item in self.tensors}.values():
+        for tensor in {id(handle): handle for handle in self.tensors}.values():
             self.gradients.hold(tensor, tensor, tensor, tensor.form.type)
 
     def leave(self) -> None:
@@ -230,7 +230,7 @@ class Recorder:
 
         reached = self.container_namer()
         changed = list(changed_state(self.walk, self.text_of))
-        self.sources |= state_sources(changed, self.walk, {id(item) for _, item in self.duplicates}, self.text_of)
+        self.sources |= state_sources(changed, self.walk, {id(handle) for _, handle in self.duplicates}, self.text_of)
         template = flatten_value(result, classify, reached)
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.real_tensors)
         values = partial(flatten_value, classify=classify, reached=reached)
@@ -278,7 +278,7 @@ class Recorder:
         sources = self._source, self._source_of
         backward = derived(self.tracer, outputs, self.views, self.tape_start, sources)
         gradient_calls = () if backward is None else backward.joint.gradients
-        totals = [Node(self.builder, item.total) for item in gradient_calls if item.total]
+        totals = [Node(self.builder, call.total) for call in gradient_calls if call.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
         mutated = [entry for entry in cells if entry[2].source is entry[1] and entry[2].writes]
         written = [tensor for _, tensor, _ in mutated]
@@ -288,7 +288,7 @@ class Recorder:
         unbacked_outputs = unbacked_outputs_of(self.builder.calls) if unbacked else {}
         sizes = tuple([size for size in unbacked if size in unbacked_outputs])
         whole = self.builder.graph([*nodes, *totals], [(at, cell.node) for at, _, cell in mutated], sizes=sizes)
-        used = {id(item) for call in whole.calls for item in call.inputs()} | {id(call) for call in whole.results()}
+        used = {id(input_) for call in whole.calls for input_ in call.inputs()} | {id(call) for call in whole.results()}
         tangents = 0 if backward is None else len(backward.joint.tangents)
         graph, kept = without_unused_parameters(whole, used, tangents, unbacked | _guarded_symbols(self.scope))
         return Program(
@@ -340,7 +340,7 @@ def record(
     recorder.gradients.unset = unset
 
     def traced() -> Program:
-        leaves = [stand_in(place, name, value) for place, (name, value) in enumerate(arguments.leaves)]
+        leaves = [stand_in(position, name, value) for position, (name, value) in enumerate(arguments.leaves)]
         rest = iter(leaves)
         copies = recorder.copies
         args, kwargs = (
@@ -389,12 +389,12 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
 def _rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]) -> Any:
     """Arguments with other leaves; the copies of dicts and lists are written down."""
     if type(value) in (tuple, list):
-        made = type(value)([_rebuild(item, leaves, f"{text}[{at}]", copies) for at, item in enumerate(value)])
+        made = type(value)([_rebuild(element, leaves, f"{text}[{at}]", copies) for at, element in enumerate(value)])
     elif type(value) is dict:
         made = {}
-        for at, (key, item) in enumerate(value.items()):
-            place = f"{text}[{key!r}]" if type(key) in (int, str) else f"[*{text}.values()][{at}]"
-            made[key] = _rebuild(item, leaves, place, copies)
+        for at, (key, entry) in enumerate(value.items()):
+            path = f"{text}[{key!r}]" if type(key) in (int, str) else f"[*{text}.values()][{at}]"
+            made[key] = _rebuild(entry, leaves, path, copies)
     else:
         return next(leaves)
     if type(value) is not tuple and text != "kwargs":
@@ -406,12 +406,12 @@ def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
     """Symbols of which something was assumed: by a guard, an assert, or the user beforehand."""
     bounded = {symbol for symbol in scope.symbols.values() if symbol.facts.is_bounded}
     assumed = (*scope.guards, *scope.asserts)
-    return bounded | {symbol for item in assumed for symbol in free_symbols(item.condition.expr)}
+    return bounded | {symbol for assumption in assumed for symbol in free_symbols(assumption.condition.expr)}
 
 
-def random_names(place: int) -> tuple[str, str]:
+def random_names(position: int) -> tuple[str, str]:
     """Variables of an entry's function for the seed and first ordinal of random generator number `place`."""
-    return f"seed{place}", f"ordinal{place}"
+    return f"seed{position}", f"ordinal{position}"
 
 
 def symbolic_type(

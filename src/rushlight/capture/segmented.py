@@ -70,13 +70,15 @@ class Segmented:
         if settings.get().verify:
             verify_steps(graph, steps)
         self._ends_natively = bool(steps) and isinstance(steps[-1], NativeStep)
-        places = {step.symbol: place for place, step in enumerate(steps, 1) if isinstance(step, UnbackedOutput)}
+        places = {step.symbol: position for position, step in enumerate(steps, 1) if isinstance(step, UnbackedOutput)}
         ready: list[list[RuntimeAssert]] = [[] for _ in range(len(steps) + 1)]
-        for item in _asserts(graph) if asserts is None else asserts:
-            ready[max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)].append(item)
+        for check in _asserts(graph) if asserts is None else asserts:
+            ready[max([places.get(symbol, 0) for symbol in free_symbols(check.condition.expr)], default=0)].append(
+                check
+            )
         self._first = ready[0]
         self._last: tuple[Launching, list[int], list[int]] | None = None
-        self._steps = [(self._runner(step, compile_graph), ready[place]) for place, step in enumerate(steps, 1)]
+        self._steps = [(self._runner(step, compile_graph), ready[position]) for position, step in enumerate(steps, 1)]
 
     @property
     def executables(self) -> tuple[Executable, ...]:
@@ -170,8 +172,8 @@ class InnerRunner:
         if self._runs is None:
             self._runs = self._made()
         known_sizes = dict(sizes)
-        for symbol, place, dim in self._shown:
-            known_sizes[symbol] = inputs[place].form.shape[dim]
+        for symbol, position, dim in self._shown:
+            known_sizes[symbol] = inputs[position].form.shape[dim]
         return self._runs.bound(inputs, known_sizes)
 
     def _made(self) -> Runs:
@@ -209,7 +211,7 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
 
     def run(values: Values, sizes: dict[SizeExpr, int]) -> None:
         operands = map_operands(
-            call.operands, lambda item: item.attr("value") if item.op is NUMBER else values[id(item)]
+            call.operands, lambda operand: operand.attr("value") if operand.op is NUMBER else values[id(operand)]
         )
         given = {name: concrete(value, sizes) for name, value in attrs.items()}
         with no_grad():
@@ -227,7 +229,7 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
 def _with_runners(value: object, compile_graph: Compile) -> object:
     """An attribute with what runs them in place of graphs."""
     if isinstance(value, tuple):
-        return tuple([_with_runners(item, compile_graph) for item in value])
+        return tuple([_with_runners(element, compile_graph) for element in value])
     return InnerRunner(value, compile_graph) if isinstance(value, Inner) else value
 
 
@@ -239,12 +241,12 @@ def concrete(value: object, sizes: Mapping[SizeExpr, int]) -> object:
         return lambda inputs: value.bound(inputs, sizes)
     if isinstance(value, TensorType):
         return lambda: form_of(evaluated(value.shape, sizes), value.dtype, value.device)
-    return tuple([concrete(item, sizes) for item in value]) if isinstance(value, tuple) else value
+    return tuple([concrete(element, sizes) for element in value]) if isinstance(value, tuple) else value
 
 
 def _asserts(graph: Graph) -> list[RuntimeAssert]:
     parts = [call.type for call in (*graph.parameters, *graph.calls)]
-    return [item for scope in scopes_of(symbols_in(parts)) for item in scope.asserts]
+    return [check for scope in scopes_of(symbols_in(parts)) for check in scope.asserts]
 
 
 def check_asserts(asserts: Sequence[RuntimeAssert], sizes: Mapping[SizeExpr, int]) -> None:

@@ -117,14 +117,14 @@ def flatten_items(
     """A dict, tuple or list as a new container."""
     keys = tuple(value) if isinstance(value, dict) else ()
     parts = value.values() if isinstance(value, dict) else value
-    items = tuple([flatten_value(item, classify, reached) for item in parts])
+    items = tuple([flatten_value(part, classify, reached) for part in parts])
     attributes = getattr(value, "__dict__", {}).items()
-    named = tuple([(name, flatten_value(item, classify, reached)) for name, item in attributes])
+    named = tuple([(name, flatten_value(element, classify, reached)) for name, element in attributes])
     return Container(type(value), items, keys, named)
 
 
 def _holds_tensor(value: object) -> bool:
     names = getattr(value, "__dict__", None)
     return isinstance(names, dict) and any(
-        isinstance(item, Handle) and item.node is not None for item in names.values()
+        isinstance(name, Handle) and name.node is not None for name in names.values()
     )

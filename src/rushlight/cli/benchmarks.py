@@ -62,8 +62,8 @@ def _add_family(families: tuple[str, ...], about: str, slowest: float) -> None:
         html: Html = None,
         markdown: Markdown = False,
     ) -> None:
-        found = _run(families, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-        _show([found], out, html, markdown)
+        results = _run(families, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
+        _show([results], out, html, markdown)
 
     app.command(families[0], help=about)(command)
 
@@ -120,12 +120,12 @@ def compare_sizes(
     if size not in parity.PRESETS:
         fail("A002", f"bench: there are no sizes {size}", hint=f"one of {', '.join(parity.PRESETS)}")
     rl.set_num_threads(threads or rl.get_num_threads())
-    found: list[parity.Parity] = []
+    results: list[parity.Parity] = []
     for name in chosen:
         _progress(f"{name}\n")
-        found.append(parity.parity_of(name, size, rounds, budget))
-    typer.echo("\n".join(aligned(parity.as_table(found))))
-    raise typer.Exit(0 if all(one.holds for one in found) else 1)
+        results.append(parity.parity_of(name, size, rounds, budget))
+    typer.echo("\n".join(aligned(parity.as_table(results))))
+    raise typer.Exit(0 if all(one.holds for one in results) else 1)
 
 
 @app.command("unbind-split-flip-cat")
@@ -141,12 +141,12 @@ def trace_sizes(
 ) -> None:
     """Time the tracing of a program with many sizes that values tell, and its whole first call."""
     wanted = ((tracing.OURS, rounds), (tracing.WHOLE, int(not trace_only)), (tracing.TORCH, int(peers)))
-    found: list[tracing.Runs] = []
-    for kind, count in [item for item in wanted if item[1]]:
+    results: list[tracing.Runs] = []
+    for kind, count in [pair for pair in wanted if pair[1]]:
         python = tracing.interpreter(kind.framework, peer_python or ())
         _progress(f"{kind.name}\n")
-        found.append(tracing.run(kind, python, (iters, batch), count, limit))
-    tables = [tracing.as_table(found), *[tracing.stages_table(one) for one in found if one.kind is tracing.WHOLE]]
+        results.append(tracing.run(kind, python, (iters, batch), count, limit))
+    tables = [tracing.as_table(results), *[tracing.stages_table(one) for one in results if one.kind is tracing.WHOLE]]
     if scaling:
         tables.append(tracing.scaling(iters, rounds, limit, _progress))
     typer.echo("\n\n".join(["\n".join(aligned(table)) for table in tables]))
@@ -164,9 +164,9 @@ def many_lengths(
     (chosen,) = _cases(("lengths",), [case])
     field = find(peer_python or (), peers.split(",") if peers else None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.framework in ("rushlight", "torch")}
-    found = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, _progress)
+    lengths = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, _progress)
     missing = [f"{name} was not measured: {reason}" for name, reason in field.missing.items()]
-    typer.echo("\n".join([*aligned(found), *missing]))
+    typer.echo("\n".join([*aligned(lengths), *missing]))
 
 
 @app.command()

@@ -32,12 +32,12 @@ def embed(
     """
     given = texts or [line.rstrip("\n") for line in sys.stdin if line.strip()]
     require(bool(given), "A004", "embed: there is no text", hint="give texts as arguments, or lines as input")
-    found = Embedder(ModelFolder(folder)).embed(given)
+    result = Embedder(ModelFolder(folder)).embed(given)
     if vectors or len(given) == 1:
-        for vector in found:
+        for vector in result:
             typer.echo(json.dumps([float(format(number, ".9g")) for number in vector.tolist()]))
         return
-    unit = found / (found**2).sum(1, keepdims=True) ** 0.5
+    unit = result / (result**2).sum(1, keepdims=True) ** 0.5
     table = Table(box=None)
     table.add_column("")
     for number in range(len(given)):

@@ -32,8 +32,8 @@ def mm(
 ) -> None:
     """Tune the product of two matrices that lie row by row; nothing is measured if it is known."""
     target = llvm.target_named(settings.get().target)
-    known = dtype in ("float32", "float64") or (dtype in DTYPES and dtype in narrow_products(target))
-    require(known, "A002", "tune: this machine has no product of that dtype", dtype=dtype)
+    valid = dtype in ("float32", "float64") or (dtype in DTYPES and dtype in narrow_products(target))
+    require(valid, "A002", "tune: this machine has no product of that dtype", dtype=dtype)
     tile = choose_tile(dtype, target.vector_bytes, a_packed=False, b_packed=False)
     with settings.override(tuning_s=budget):
         tuner = tune.tuner_here(_print if explain else None)

@@ -17,5 +17,5 @@ def propose_specs(function: object) -> list[ParamsSpec]:
     """
     if not is_compiled(function):
         fail("A001", "propose_specs: this was not compiled", function=type(function).__name__)
-    found = [entry.observed for entry in reversed(explain_entries(function))]
-    return propose([item for item in found if item is not None])
+    traces = [entry.observed for entry in reversed(explain_entries(function))]
+    return propose([trace for trace in traces if trace is not None])

@@ -28,8 +28,8 @@ class SymbolReport:
 
     def __str__(self) -> str:
         hint = () if self.hint is None else (f"{'here' if self.backed else 'hint'} {self.hint}",)
-        known = "; ".join(["backed" if self.backed else "unbacked", *hint, *self.facts])
-        return f"{self.name}: {known}; {self.origin}"
+        facts = "; ".join(["backed" if self.backed else "unbacked", *hint, *self.facts])
+        return f"{self.name}: {facts}; {self.origin}"
 
 
 @frozen
@@ -129,9 +129,15 @@ def _graph(entry: Entry) -> GraphShapes:
         return GraphShapes()
     return GraphShapes(
         tuple([_symbol(scope, symbol) for symbol in scope.symbols.values()]),
-        tuple([ConditionReport(str(item.condition), item.reason, item.frame) for item in scope.guards]),
+        tuple([ConditionReport(str(guard.condition), guard.reason, guard.frame) for guard in scope.guards]),
         (*map(_assert, scope.asserts), *map(_branch_assert, scope.branch_asserts)),
-        tuple([_open(scope, item) for item in scope.undecided.values() if scope.known(item.unlocking) is not False]),
+        tuple(
+            [
+                _open(scope, undecided)
+                for undecided in scope.undecided.values()
+                if scope.known(undecided.unlocking) is not False
+            ]
+        ),
     )
 
 
@@ -156,23 +162,23 @@ def _facts(scope: Scope, symbol: SizeExpr) -> Iterable[str]:
         yield f"a multiple of {divisor}"
 
 
-def _assert(item: RuntimeAssert) -> ConditionReport:
-    return ConditionReport(str(item.condition), item.message, item.frame)
+def _assert(check: RuntimeAssert) -> ConditionReport:
+    return ConditionReport(str(check.condition), check.message, check.frame)
 
 
-def _branch_assert(item: RuntimeAssert) -> ConditionReport:
-    reason = "; ".join([part for part in (item.message, "where this branch or body runs") if part])
-    return ConditionReport(str(item.condition), reason, item.frame)
+def _branch_assert(check: RuntimeAssert) -> ConditionReport:
+    reason = "; ".join([part for part in (check.message, "where this branch or body runs") if part])
+    return ConditionReport(str(check.condition), reason, check.frame)
 
 
-def _open(scope: Scope, item: Undecided) -> OpenReport:
-    late = scope.known(item.unlocking) is True
-    condition, unlock = str(item.unlocking), promise(item.unlocking)
-    return OpenReport(condition, item.operation, item.reason, unlock, late, item.count, item.frame)
+def _open(scope: Scope, undecided: Undecided) -> OpenReport:
+    late = scope.known(undecided.unlocking) is True
+    condition, unlock = str(undecided.unlocking), promise(undecided.unlocking)
+    return OpenReport(condition, undecided.operation, undecided.reason, unlock, late, undecided.count, undecided.frame)
 
 
 def _section(title: str, items: Iterable[object]) -> list[str]:
-    return [f"{title}:", *[line for item in items for line in _indented(str(item), 2)]]
+    return [f"{title}:", *[line for report in items for line in _indented(str(report), 2)]]
 
 
 def _indented(text: str, count: int) -> list[str]:

@@ -181,8 +181,8 @@ def _directory_entry(fields: tuple[int, ...], name: bytes, size: int | None, pos
     numbers += [position] if far else []
     wide = struct.pack(f"<2H{len(numbers)}Q", 1, 8 * len(numbers), *numbers) if numbers else b""
     version = _ZIP64_VERSION if wide else 0
-    place = _FULL if far else position
-    return _CENTRAL.pack(b"PK\x01\x02", version, version, *fields[1:], len(wide), 0, 0, 0, 0, place) + name + wide
+    field_value = _FULL if far else position
+    return _CENTRAL.pack(b"PK\x01\x02", version, version, *fields[1:], len(wide), 0, 0, 0, 0, field_value) + name + wide
 
 
 def _end(count: int, size: int, start: int) -> bytes:

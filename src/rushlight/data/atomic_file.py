@@ -57,8 +57,8 @@ def _remove_left(folder: str) -> None:
     """Remove unfinished files from a folder that processes left when they were killed while saving."""
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
-            found = _LEFT.match(entry.name) if entry.name.endswith(".tmp") else None
-            if found is None or found["host"] != _host() or _lives(int(found["process"])):
+            match = _LEFT.match(entry.name) if entry.name.endswith(".tmp") else None
+            if match is None or match["host"] != _host() or _lives(int(match["process"])):
                 continue
             if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFT_SECONDS:
                 os.unlink(entry.path)

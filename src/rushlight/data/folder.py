@@ -40,7 +40,7 @@ def load_index(path: str, load: Load) -> dict[str, Any]:
     for file in dict.fromkeys(files.values()):
         part = os.path.join(os.path.dirname(path), file)
         loaded = _weights(load(part), part)
-        for name in [name for name, place in files.items() if place == file]:
+        for name in [name for name, shard in files.items() if shard == file]:
             require(name in loaded, "P002", f"load: {part} lacks a tensor of the index", entry=name[:100])
             weights[name] = loaded[name]
     return {name: weights[name] for name in files}

@@ -55,7 +55,7 @@ def stored_ranges(tensors: Sequence[Handle]) -> dict[int, StoredRange]:
 
 def tensors_of(value: object) -> list[Handle]:
     """Return the tensors with data in a value, each once, in the order in which they are met."""
-    found: dict[int, Handle] = {}
+    tensors: dict[int, Handle] = {}
     seen: set[int] = set()
     left: list[object] = [value]
     while left:
@@ -63,12 +63,12 @@ def tensors_of(value: object) -> list[Handle]:
         if isinstance(one, Handle):
             if one.device.type != "meta":
                 one.address()  # V003 without data
-                found.setdefault(id(one), one)
+                tensors.setdefault(id(one), one)
             left.extend(reversed(list(vars(one).values())))
         elif isinstance(one, Mapping | list | tuple) and id(one) not in seen:
             seen.add(id(one))
             left.extend(reversed(list(one.values()) if isinstance(one, Mapping) else list(one)))
-    return list(found.values())
+    return list(tensors.values())
 
 
 class Pickler:

@@ -205,7 +205,7 @@ def rebuild_parameter(data: object, requires_grad: object, hooks: object, state:
 
 def rebuild_of_type(function: object, cls: object, args: object, state: object) -> Tensor:
     """Return a tensor with attributes, or a parameter."""
-    rebuild = next((known for known in _TENSORS if known is function), None)
+    rebuild = next((rebuilder for rebuilder in _TENSORS if rebuilder is function), None)
     if rebuild is None or not isinstance(args, tuple) or not (cls is Tensor or cls is Parameter):
         raise Malformed("a tensor of an unknown class")
     tensor = rebuild(*args)
@@ -242,9 +242,9 @@ def rebuild_from_cpu(data: object, dtype: object, device: object, requires_grad:
     return _finished(make(data.storage, data.form, data.offset).to(dtype), requires_grad, None)
 
 
-def _refused(what: str) -> Callable[..., Tensor]:
+def _refused(subject: str) -> Callable[..., Tensor]:
     def refuse(*args: object) -> Tensor:
-        fail("A006", f"load: {what} tensors are not supported")
+        fail("A006", f"load: {subject} tensors are not supported")
 
     return refuse
 

@@ -102,12 +102,12 @@ class SafetensorsFile:
         code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
         if code in _ABSENT:
             fail("A006", f"load: the dtype {code} is not supported", entry=name[:100])
-        known = isinstance(code, str) and code in DTYPES
+        valid = isinstance(code, str) and code in DTYPES
         numbers = (
             isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2 and len(shape) <= MOST_DIMS
         )
         self._require(
-            known and numbers and all(type(one) is int and 0 <= one < 1 << 62 for one in shape + offsets), name
+            valid and numbers and all(type(one) is int and 0 <= one < 1 << 62 for one in shape + offsets), name
         )
         dtype = DTYPES[code]
         size = math.prod(shape) * dtype.itemsize

@@ -117,7 +117,7 @@ class WeightedRandomSampler(Sampler[int]):
             last = int(np.flatnonzero(self.weights)[-1])  # a draw may round up to the last bound
             chunks = random_chunks(self.num_samples, self.generator)
             places = (np.searchsorted(bounds, as_fractions(words) * bounds[-1], side="right") for words in chunks)
-            return itertools.chain.from_iterable(np.minimum(found, last).tolist() for found in places)
+            return itertools.chain.from_iterable(np.minimum(positions, last).tolist() for positions in places)
         # Exponential clocks (Efraimidis and Spirakis 2006): the first to ring are a draw without replacement.
         with np.errstate(divide="ignore"):
             clocks = -np.log1p(-random_fractions(len(self.weights), self.generator)) / self.weights

@@ -31,10 +31,10 @@ Place = Callable[[Tensor, str], Tensor]
 class Reader:
     """Reads one checkpoint: `place` moves a storage, shown as a tensor of one dim, from the device of a name."""
 
-    def __init__(self, source: Source, place: Place, all_classes: bool, encoding: str) -> None:
+    def __init__(self, source: Source, device: Place, all_classes: bool, encoding: str) -> None:
         self.source = source
         self.encoding = encoding
-        self._place = place
+        self._place = device
         self._vocabulary = TorchVocabulary(source.name, self._persistent, all_classes, source.size)
         self._loaded: dict[str, LoadedStorage] = {}
         self._viewed: dict[tuple[str, DType | None], LoadedStorage] = {}
@@ -49,10 +49,10 @@ class Reader:
 
         def fetch(key: str, count: int) -> Storage:
             name = f"{root}/data/{key}"
-            found = archive.entries.get(name)
-            fits = found is not None and found.size >= count
+            entry = archive.entries.get(name)
+            fits = entry is not None and entry.size >= count
             require(fits, "P002", f"load: {self.source.name} lacks the data of a tensor", entry=name)
-            storage = self.source.storage(archive.place(name), found.size if found else 0, name)
+            storage = self.source.storage(archive.place(name), entry.size if entry else 0, name)
             if not isinstance(self.source, MappedSource):
                 archive.check(storage.view().data, name)
             return storage
@@ -70,8 +70,8 @@ class Reader:
         data = self.source.read(0, self.source.size, "pickle")
         reader = Unpickler(data, self._vocabulary, self.source.name, "header", len(LEGACY_START), self.encoding)
         protocol, system = reader.load(), reader.load()
-        known = protocol == _PROTOCOL and isinstance(system, dict)
-        require(known, "P005", f"load: {self.source.name} is of an unknown version", entry="header")
+        valid = protocol == _PROTOCOL and isinstance(system, dict)
+        require(valid, "P005", f"load: {self.source.name} is of an unknown version", entry="header")
         if system.get("little_endian") is not True:
             fail("A006", f"load: {self.source.name} was written in another order of bytes", entry="header")
         start = reader.position
@@ -85,9 +85,9 @@ class Reader:
 
         def fetch(key: str, count: int) -> Storage:
             entry = f"storage {key}"[:60]
-            place = places.get(key)
-            require(place is not None, "P002", f"load: {self.source.name} is truncated or damaged", entry=entry)
-            return self.source.storage(place or 0, count, entry)
+            position = places.get(key)
+            require(position is not None, "P002", f"load: {self.source.name} is truncated or damaged", entry=entry)
+            return self.source.storage(position or 0, count, entry)
 
         self._fetch = fetch
         return self._result(Unpickler(data, self._vocabulary, self.source.name, "pickle", start, self.encoding))
@@ -112,14 +112,14 @@ class Reader:
         width = 1 if kind.dtype is None else kind.dtype.itemsize
         if type(count) is not int or count < 0 or (len(key) == 6 and key[5] is not None):
             raise Malformed("a storage of no elements, or within another")
-        found = self._loaded.get(name)
-        if found is None:
-            found = self._loaded[name] = LoadedStorage(self._shown(kind, name, device, count * width), kind.dtype)
-        if found.nbytes < count * width:
+        storage = self._loaded.get(name)
+        if storage is None:
+            storage = self._loaded[name] = LoadedStorage(self._shown(kind, name, device, count * width), kind.dtype)
+        if storage.nbytes < count * width:
             raise Malformed("a storage of several sizes")
-        if found.dtype is kind.dtype:
-            return found
-        return self._viewed.setdefault((name, kind.dtype), LoadedStorage(found.tensor, kind.dtype))
+        if storage.dtype is kind.dtype:
+            return storage
+        return self._viewed.setdefault((name, kind.dtype), LoadedStorage(storage.tensor, kind.dtype))
 
     def _shown(self, kind: StorageKind, name: str, device: str, count: int) -> Tensor:
         dtype = kind.dtype or uint8

@@ -120,7 +120,7 @@ def _named(data: bytes) -> Iterable[str]:
 
 def _is_known(path: str) -> bool:
     peer = path.startswith(_PEER) and _of_peer(path[len(_PEER) :]) is not None
-    return peer or path in NAMES or any(path == known or _same_class(known, path) for known in _safe)
+    return peer or path in NAMES or any(path == safe_path or _same_class(safe_path, path) for safe_path in _safe)
 
 
 class TorchVocabulary:
@@ -143,12 +143,12 @@ class TorchVocabulary:
         if path in self._names:
             return self._names[path]
         if path.startswith(_PEER):
-            found = _of_peer(path[len(_PEER) :])
-            if found is not None:
-                return found
+            peer = _of_peer(path[len(_PEER) :])
+            if peer is not None:
+                return peer
         if path.partition(".")[0] not in _NEVER:
-            for known, value in _safe.items():
-                if known == path or _same_class(known, path):
+            for safe_path, value in _safe.items():
+                if safe_path == path or _same_class(safe_path, path):
                     self._used[id(value)] = value
                     return value
         return self._refuse(path)
@@ -290,7 +290,7 @@ def _counts(values: object = ()) -> Counter[Any]:
 
 
 def _defaults(factory: object = None, values: object = ()) -> defaultdict[Any, Any]:
-    if not any(factory is known for known in (None, int, float, list, dict, set, str, OrderedDict)):
+    if not any(factory is kind for kind in (None, int, float, list, dict, set, str, OrderedDict)):
         raise Malformed("a factory that is not known")
     return defaultdict(factory, _pairs(values))  # pyright: ignore[reportArgumentType, reportCallIssue] - one of those
 

@@ -57,15 +57,15 @@ class Config:
 
     def changed(self, values: Mapping[str, object]) -> Config:
         """A copy with some fields changed; text is read as a number. A002 for a field that there is not."""
-        known = asdict(self)
+        fields = asdict(self)
         for name, value in values.items():
-            if name not in known:
-                fail("A002", f"demo: there is no field {name} in the config", hint=f"one of {', '.join(known)}")
+            if name not in fields:
+                fail("A002", f"demo: there is no field {name} in the config", hint=f"one of {', '.join(fields)}")
             try:
-                known[name] = type(known[name])(value)
+                fields[name] = type(fields[name])(value)
             except ValueError:
                 fail("A002", f"demo: {name} is a number", value=value)
-        return Config(**known)
+        return Config(**fields)
 
     def to_dict(self) -> dict[str, float]:
         """The fields by name."""

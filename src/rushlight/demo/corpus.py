@@ -77,17 +77,17 @@ def read_corpus(folder: Path | None = None) -> Corpus:
 
 def source_files(root: Path) -> list[Path]:
     """The Python files below a folder in a fixed order, without tests, tables and installed packages."""
-    found: list[Path] = []
+    paths: list[Path] = []
     folders = [root]
     while folders:
         for path in folders.pop().iterdir():
             if any(fnmatchcase(path.name, pattern) for pattern in EXCLUDED):
                 continue
             if path.suffix == ".py" and path.is_file():
-                found.append(path)
+                paths.append(path)
             elif path.is_dir() and not path.is_symlink():
                 folders.append(path)
-    return sorted(found, key=lambda path: path.relative_to(root).as_posix())
+    return sorted(paths, key=lambda path: path.relative_to(root).as_posix())
 
 
 def is_held_out(relative_path: str) -> bool:

@@ -66,8 +66,8 @@ def pack(text: NDArray[np.uint8], length: int) -> Codes:
     """Every n-gram of a text as an integer, its last byte in the lowest bits."""
     count = len(text) - length + 1
     codes = np.zeros(count, np.uint32)
-    for place in range(length):
-        codes = codes << 8 | text[place : place + count]
+    for position in range(length):
+        codes = codes << 8 | text[position : position + count]
     return codes
 
 

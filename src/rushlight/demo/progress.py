@@ -26,8 +26,8 @@ class Meter:
     def add(self, tokens_per_second: float) -> None:
         """Counts a step; the first, which compiles, says nothing of the speed of others."""
         self.steps_seen += 1
-        known = self.tokens_per_second if self.steps_seen > 2 else tokens_per_second
-        self.tokens_per_second = SMOOTHING * known + (1 - SMOOTHING) * tokens_per_second
+        rate = self.tokens_per_second if self.steps_seen > 2 else tokens_per_second
+        self.tokens_per_second = SMOOTHING * rate + (1 - SMOOTHING) * tokens_per_second
 
     def left(self, step: int) -> str:
         """Time left, as minutes:seconds."""

@@ -129,19 +129,19 @@ def _corr_cholesky(constraint: Constraint) -> Transform:
 
 @biject_to.register(constraints.cat)
 def _cat_bijection(constraint: Any) -> Transform:
-    return transforms.CatTransform([biject_to(item) for item in constraint.cseq], constraint.dim, constraint.lengths)
+    return transforms.CatTransform([biject_to(part) for part in constraint.cseq], constraint.dim, constraint.lengths)
 
 
 @transform_to.register(constraints.cat)
 def _cat(constraint: Any) -> Transform:
-    return transforms.CatTransform([transform_to(item) for item in constraint.cseq], constraint.dim, constraint.lengths)
+    return transforms.CatTransform([transform_to(part) for part in constraint.cseq], constraint.dim, constraint.lengths)
 
 
 @biject_to.register(constraints.stack)
 def _stack_bijection(constraint: Any) -> Transform:
-    return transforms.StackTransform([biject_to(item) for item in constraint.cseq], constraint.dim)
+    return transforms.StackTransform([biject_to(part) for part in constraint.cseq], constraint.dim)
 
 
 @transform_to.register(constraints.stack)
 def _stack(constraint: Any) -> Transform:
-    return transforms.StackTransform([transform_to(item) for item in constraint.cseq], constraint.dim)
+    return transforms.StackTransform([transform_to(part) for part in constraint.cseq], constraint.dim)

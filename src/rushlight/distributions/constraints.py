@@ -357,8 +357,8 @@ class cat(Constraint):  # noqa: N801 - PyTorch's name
         self.cseq, self.dim = list(cseq), dim
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         require(len(self.lengths) == len(self.cseq), "A002", "constraints.cat: each constraint needs a length")
-        self.is_discrete = any(item.is_discrete for item in self.cseq)
-        self.event_dim = max(item.event_dim for item in self.cseq)
+        self.is_discrete = any(part.is_discrete for part in self.cseq)
+        self.event_dim = max(part.event_dim for part in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:
         """Say for each element whether it lies in the set of its part."""
@@ -371,8 +371,8 @@ class stack(Constraint):  # noqa: N801 - PyTorch's name
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
-        self.is_discrete = any(item.is_discrete for item in self.cseq)
-        self.event_dim = max(item.event_dim for item in self.cseq) + (dim + self.cseq[0].event_dim < 0)
+        self.is_discrete = any(part.is_discrete for part in self.cseq)
+        self.event_dim = max(part.event_dim for part in self.cseq) + (dim + self.cseq[0].event_dim < 0)
 
     def check(self, value: Tensor) -> Tensor:
         """Say for each element whether it lies in the set of its slice."""

@@ -55,8 +55,8 @@ class Distribution:
                 continue
             value = getattr(self, name)
             if not bool(constraint.check(value).all()):
-                what = f"{type(self).__name__}: {name} does not satisfy {constraint!r}"
-                fail("A002", what, **{name: value})
+                message = f"{type(self).__name__}: {name} does not satisfy {constraint!r}"
+                fail("A002", message, **{name: value})
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its batch dims expanded to a shape."""
@@ -160,8 +160,8 @@ class Distribution:
                 fail("A002", "the value does not broadcast with batch and event dims", value=value, shape=expected)
         support = self.support
         if not bool(support.check(value).all()):
-            what = f"{type(self).__name__}: the value does not lie in the support, {support!r}"
-            fail("A002", what, value=value)
+            message = f"{type(self).__name__}: the value does not lie in the support, {support!r}"
+            fail("A002", message, value=value)
 
     def _checked(self, value: Tensor) -> None:
         if self._validate_args and STATE.tracer is None:
@@ -190,7 +190,7 @@ class ExponentialFamily(Distribution):
 
     def entropy(self) -> Tensor:
         """Return the entropy, by the gradient of the log normalizer (a Bregman divergence)."""
-        natural = [item.detach().requires_grad_() for item in self._natural_params]
+        natural = [param.detach().requires_grad_() for param in self._natural_params]
         with rl.enable_grad():
             normalizer = self._log_normalizer(*natural)
             gradients = rl.autograd.grad(normalizer.sum(), natural, create_graph=True)

@@ -128,8 +128,8 @@ class InverseGamma(TransformedDistribution):
     @property
     def mean(self) -> Tensor:
         """The mean; infinite for concentrations up to 1."""
-        found = self.rate / (self.concentration - 1)
-        return rl.where(self.concentration > 1, found, math.inf)
+        mean = self.rate / (self.concentration - 1)
+        return rl.where(self.concentration > 1, mean, math.inf)
 
     @property
     def mode(self) -> Tensor:
@@ -139,8 +139,8 @@ class InverseGamma(TransformedDistribution):
     @property
     def variance(self) -> Tensor:
         """The variance; infinite for concentrations up to 2."""
-        found = (self.rate / (self.concentration - 1)).square() / (self.concentration - 2)
-        return rl.where(self.concentration > 2, found, math.inf)
+        variance = (self.rate / (self.concentration - 1)).square() / (self.concentration - 2)
+        return rl.where(self.concentration > 2, variance, math.inf)
 
     def entropy(self) -> Tensor:
         """Return the expectation of `-log_prob`."""
@@ -168,8 +168,8 @@ class FisherSnedecor(Distribution):
     @property
     def mode(self) -> Tensor:
         """The likeliest value; NaN up to two degrees of freedom."""
-        found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return rl.where(self.df1 > 2, found, math.nan)
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return rl.where(self.df1 > 2, mode, math.nan)
 
     @property
     def variance(self) -> Tensor:
@@ -218,8 +218,8 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Tensor:
         """The variance; infinite up to two degrees of freedom, NaN up to one."""
-        found = rl.where(self.df > 2, self.scale.square() * self.df / (self.df - 2), math.inf)
-        return rl.where(self.df > 1, found, math.nan)
+        variance = rl.where(self.df > 2, self.scale.square() * self.df / (self.df - 2), math.inf)
+        return rl.where(self.df > 1, variance, math.nan)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""

@@ -91,8 +91,8 @@ class HalfNormal(TransformedDistribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
         self._checked(value)
-        found = self.base_dist.log_prob(value) + math.log(2)
-        return rl.where(value >= 0, found, -math.inf)
+        density = self.base_dist.log_prob(value) + math.log(2)
+        return rl.where(value >= 0, density, -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the chance of a sample up to the value."""
@@ -142,8 +142,8 @@ class HalfCauchy(TransformedDistribution):
         """Return the logarithm of the density."""
         self._checked(value)
         value = rl.as_tensor(value, dtype=self.scale.dtype)
-        found = self.base_dist.log_prob(value) + math.log(2)
-        return rl.where(value >= 0, found, -math.inf)
+        density = self.base_dist.log_prob(value) + math.log(2)
+        return rl.where(value >= 0, density, -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the chance of a sample up to the value."""

@@ -189,9 +189,9 @@ class GeneralizedPareto(Distribution):
         y = (value - self.loc) / self.scale
         zero, safe = self._plain()
         tail = (1 / safe + 1) * (safe * y).log1p()
-        found = -self.scale.log() - rl.where(zero, y, tail)
+        density = -self.scale.log() - rl.where(zero, y, tail)
         inside = (y >= 0) & ((self.concentration >= 0) | (y <= -1 / safe))
-        return rl.where(inside, found, -math.inf)
+        return rl.where(inside, density, -math.inf)
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """Return the logarithm of the chance of a sample beyond the value."""
@@ -262,7 +262,9 @@ class Kumaraswamy(TransformedDistribution):
 
     def _steps(self) -> list[Any]:
         one = AffineTransform(1.0, -1.0)
-        powers = [PowerTransform(item.reciprocal()) for item in (self.concentration0, self.concentration1)]
+        powers = [
+            PowerTransform(concentration.reciprocal()) for concentration in (self.concentration0, self.concentration1)
+        ]
         return [powers[0], one, powers[1]]
 
     def _expanded(self, shape: rl.Size) -> Mapping[str, Any]:
@@ -283,8 +285,8 @@ class Kumaraswamy(TransformedDistribution):
     def mode(self) -> Tensor:
         """The likeliest value; NaN where that is an end."""
         a, b = self.concentration1, self.concentration0
-        found = ((a - 1) / (a * b - 1)) ** a.reciprocal()
-        return found.masked_fill((a < 1) | (b < 1), math.nan)
+        mode = ((a - 1) / (a * b - 1)) ** a.reciprocal()
+        return mode.masked_fill((a < 1) | (b < 1), math.nan)
 
     @property
     def variance(self) -> Tensor:

@@ -49,7 +49,7 @@ def _find(type_p: type, type_q: type) -> Divergence:
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """Return the Kullback-Leibler divergence of q from p: the expectation under p of `log p - log q`."""
     key = type(p), type(q)
-    found = _chosen.get(key)
-    if found is None:
-        found = _chosen[key] = _find(*key)
-    return found(p, q)
+    function = _chosen.get(key)
+    if function is None:
+        function = _chosen[key] = _find(*key)
+    return function(p, q)

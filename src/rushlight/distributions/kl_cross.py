@@ -125,9 +125,9 @@ def _from_exponential(p: Distribution, q: Exponential) -> Tensor:
     return _unless_below(p, q.rate * p.mean - q.rate.log() - p.entropy())
 
 
-def _unless_below(p: Distribution, found: Tensor) -> Tensor:
+def _unless_below(p: Distribution, divergence: Tensor) -> Tensor:
     """Infinite where p is uniform with negative numbers too."""
-    return found.masked_fill(p.low < 0, math.inf) if isinstance(p, Uniform) else found
+    return divergence.masked_fill(p.low < 0, math.inf) if isinstance(p, Uniform) else divergence
 
 
 @register_kl(Beta, Gamma)
@@ -157,16 +157,16 @@ def _leaves(p: Uniform, low: Tensor | float, high: Tensor | float) -> Tensor:
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 @register_kl(Uniform, ContinuousBernoulli)
 def _from_continuous_bernoulli(p: Distribution, q: ContinuousBernoulli) -> Tensor:
-    found = -p.mean * q.logits - (-q.probs).log1p() - q._log_norm() - p.entropy()
-    return found.masked_fill(_leaves(p, 0.0, 1.0), math.inf) if isinstance(p, Uniform) else found
+    divergence = -p.mean * q.logits - (-q.probs).log1p() - q._log_norm() - p.entropy()
+    return divergence.masked_fill(_leaves(p, 0.0, 1.0), math.inf) if isinstance(p, Uniform) else divergence
 
 
 @register_kl(Pareto, Pareto)
 @register_kl(Uniform, Pareto)
 def _from_pareto(p: Pareto | Uniform, q: Pareto) -> Tensor:
     least = p.scale if isinstance(p, Pareto) else p.low
-    found = (q.alpha + 1) * mean_of_log(p) - q.alpha.log() - q.alpha * q.scale.log() - p.entropy()
-    return found.masked_fill(least < q.scale, math.inf)
+    divergence = (q.alpha + 1) * mean_of_log(p) - q.alpha.log() - q.alpha * q.scale.log() - p.entropy()
+    return divergence.masked_fill(least < q.scale, math.inf)
 
 
 @register_kl(Uniform, Uniform)

@@ -83,7 +83,7 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tens
 def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     """The Bregman divergence of the log normalizer."""
     require(type(p) is type(q), "A006", f"kl_divergence: no rule for {type(p).__name__} and {type(q).__name__}")
-    ours = [item.detach().requires_grad_() for item in p._natural_params]
+    ours = [param.detach().requires_grad_() for param in p._natural_params]
     with rl.enable_grad():
         normalizer = p._log_normalizer(*ours)
         gradients = rl.autograd.grad(normalizer.sum(), ours, create_graph=True)

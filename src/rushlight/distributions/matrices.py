@@ -96,7 +96,7 @@ class Wishart(MatrixParameter, ExponentialFamily):
         if STATE.tracer is None:
             enough = bool(least.check(self.df).all())
             require(enough, "A002", "Wishart: df must exceed the matrix's size less 1", df=self.df)
-        self.__dict__.update({name: item for name, item in given.items() if item is not None})
+        self.__dict__.update({name: parameter for name, parameter in given.items() if parameter is not None})
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
         self._take_matrix(tuple(matrix.shape[-2:]), batch, **given)
 

@@ -77,10 +77,10 @@ class MatrixParameter(Distribution):
 
 def require_one_matrix(name: str, **given: Tensor | None) -> Tensor:
     """Fail with A002 unless exactly one matrix is given; return it."""
-    found = [matrix for matrix in given.values() if matrix is not None]
-    require(len(found) == 1, "A002", f"{name}: exactly one of {', '.join(given)} is given")
-    require(found[0].ndim >= 2, "A002", f"{name}: the matrix needs two dims", given=found[0])
-    return found[0]
+    matrices = [matrix for matrix in given.values() if matrix is not None]
+    require(len(matrices) == 1, "A002", f"{name}: exactly one of {', '.join(given)} is given")
+    require(matrices[0].ndim >= 2, "A002", f"{name}: the matrix needs two dims", given=matrices[0])
+    return matrices[0]
 
 
 class MultivariateNormal(MatrixParameter):
@@ -113,7 +113,7 @@ class MultivariateNormal(MatrixParameter):
         batch = tuple(rl.broadcast_shapes(tuple(matrix.shape[:-2]), tuple(loc.shape[:-1])))
         self.loc = loc.expand(*batch, -1)
         # The constraint is checked before a matrix that has no factor fails in LAPACK's words.
-        self.__dict__.update({name: item for name, item in given.items() if item is not None})
+        self.__dict__.update({name: value for name, value in given.items() if value is not None})
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._take_matrix(tuple(matrix.shape[-2:]), batch, **given)
 
@@ -133,8 +133,8 @@ class MultivariateNormal(MatrixParameter):
     @property
     def variance(self) -> Tensor:
         """The variance of each number."""
-        found = self._unbroadcasted_scale_tril.square().sum(-1)
-        return found.expand(*self._batch_shape, *self._event_shape)
+        variance = self._unbroadcasted_scale_tril.square().sum(-1)
+        return variance.expand(*self._batch_shape, *self._event_shape)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
@@ -198,15 +198,15 @@ class LowRankMultivariateNormal(Distribution):
     @property
     def variance(self) -> Tensor:
         """The variance of each number."""
-        found = self._unbroadcasted_cov_factor.square().sum(-1) + self._unbroadcasted_cov_diag
-        return found.expand(*self._batch_shape, *self._event_shape)
+        variance = self._unbroadcasted_cov_factor.square().sum(-1) + self._unbroadcasted_cov_diag
+        return variance.expand(*self._batch_shape, *self._event_shape)
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance matrix."""
         factor = self._unbroadcasted_cov_factor
-        found = factor @ factor.mT + self._unbroadcasted_cov_diag.diag_embed()
-        return found.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
+        covariance = factor @ factor.mT + self._unbroadcasted_cov_diag.diag_embed()
+        return covariance.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
@@ -219,8 +219,8 @@ class LowRankMultivariateNormal(Distribution):
         diag = self._unbroadcasted_cov_diag
         scaled = self._unbroadcasted_cov_factor.mT / diag.unsqueeze(-2)
         part = rl.linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
-        found = diag.reciprocal().diag_embed() - part.mT @ part
-        return found.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
+        precision = diag.reciprocal().diag_embed() - part.mT @ part
+        return precision.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
@@ -247,5 +247,5 @@ class LowRankMultivariateNormal(Distribution):
 
     def entropy(self) -> Tensor:
         """Return the expectation of `-log_prob`."""
-        found = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())
-        return found.expand(*self._batch_shape)
+        entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())
+        return entropy.expand(*self._batch_shape)

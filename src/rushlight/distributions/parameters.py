@@ -90,8 +90,8 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 class Undefined:
     """An attribute that a subclass has to define: asking for it is A006."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, quantity: str) -> None:
+        self.what = quantity
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         fail("A006", f"{owner.__name__}: {self.what} is not defined")

@@ -34,9 +34,9 @@ class TransformedDistribution(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
-        for item in self.transforms:
-            if not isinstance(item, Transform):
-                fail("A001", "TransformedDistribution: a transform or a list of them is expected", given=item)
+        for transform in self.transforms:
+            if not isinstance(transform, Transform):
+                fail("A001", "TransformedDistribution: a transform or a list of them is expected", given=transform)
         composed = ComposeTransform(self.transforms)
         domain = composed.domain.event_dim
         shape = (*base_distribution.batch_shape, *base_distribution.event_shape)
@@ -65,33 +65,33 @@ class TransformedDistribution(Distribution):
         """The last transform's codomain, or the base's support without transforms."""
         if not self.transforms:
             return self.base_dist.support
-        found = self.transforms[-1].codomain
-        extra = len(self.event_shape) - found.event_dim
-        return constraints.independent(found, extra) if extra > 0 else found
+        support = self.transforms[-1].codomain
+        extra = len(self.event_shape) - support.event_dim
+        return constraints.independent(support, extra) if extra > 0 else support
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples without gradients."""
         with rl.no_grad():
             x = self.base_dist.sample(sample_shape)
-            for item in self.transforms:
-                x = item(x)
+            for transform in self.transforms:
+                x = transform(x)
             return x
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Return samples that are differentiable by the parameters."""
         x = self.base_dist.rsample(sample_shape)
-        for item in self.transforms:
-            x = item(x)
+        for transform in self.transforms:
+            x = transform(x)
         return x
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density: the base's, less that of the Jacobian."""
         self._checked(value)
         event_dim, total, y = len(self.event_shape), None, value
-        for item in reversed(self.transforms):
-            x = item.inv(y)
-            event_dim += item.domain.event_dim - item.codomain.event_dim
-            term = sum_rightmost(item.log_abs_det_jacobian(x, y), event_dim - item.domain.event_dim)
+        for transform in reversed(self.transforms):
+            x = transform.inv(y)
+            event_dim += transform.domain.event_dim - transform.codomain.event_dim
+            term = sum_rightmost(transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim)
             total = -term if total is None else total - term
             y = x
         base = sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
@@ -100,20 +100,20 @@ class TransformedDistribution(Distribution):
     def _turned(self, chance: Tensor) -> Tensor:
         """A chance of values up to one, where transforms that fall turn the order round."""
         sign: Any = 1
-        for item in self.transforms:
-            sign = sign * item.sign
+        for transform in self.transforms:
+            sign = sign * transform.sign
         return chance if isinstance(sign, int) and sign == 1 else sign * (chance - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the chance of a sample up to the value."""
-        for item in reversed(self.transforms):
-            value = item.inv(value)
+        for transform in reversed(self.transforms):
+            value = transform.inv(value)
         self.base_dist._checked(value)
         return self._turned(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Tensor:
         """Return the value whose `cdf` this is."""
         value = self.base_dist.icdf(self._turned(value))
-        for item in self.transforms:
-            value = item(value)
+        for transform in self.transforms:
+            value = transform(value)
         return value

@@ -68,13 +68,13 @@ def required_operand(value: Any) -> Handle | complex:
     """`operand`, or A001."""
     if isinstance(value, Handle) or value.__class__ in _PLAIN:
         return value
-    found = NotImplemented if isinstance(value, np.ndarray) else operand(value)
-    if found is NotImplemented and _overrides(value):
-        found = Foreign(value)  # which the FUNCTION key answers
-    if found is NotImplemented:
+    converted = NotImplemented if isinstance(value, np.ndarray) else operand(value)
+    if converted is NotImplemented and _overrides(value):
+        converted = Foreign(value)  # which the FUNCTION key answers
+    if converted is NotImplemented:
         hint = "make a tensor of it: rl.tensor(...)" if isinstance(value, (list, tuple, np.ndarray)) else None
         fail("A001", f"{called_name()}: a tensor or a number is expected", value=value, hint=hint)
-    return found
+    return converted
 
 
 def input_operand(value: Any) -> Any:
@@ -167,7 +167,7 @@ def integers(value: object) -> tuple[Any, ...] | None:
     if value is None:
         return None
     if isinstance(value, (tuple, list)):
-        return tuple([integer(item) for item in value])
+        return tuple([integer(element) for element in value])
     return (integer(value),)
 
 
@@ -184,7 +184,7 @@ def fixed_integers(value: object) -> tuple[int, ...] | None:
     if value is None:
         return None
     if isinstance(value, (tuple, list)):
-        return tuple([fixed_integer(item) for item in value])
+        return tuple([fixed_integer(element) for element in value])
     return (fixed_integer(value),)
 
 
@@ -192,7 +192,7 @@ def varied(values: tuple[Any, ...], convert: Callable[[object], object] = intege
     """Ints given one by one or as one sequence: `x.view(2, 3)`, `x.view((2, 3))`."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
-    return values if _INT.issuperset(map(type, values)) else tuple([convert(item) for item in values])
+    return values if _INT.issuperset(map(type, values)) else tuple([convert(value) for value in values])
 
 
 def listed(named: dict[str, Any], name: str, values: tuple[object, ...]) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ def number(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
         if depth == _DEEPEST:
             fail("A001", f"{called_name()}: sequences are nested too deeply, or contain themselves", value=value)
-        return tuple([number(item, depth + 1) for item in value])
+        return tuple([number(element, depth + 1) for element in value])
     if isinstance(value, Handle):
         return value.item()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
     if isinstance(value, (np.floating, SymFloat)):
@@ -246,12 +246,12 @@ def element_type(value: Any) -> DType | None:
     hint = f"dtypes: {', '.join(BY_NAME)}"
     try:
         # Python's float and complex are float64 and complex128, as in PyTorch, whatever the default dtype is.
-        found = from_numpy_dtype(np.dtype(value))
+        dtype = from_numpy_dtype(np.dtype(value))
     except Exception as cause:
         raise error("D004", f"{called_name()}: not a dtype", value=value, hint=hint) from cause
-    if found is None:
+    if dtype is None:
         fail("D004", f"{called_name()}: not a dtype", value=value, hint=hint)
-    return found
+    return dtype
 
 
 def place(value: object) -> Device | None:
@@ -261,9 +261,9 @@ def place(value: object) -> Device | None:
     if value is CPU:
         return CPU
     if isinstance(value, (str, Device)):
-        found = Device(value)
-        backend_key(found.type)
-        return CPU if found.type == "cpu" else found  # there is one, whatever its index
+        device = Device(value)
+        backend_key(device.type)
+        return CPU if device.type == "cpu" else device  # there is one, whatever its index
     raise error("V001", "not a device", value=value)
 
 
@@ -279,8 +279,8 @@ def get_default_device() -> Device:
 
 def set_default_device(device: object) -> None:
     """Set the device on which this thread makes new tensors; None is the CPU. `with device:` does so for a scope."""
-    found = place(device)
-    STATE.device = None if found is CPU else found
+    chosen = place(device)
+    STATE.device = None if chosen is CPU else chosen
 
 
 def _enter_device(device: Device) -> None:

@@ -131,14 +131,14 @@ def autocasts(policy: str) -> Callable[[F], F]:
 def _cast(operands: tuple[Any, ...], policy: str) -> tuple[Any, ...]:
     now = setting()
     cast = _to_float32 if policy == "float32" else _to_lower
-    if any(isinstance(item, Handle) and item.form.device.type in now.enabled for item in flatten(operands)):
-        return tuple([_each(item, now, cast) for item in operands])
+    if any(isinstance(operand, Handle) and operand.form.device.type in now.enabled for operand in flatten(operands)):
+        return tuple([_each(operand, now, cast) for operand in operands])
     return operands
 
 
 def _each(operand: object, now: Setting, cast: Callable[[Handle, Setting], object]) -> object:
     if isinstance(operand, tuple):
-        return tuple([_each(item, now, cast) for item in operand])
+        return tuple([_each(element, now, cast) for element in operand])
     if not isinstance(operand, Handle) or operand.form.type.weak or operand.form.device.type not in now.enabled:
         return operand
     return cast(operand, now) if operand.dtype in _CASTABLE else operand

@@ -86,7 +86,7 @@ def _is_operand(value: object) -> bool:
 
 
 def _all(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, (tuple, list)) and all(fits(item) for item in value)
+    return lambda value: isinstance(value, (tuple, list)) and all(fits(element) for element in value)
 
 
 _BOOL = Kind("a bool", lambda value: isinstance(value, (bool, np.bool_, SymBool)))
@@ -168,23 +168,23 @@ def _fits(kind: Kind, value: object) -> bool:
 
 def _kinds_of(annotation: str) -> list[Kind]:
     """The kinds in an annotation such as `int | tuple[int, ...] | None`; empty if one of them is unknown."""
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     for part in _parts(annotation):
         name, bracket, inside = part.partition("[")
         element = KINDS.get(re.split(r"[\[\],]", inside)[0]) if bracket else None
         if name in ("tuple", "list") or (name == "Sequence" and inside[:-1] in ("int", "float")):
             if element is None:
                 return []
-            found.append(Kind(f"a sequence, each {element.words}", _all(element.fits)))
+            kinds.append(Kind(f"a sequence, each {element.words}", _all(element.fits)))
         elif name == "PerDim" and element is not None:
-            found += [element, Kind("several of them", _all(element.fits))]
+            kinds += [element, Kind("several of them", _all(element.fits))]
         elif name == "Iterable" and element is not None:
-            found.append(Kind(f"iterable, each {element.words}", functools.partial(_iterates, element)))
+            kinds.append(Kind(f"iterable, each {element.words}", functools.partial(_iterates, element)))
         elif name in KINDS:
-            found.append(KINDS[name])
+            kinds.append(KINDS[name])
         else:
             return []
-    return found
+    return kinds
 
 
 def _bound_of(function: Callable[..., object], annotation: str) -> str:
@@ -240,8 +240,8 @@ def misuse(
         if value is parameter.default:
             continue
         many = parameter.kind is inspect.Parameter.VAR_POSITIONAL
-        for item in cast(tuple[object, ...], value) if many else (value,):
-            report = _unfit(name, "input" if argument == "self" else argument, kinds, item)
+        for element in cast(tuple[object, ...], value) if many else (value,):
+            report = _unfit(name, "input" if argument == "self" else argument, kinds, element)
             if report is not None:
                 return report
     return None
@@ -270,7 +270,7 @@ def explained(op: Op, operands: tuple[object, ...], attrs: Mapping[str, object])
     listed = zip(base.schema.operands, operands, strict=False)
     pairs: list[tuple[Parameter, object]] = [
         *listed,
-        *[(item, attrs.get(item.name)) for item in base.schema.attributes],
+        *[(attribute, attrs.get(attribute.name)) for attribute in base.schema.attributes],
     ]
     for parameter, value in pairs:
         kind = _SCHEMA.get(parameter.type.rstrip("?")) or _BY_NAME.get(parameter.name)

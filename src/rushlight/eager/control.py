@@ -48,9 +48,9 @@ class TogetherNode(Node):
         if self._tape is None:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
         given = [*gradients, *[None] * (len(self._tape.roots) - len(gradients))]
-        found, own = self._tape.gradients(given, (), create_graph, create_graph or STATE.engaged.keep)
+        result, own = self._tape.gradients(given, (), create_graph, create_graph or STATE.engaged.keep)
         owned.update(own)
-        return found
+        return result
 
     @property
     def released(self) -> bool:
@@ -74,9 +74,9 @@ def together(function: Callable[..., object], *arguments: object) -> Any:
     tape = Tape(list(made.values()), since)
     node = TogetherNode(tape)
     shown: dict[int, Any] = {}
-    for place, (key, leaf) in enumerate(made.items()):
+    for position, (key, leaf) in enumerate(made.items()):
         shown[key] = share(leaf)
-        attach(shown[key], node, place)
+        attach(shown[key], node, position)
     return unflatten_tree(structure, [shown.get(id(leaf), leaf) for leaf in leaves])
 
 
@@ -106,10 +106,10 @@ def cond(pred: Any, true_fn: Callable[..., object], false_fn: Callable[..., obje
     return together(true_fn if pred else false_fn, *operands)
 
 
-def _unfolded(found: object) -> tuple[Any, Any]:
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
-        fail("A001", "scan: the function returns what it carries, and an output", returned=type(found).__name__)
-    return found[0], found[1]
+def _unfolded(outcome: object) -> tuple[Any, Any]:
+    if not isinstance(outcome, (tuple, list)) or len(outcome) != 2:
+        fail("A001", "scan: the function returns what it carries, and an output", returned=type(outcome).__name__)
+    return outcome[0], outcome[1]
 
 
 def _carried_leaves(op: str, value: object, structure: Structure) -> list[Any]:
@@ -143,8 +143,8 @@ def while_loop(cond_fn: Callable[..., object], body_fn: Callable[..., object], c
         require(fits, "A001", "while_loop: what is carried is neither a tensor nor an integer", value=leaf)
 
     def following(leaves: list[object]) -> list[Any]:
-        found = body_fn(*unflatten_tree(structure, leaves))
-        return _carried_leaves("while_loop", tuple(found) if isinstance(found, list) else found, structure)
+        outcome = body_fn(*unflatten_tree(structure, leaves))
+        return _carried_leaves("while_loop", tuple(outcome) if isinstance(outcome, list) else outcome, structure)
 
     def goes_on(leaves: list[object]) -> Any:
         return cond_fn(*unflatten_tree(structure, leaves))
@@ -185,8 +185,8 @@ def scan(
         require(agree(x.form.shape[0], length), "S014", "scan: the numbers of slices differ", one=inputs[0], other=x)
 
     def step(carries: list[object], parts: list[object]) -> tuple[list[Any], Any]:
-        found = combine_fn(unflatten_tree(structure, carries), unflatten_tree(slices, parts))
-        following, outputs = _unfolded(found)
+        outcome = combine_fn(unflatten_tree(structure, carries), unflatten_tree(slices, parts))
+        following, outputs = _unfolded(outcome)
         return _carried_leaves("scan", following, structure), outputs
 
     if STATE.tracer is not None or not length:
@@ -220,15 +220,15 @@ def _python_scan(
     carried, slices = structures
     leaves = flatten_tree(carry)[0]
     types = [leaf.form for leaf in leaves]
-    flat = carry.__class__ is tuple and all(item is leaf for item, leaf in zip(carry, leaves, strict=False))
+    flat = carry.__class__ is tuple and all(element is leaf for element, leaf in zip(carry, leaves, strict=False))
     rows = list(zip(*[OPERATORS["unbind"](x, 0) for x in inputs], strict=True))
     stacked: list[list[Any]] = []
     structure: Structure | None = None
     for row in reversed(rows) if reverse else rows:
-        found = combine(carry, row[0] if isinstance(slices, Leaf) else unflatten_tree(slices, row))
-        carry, output = _unfolded(found)
+        outcome = combine(carry, row[0] if isinstance(slices, Leaf) else unflatten_tree(slices, row))
+        carry, output = _unfolded(outcome)
         leaves = carry
-        if not flat or carry.__class__ is not tuple or [getattr(item, "form", None) for item in carry] != types:
+        if not flat or carry.__class__ is not tuple or [getattr(element, "form", None) for element in carry] != types:
             leaves = _carried_leaves("scan", carry, carried)
             for form, leaf in zip(types, leaves, strict=True):
                 require_carried("scan", form.type, leaf.form.type if isinstance(leaf, Handle) else leaf)
@@ -261,14 +261,14 @@ class PassedNode(Node):
 
 def _apart(outputs: list[Any], carries: list[Any]) -> list[Any]:
     """Outputs of a step of which none has its place on the tape in common with what is carried on."""
-    found: list[Any] = []
+    parts: list[Any] = []
     for output in outputs:
         if any(output is carry for carry in carries) and requires(output):
             edge = edge_of(output)
             output = share(output)
             attach(output, PassedNode([edge], located=False), 0)
-        found.append(output)
-    return found
+        parts.append(output)
+    return parts
 
 
 def traced_or_empty(

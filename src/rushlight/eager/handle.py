@@ -58,10 +58,10 @@ class HiddenVersion(Version):
 
 def hidden_writes(version: Version) -> Version:
     """Counts the writes that a counter leaves out: those to what was ever taken as `data` of its tensors."""
-    found: Version | None = getattr(version, "hidden", None)
-    if found is None:
-        found = version.hidden = Version()
-    return found
+    counter: Version | None = getattr(version, "hidden", None)
+    if counter is None:
+        counter = version.hidden = Version()
+    return counter
 
 
 H = TypeVar("H", bound="Handle")
@@ -324,13 +324,13 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
     return result
 
 
-def wrap(found: Handle, cls: type[H]) -> H:
+def wrap(handle: Handle, cls: type[H]) -> H:
     """A tensor as another class of tensors, on the same storage."""
-    if type(found) is cls:
-        return found
+    if type(handle) is cls:
+        return handle
     result = object.__new__(cls)
     for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
-        setattr(result, name, getattr(found, name))
+        setattr(result, name, getattr(handle, name))
     result.keys |= cls.class_keys
     return result
 

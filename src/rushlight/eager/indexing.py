@@ -42,28 +42,28 @@ def _listed(index: object) -> list[object]:
     return list(index) if isinstance(index, tuple) else [index]
 
 
-def _as_tensor(item: Any) -> Tensor:
+def _as_tensor(index: Any) -> Tensor:
     """A list or array index as a tensor of integers or bools."""
     try:
-        array = np.asarray([int(part) for part in item] if _holds_tensors(item) else item)
+        array = np.asarray([int(part) for part in index] if _holds_tensors(index) else index)
     except Exception as cause:
-        raise error("I004", "this cannot be an index", index=item) from cause
+        raise error("I004", "this cannot be an index", index=index) from cause
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
-        fail("I004", "this cannot be an index", index=item)
+        fail("I004", "this cannot be an index", index=index)
     return copied(array, bool_ if array.dtype.kind == "b" else int64)
 
 
-def _holds_tensors(item: object) -> bool:
-    return isinstance(item, (list, tuple)) and any(isinstance(part, Handle) for part in item)
+def _holds_tensors(index: object) -> bool:
+    return isinstance(index, (list, tuple)) and any(isinstance(part, Handle) for part in index)
 
 
-def dims_taken(item: object) -> int:
+def dims_taken(index: object) -> int:
     """How many of the tensor's dims an index uses up."""
-    if item is None or item is True or item is False:
+    if index is None or index is True or index is False:
         return 0
-    return item.ndim if isinstance(item, Handle) and item.dtype.kind is Kind.BOOL else 1
+    return index.ndim if isinstance(index, Handle) and index.dtype.kind is Kind.BOOL else 1
 
 
 def normal_index(index: object, ndim: int) -> list[Any]:
@@ -72,35 +72,35 @@ def normal_index(index: object, ndim: int) -> list[Any]:
     Errors: I003 if there are too many, I004 for an object that is no index.
     """
     items: list[Any] = []
-    for item in _listed(index):
-        if item is None or item is Ellipsis or isinstance(item, (bool, int, slice, SymInt, Handle)):
-            items.append(item)
-        elif isinstance(item, (list, tuple, range, np.ndarray)):
-            items.append(_as_tensor(list(item) if isinstance(item, range) else item))
-        elif isinstance(item, np.bool_):
-            items.append(bool(item))
-        elif hasattr(type(item), "__index__"):
-            items.append(integer(item))
+    for part in _listed(index):
+        if part is None or part is Ellipsis or isinstance(part, (bool, int, slice, SymInt, Handle)):
+            items.append(part)
+        elif isinstance(part, (list, tuple, range, np.ndarray)):
+            items.append(_as_tensor(list(part) if isinstance(part, range) else part))
+        elif isinstance(part, np.bool_):
+            items.append(bool(part))
+        elif hasattr(type(part), "__index__"):
+            items.append(integer(part))
         else:
-            fail("I004", "this cannot be an index", index=item)
-    for item in items:
-        if isinstance(item, Handle) and item.dtype.kind not in (Kind.BOOL, Kind.INT):
-            fail("I004", "a tensor index must hold integers or bools", index=item)
-    taken = sum([dims_taken(item) for item in items if item is not Ellipsis])
+            fail("I004", "this cannot be an index", index=part)
+    for part in items:
+        if isinstance(part, Handle) and part.dtype.kind not in (Kind.BOOL, Kind.INT):
+            fail("I004", "a tensor index must hold integers or bools", index=part)
+    taken = sum([dims_taken(part) for part in items if part is not Ellipsis])
     require(taken <= ndim, "I003", f"{taken} indices for a tensor of {ndim} dims")
-    places = [at for at, item in enumerate(items) if item is Ellipsis]
+    places = [at for at, part in enumerate(items) if part is Ellipsis]
     require(len(places) <= 1, "I004", "an index can have only one ellipsis")
     at = places[0] if places else len(items)
     return [*items[:at], *[slice(None)] * (ndim - taken), *items[at + 1 :]]
 
 
-def _is_place(item: object) -> bool:
+def _is_place(index: object) -> bool:
     """Whether an index is one integer: an int, or a tensor of one with data and without dims."""
-    if isinstance(item, TracedNumber):
-        return item.is_integer
-    if isinstance(item, Handle):
-        return item.ndim == 0 and item.dtype.kind is Kind.INT and item.storage is not None
-    return isinstance(item, (int, SymInt)) and not isinstance(item, bool)
+    if isinstance(index, TracedNumber):
+        return index.is_integer
+    if isinstance(index, Handle):
+        return index.ndim == 0 and index.dtype.kind is Kind.INT and index.storage is not None
+    return isinstance(index, (int, SymInt)) and not isinstance(index, bool)
 
 
 def select(tensor: Handle, index: object) -> Selection:
@@ -109,37 +109,37 @@ def select(tensor: Handle, index: object) -> Selection:
     dim = 0
     dims: list[int] = []
     indices: list[Handle] = []
-    for item in normal_index(index, tensor.ndim):
-        if _is_place(item):
-            result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(item)})
-        elif isinstance(item, slice):
-            if not (item.start is None and item.stop is None and item.step is None):
-                result = _sliced(result, dim, item)
+    for part in normal_index(index, tensor.ndim):
+        if _is_place(part):
+            result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(part)})
+        elif isinstance(part, slice):
+            if not (part.start is None and part.stop is None and part.step is None):
+                result = _sliced(result, dim, part)
             dim += 1
-        elif item is None:
+        elif part is None:
             result = dispatch(_UNSQUEEZE, (result,), {"dim": dim})
             dim += 1
-        elif isinstance(item, bool):
+        elif isinstance(part, bool):
             result = dispatch(_UNSQUEEZE, (result,), {"dim": dim})
             dims.append(dim)
-            indices.append(copied(np.zeros(1 if item else 0, np.int64), int64))
+            indices.append(copied(np.zeros(1 if part else 0, np.int64), int64))
             dim += 1
         else:
-            if item.dtype.kind is Kind.BOOL and item.ndim == 0:  # a mask over a new dim of size 1
+            if part.dtype.kind is Kind.BOOL and part.ndim == 0:  # a mask over a new dim of size 1
                 result = dispatch(_UNSQUEEZE, (result,), {"dim": dim})
-                item = dispatch(_UNSQUEEZE, (item,), {"dim": 0})
+                part = dispatch(_UNSQUEEZE, (part,), {"dim": 0})
             dims.append(dim)
-            indices.append(item)
-            dim += item.ndim if item.dtype.kind is Kind.BOOL else 1
+            indices.append(part)
+            dim += part.ndim if part.dtype.kind is Kind.BOOL else 1
     return Selection(result, tuple(dims), tuple(indices))
 
 
-def _sliced(tensor: Handle, dim: int, item: slice) -> Tensor:
-    step = 1 if item.step is None else integer(item.step)
+def _sliced(tensor: Handle, dim: int, slice_: slice) -> Tensor:
+    step = 1 if slice_.step is None else integer(slice_.step)
     if isinstance(step, int):
         require(step > 0, "I008", "a slice's step must be positive", step=step)
     # A slice takes a bool as the int that it is, as in Python and PyTorch.
-    start, end = (int(bound) if bound.__class__ is bool else integer(bound) for bound in (item.start, item.stop))
+    start, end = (int(bound) if bound.__class__ is bool else integer(bound) for bound in (slice_.start, slice_.stop))
     attrs = {"dim": dim, "start": start, "end": end, "step": step}
     return dispatch(_SLICE, (tensor,), attrs)
 
@@ -148,15 +148,15 @@ def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Handle, ...]]:
     """Integer tensors and their dims; a bool mask becomes one integer tensor per dim that it covers."""
     dims: list[int] = []
     indices: list[Handle] = []
-    for dim, item in zip(selection.dims, selection.indices, strict=True):
-        if item.dtype.kind is not Kind.BOOL:
+    for dim, index in zip(selection.dims, selection.indices, strict=True):
+        if index.dtype.kind is not Kind.BOOL:
             dims.append(dim)
-            indices.append(item)
+            indices.append(index)
             continue
-        _require_fit(selection.view, dim, item)
-        for offset, found in enumerate(nonzero_places(item)):
+        _require_fit(selection.view, dim, index)
+        for offset, positions in enumerate(nonzero_places(index)):
             dims.append(dim + offset)
-            indices.append(found)
+            indices.append(positions)
     return tuple(dims), tuple(indices)
 
 
@@ -169,11 +169,11 @@ def _require_fit(view: Handle, dim: int, mask: Handle) -> None:
 def nonzero_places(mask: Handle) -> list[Tensor]:
     """For each dim the indices of the elements that are true, in row-major order, as int64 tensors."""
     places = _FLATNONZERO(_RESHAPE(mask, (-1,)))
-    found: list[Tensor] = []
+    indices: list[Tensor] = []
     for size in mask.form.shape[:0:-1]:
-        found.append(places % wrap_size(size))
+        indices.append(places % wrap_size(size))
         places = places // wrap_size(size)
-    return [places, *reversed(found)]
+    return [places, *reversed(indices)]
 
 
 def get(tensor: Handle, index: object) -> Any:
@@ -219,7 +219,7 @@ def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) ->
         fail("A001", "indices are expected as a tuple", indices=indices)
     source = required_tensor(values)
     require(source.dtype is tensor.dtype, "D002", "the values have another dtype", values=source, input=tensor)
-    selection = select(tensor, tuple([slice(None) if item is None else required_tensor(item) for item in indices]))
+    selection = select(tensor, tuple([slice(None) if index is None else required_tensor(index) for index in indices]))
     if not selection.dims:
         dispatch(in_place(OPERATORS["add"]) if accumulate else COPY, (selection.view, source), {})
         return

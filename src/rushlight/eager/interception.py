@@ -68,13 +68,13 @@ def arguments_of(
 
 def _classes(operands: tuple[object, ...]) -> Iterator[type]:
     """The subclasses that intercept, each once, derived classes before their bases."""
-    found: list[type] = []
-    for item in flatten(operands):
-        cls = type(item)
-        if isinstance(item, Handle) and item.keys & PYTHON and cls not in found:
-            at = next((place for place, other in enumerate(found) if issubclass(cls, other)), len(found))
-            found.insert(at, cls)
-    yield from found
+    classes: list[type] = []
+    for operand in flatten(operands):
+        cls = type(operand)
+        if isinstance(operand, Handle) and operand.keys & PYTHON and cls not in classes:
+            at = next((position for position, other in enumerate(classes) if issubclass(cls, other)), len(classes))
+            classes.insert(at, cls)
+    yield from classes
 
 
 def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
@@ -83,13 +83,13 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
         asked = [type(mode).__name__ for mode in STATE.modes] or [cls.__name__ for cls in _classes(operands)]
         fail("C036", f"{op.name}: __torch_dispatch__ is asked while a function is compiled", asked=", ".join(asked))
     args, kwargs = arguments_of(op, operands, attrs)
-    types = tuple({type(item): None for item in flatten(operands) if isinstance(item, Handle)})
+    types = tuple({type(operand): None for operand in flatten(operands) if isinstance(operand, Handle)})
     modes = STATE.modes
-    for place in range(len(modes) - 1, -1, -1):
-        rest = modes[:place]
+    for position in range(len(modes) - 1, -1, -1):
+        rest = modes[:position]
         included = STATE.included | PYTHON if rest else STATE.included & ~PYTHON
         with Scope(modes=rest, included=included, excluded=STATE.excluded & ~PYTHON):
-            result = modes[place].__torch_dispatch__(op, types, args, kwargs)
+            result = modes[position].__torch_dispatch__(op, types, args, kwargs)
         if result is not NotImplemented:
             return result
     with Scope(modes=(), included=STATE.included & ~PYTHON):

@@ -23,7 +23,7 @@ _WITHOUT_EFFECT: Mapping[str, tuple[object, ...]] = {
 
 def no_more(
     keywords: Mapping[str, object],
-    known: Iterable[str],
+    names: Iterable[str],
     without_effect: Mapping[str, tuple[object, ...]] = _WITHOUT_EFFECT,
 ) -> None:
     """Refuses keywords that a function does not take.
@@ -34,13 +34,13 @@ def no_more(
     for name, value in keywords.items():
         allowed = without_effect.get(name)
         if allowed is None:
-            hint = did_you_mean(name, (*known, *without_effect))
+            hint = did_you_mean(name, (*names, *without_effect))
             fail("A003", f"{called_name()}: there is no argument {name}", hint=hint)
         if not any(value is one for one in allowed):
             fail("A006", f"{called_name()}: {name} is not supported", value=value)
 
 
-def named_size(sizes: tuple[object, ...], keywords: dict[str, object], known: Iterable[str]) -> tuple[object, ...]:
+def named_size(sizes: tuple[object, ...], keywords: dict[str, object], names: Iterable[str]) -> tuple[object, ...]:
     """The sizes of a creation function, given by position or as `size=`.
 
     Other keywords are refused as by `no_more`.
@@ -51,5 +51,5 @@ def named_size(sizes: tuple[object, ...], keywords: dict[str, object], known: It
         listed = isinstance(named, (tuple, list))
         require(listed, "A001", f"{called_name()}: size must be a tuple of ints", size=named)
         sizes = (named,)
-    no_more(keywords, ("size", *known))
+    no_more(keywords, ("size", *names))
     return sizes

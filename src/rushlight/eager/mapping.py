@@ -64,7 +64,7 @@ def level_of(value: object) -> Level | None:
 
 def run_mapped(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     """The boxed kernel at the BATCHED key: one level, the innermost of the operands, becomes a dim in front."""
-    levels = [level for item in flatten(operands) if (level := level_of(item)) is not None]
+    levels = [level for operand in flatten(operands) if (level := level_of(operand)) is not None]
     if op.__class__ is Mutation:
         return _write(op, operands, attrs, max(levels, key=_depth)) if levels else NotImplemented
     if Fact.RANDOM in op.facts and STATE.maps:
@@ -80,11 +80,11 @@ def _depth(level: Level) -> int:
 
 def _over(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], level: Level) -> Any:
     mask = tuple(
-        [False if part is None else part for part in map_operands(operands, lambda item: level_of(item) == level)]
+        [False if part is None else part for part in map_operands(operands, lambda operand: level_of(operand) == level)]
     )
-    values = map_operands(operands, lambda item: item.node.value if level_of(item) == level else item)
+    values = map_operands(operands, lambda operand: operand.node.value if level_of(operand) == level else operand)
     result = over_batch(op, values, mask, attrs, call_function)
-    return tuple([mapped(item, level) for item in result]) if isinstance(result, tuple) else mapped(result, level)
+    return tuple([mapped(element, level) for element in result]) if isinstance(result, tuple) else mapped(result, level)
 
 
 def _draw(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -97,11 +97,11 @@ def _draw(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> 
     included = STATE.included if outer else STATE.included & ~BATCHED
     with Scope(maps=outer, included=included):
         if level.randomness == "different":
-            seed = [item.name for item in op.schema.operands].index("seed")
+            seed = [operand.name for operand in op.schema.operands].index("seed")
             steps = OPERATORS["arange"](1, level.size + 1) * _stride(level.depth)
             moved = mapped(steps, level) + operands[seed]
             operands = (*operands[:seed], moved, *operands[seed + 1 :])
-        if any(level_of(item) == level for item in flatten(operands)):
+        if any(level_of(operand) == level for operand in flatten(operands)):
             return _over(op, operands, attrs, level)
         return call_function(op, operands, attrs)
 

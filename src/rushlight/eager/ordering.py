@@ -47,8 +47,8 @@ def _ordered(
     return Ordered(gather(tensor, dim, indices), indices)
 
 
-def _without(found: Ordered, dim: int, keepdim: bool) -> Ordered:
-    return found if keepdim or found.values.ndim == 0 else Ordered(*[item.squeeze(dim) for item in found])
+def _without(ordered: Ordered, dim: int, keepdim: bool) -> Ordered:
+    return ordered if keepdim or ordered.values.ndim == 0 else Ordered(*[tensor.squeeze(dim) for tensor in ordered])
 
 
 def _length(tensor: Handle, dim: object, op: str) -> Any:
@@ -123,8 +123,8 @@ class OrderMethods(ConversionOverloads):
                 broken.any(along, keepdim=True), broken.to(uint8).argmax(along, keepdim=True), middle.indices
             )
             middle = Ordered(gather(flat, along, places), places)
-        found = _without(middle, along, keepdim and dim is not None)
-        return found.values if dim is None else found
+        median = _without(middle, along, keepdim and dim is not None)
+        return median.values if dim is None else median
 
     def unique(
         self,
@@ -140,8 +140,8 @@ class OrderMethods(ConversionOverloads):
         if dim is None and not return_inverse and not return_counts:
             return _DISTINCT_VALUES(self)
         values, inverse, counts = _DISTINCT(self) if dim is None else _distinct_slices(self, fixed_integer(dim))
-        found = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
-        return found[0] if len(found) == 1 else tuple(found)
+        results = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def bincount(self, weights: Any = None, minlength: object = 0) -> Tensor:
         """How often each number from 0 on occurs in a vector of them, or the sum of their weights."""
@@ -158,11 +158,11 @@ class OrderMethods(ConversionOverloads):
 
         `output_size`, if given, must be the size of the result along the dim.
         """
-        found = OrderMethods._repeated(self, repeats, fixed_integer(dim))
+        repeated = OrderMethods._repeated(self, repeats, fixed_integer(dim))
         if output_size is not None:
-            fits = eq(found.form.shape[fixed_integer(dim) or 0], integer(output_size))
+            fits = eq(repeated.form.shape[fixed_integer(dim) or 0], integer(output_size))
             check(SymBool(fits), "repeat_interleave: output_size is the size of the result along the dim")
-        return found
+        return repeated
 
     def _repeated(self, repeats: object, dim: int | None) -> Any:
         if not isinstance(repeats, Handle) or isinstance(repeats, TracedNumber):

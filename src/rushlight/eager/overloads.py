@@ -216,8 +216,8 @@ class ConversionOverloads(GeneratedMethods):
         memory_format = rest.pop("memory_format", None)
         if rest:
             args = _of_other(args, rest)
-        found = converted(self, args, dtype, device, copy)
-        return found if memory_format is None else laid_out(found, memory_format)
+        cast_tensor = converted(self, args, dtype, device, copy)
+        return cast_tensor if memory_format is None else laid_out(cast_tensor, memory_format)
 
     def type(self, dtype: object = None, non_blocking: bool = False) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - PyTorch's name
         """The tensor with another dtype, also by PyTorch's older names; without one, that name of its own.
@@ -282,8 +282,8 @@ class ConversionOverloads(GeneratedMethods):
 
     def cpu(self, memory_format: object = None) -> Tensor:
         """On the CPU."""
-        found = converted(self, (), None, "cpu", False)
-        return found if memory_format is None else laid_out(found, memory_format)
+        copied = converted(self, (), None, "cpu", False)
+        return copied if memory_format is None else laid_out(copied, memory_format)
 
     def cuda(self, device: object = None, non_blocking: bool = False, memory_format: object = None) -> NoReturn:
         """Nothing but the error that there is no such device: V001."""
@@ -370,8 +370,8 @@ class ConversionOverloads(GeneratedMethods):
 
 def _as(tensor: Handle, dtype: DType, memory_format: object) -> Any:
     """The tensor with another dtype, and in the order of a memory format."""
-    found = converted(tensor, (dtype,), None, None, False)
-    return found if memory_format is None else laid_out(found, memory_format)
+    cast = converted(tensor, (dtype,), None, None, False)
+    return cast if memory_format is None else laid_out(cast, memory_format)
 
 
 def _dtype(tensor: Handle, given: object) -> object:

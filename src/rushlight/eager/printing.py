@@ -155,18 +155,18 @@ def contents(tensor: Handle, indent: int) -> str:
 
 
 def _suffixes(tensor: Handle) -> list[str]:
-    found: list[str] = []
+    suffixes: list[str] = []
     gradient = tensor.gradient
     if tensor.device.type not in ("cpu", "meta"):
-        found.append(f"device='{tensor.device}'")
+        suffixes.append(f"device='{tensor.device}'")
     silent = (default_dtype(),) if tensor.storage is None else (default_dtype(), int64, bool_, complex64)
     if tensor.dtype not in silent:
-        found.append(f"dtype={tensor.dtype}")
+        suffixes.append(f"dtype={tensor.dtype}")
     if gradient is not None and gradient.node is not None:
-        found.append(f"grad_fn=<{gradient.node.name()}>")
+        suffixes.append(f"grad_fn=<{gradient.node.name()}>")
     elif gradient is not None and gradient.required:
-        found.append("requires_grad=True")
-    return found
+        suffixes.append("requires_grad=True")
+    return suffixes
 
 
 def format_tensor(tensor: Handle, title: str = "tensor") -> str:

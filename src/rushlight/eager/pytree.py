@@ -37,9 +37,9 @@ def flatten_tree(value: object) -> tuple[list[Any], Structure]:
 
 def _flatten(value: object, leaves: list[object]) -> Structure:
     if isinstance(value, dict):
-        return Branches(type(value), tuple([_flatten(item, leaves) for item in value.values()]), tuple(value))
+        return Branches(type(value), tuple([_flatten(element, leaves) for element in value.values()]), tuple(value))
     if isinstance(value, (tuple, list)):
-        return Branches(type(value), tuple([_flatten(item, leaves) for item in value]))
+        return Branches(type(value), tuple([_flatten(element, leaves) for element in value]))
     leaves.append(value)
     return _LEAF
 
@@ -75,11 +75,13 @@ def leaves_like(value: Any, structure: Structure) -> list[Any] | None:
             return None
         value = value.values()
     leaves: list[Any] = []
-    for item, part in zip(value, structure.parts, strict=True):
-        found = leaves_like(item, part) if part is not _LEAF or isinstance(item, (tuple, list, dict)) else (item,)
-        if found is None:
+    for element, part in zip(value, structure.parts, strict=True):
+        result = (
+            leaves_like(element, part) if part is not _LEAF or isinstance(element, (tuple, list, dict)) else (element,)
+        )
+        if result is None:
             return None
-        leaves += found
+        leaves += result
     return leaves
 
 

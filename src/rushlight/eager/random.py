@@ -167,14 +167,14 @@ def _range_and_size(args: tuple[object, ...], named: dict[str, object]) -> tuple
     names = ("low", "high", "size")
     given = [name for name in names if name in named]
     names = names if "low" in named or len(args) + len(given) > 2 else names[1:]
-    found = {name: named.pop(name) for name in given}
+    chosen = {name: named.pop(name) for name in given}
     if named:
         no_more(named, (*names, *_OPTIONS))
     positional = names[: len(args)]
-    fits = len(args) + len(given) == len(names) and not found.keys() & set(positional)
+    fits = len(args) + len(given) == len(names) and not chosen.keys() & set(positional)
     require(fits, "A003", "randint: takes high and size, or low, high and size")
-    found.update(zip(positional, args, strict=True))
-    return found.get("low", 0), found["high"], found["size"]
+    chosen.update(zip(positional, args, strict=True))
+    return chosen.get("low", 0), chosen["high"], chosen["size"]
 
 
 @checked
@@ -209,9 +209,9 @@ def _like(
     memory_format = rest.pop("memory_format", None)
     if rest:
         no_more(rest, _OPTIONS)
-    found = required_tensor(like)
-    require(device is None or place(device) == found.device, "A006", f"{name}: on another device", device=device)
-    result = call_function(OPERATORS[name], (found, *_given(generator)), {"dtype": element_type(dtype)})
+    tensor = required_tensor(like)
+    require(device is None or place(device) == tensor.device, "A006", f"{name}: on another device", device=device)
+    result = call_function(OPERATORS[name], (tensor, *_given(generator)), {"dtype": element_type(dtype)})
     if memory_format is not None:
         result = laid_out(result, memory_format)
     return with_gradient(result, requires_grad)
@@ -372,10 +372,10 @@ class RandomMethods(ConversionOverloads):
 
 def _begin(from_: object, named: dict[str, object]) -> object:
     """The argument `from`, whose name is a word of Python's; other names are refused as by `no_more`."""
-    found = named.pop("from", from_)
+    start = named.pop("from", from_)
     if named:
         no_more(named, ("from", "to", "generator"), {})
-    return found
+    return start
 
 
 def _named(generator: object) -> dict[str, object]:
@@ -408,7 +408,7 @@ def get_rng_state() -> Tensor:
 @checked
 def set_rng_state(state: Any) -> None:
     """Continues the default stream from a state that `get_rng_state` returned."""
-    seed_then, ordinal = [int(item) for item in array_of(state)]
+    seed_then, ordinal = [int(number) for number in array_of(state)]
     default_generator.set_state((seed_then % _WHOLE, ordinal))
 
 

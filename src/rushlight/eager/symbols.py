@@ -313,10 +313,10 @@ def sym_min(a: object, b: object) -> int | SymInt:
 
 
 def _size(value: object, op: str) -> Size:
-    found = unwrap_size(value)
-    if not isinstance(found, (int, SizeExpr)) or isinstance(found, bool):
+    size = unwrap_size(value)
+    if not isinstance(size, (int, SizeExpr)) or isinstance(size, bool):
         raise error("A001", f"{op}: a size is expected", value=value)
-    return found
+    return size
 
 
 def _converted(value: object, kind: Callable[[Any], N], op: str) -> N:

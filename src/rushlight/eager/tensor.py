@@ -238,8 +238,8 @@ class Reading(GeneratedMethods):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The functions of the array API standard. Errors: A002 for a version that they do not follow."""
-        known = api_version is None or api_version in _ARRAY_API_VERSIONS
-        require(known, "A002", "__array_namespace__: no such version of the standard", api_version=api_version)
+        valid = api_version is None or api_version in _ARRAY_API_VERSIONS
+        require(valid, "A002", "__array_namespace__: no such version of the standard", api_version=api_version)
         return import_module("rushlight.compat.array_api")
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -340,7 +340,7 @@ class Tensor(
         """Dispatches an operator call; SymInts among the attributes become sizes."""
         for value in attrs.values():
             if isinstance(value, (SymInt, tuple)):
-                attrs = {name: _unwrapped(item) for name, item in attrs.items()}
+                attrs = {name: _unwrapped(attr) for name, attr in attrs.items()}
                 break
         return super().apply(op, args, attrs)
 
@@ -468,7 +468,7 @@ class Tensor(
 def _unwrapped(value: object) -> Any:
     if isinstance(value, SymInt):
         return value.expr
-    return tuple([_unwrapped(item) for item in value]) if isinstance(value, tuple) else value
+    return tuple([_unwrapped(element) for element in value]) if isinstance(value, tuple) else value
 
 
 class Parameter(Tensor):

@@ -34,10 +34,10 @@ class Size(tuple[Any, ...]):
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         try:
-            item = tuple.__getitem__(self, index)
+            size = tuple.__getitem__(self, index)
         except IndexError:
             fail("I002", f"dim {index} is out of range for a shape of {len(self)} dims", shape=tuple(self))
-        return Size(item) if isinstance(index, slice) else item
+        return Size(size) if isinstance(index, slice) else size
 
     def __add__(self, other: Iterable[object]) -> Size:  # pyright: ignore[reportIncompatibleMethodOverride] - torch.Size's
         return Size(tuple.__add__(self, tuple(other)))
@@ -125,9 +125,9 @@ def form_of(
     if strides is None:
         strides = contiguous_strides(shape)
     key = (shape, dtype, device, strides, weak)
-    found = _forms.get(key)
-    if found is not None:
-        return found
+    meta = _forms.get(key)
+    if meta is not None:
+        return meta
     symbolic = not all(size.__class__ is int for size in (*shape, *strides))
     form = TensorMeta(TensorType(tuple(shape), dtype, device, strides, weak), symbolic)
     return _forms.put((tuple(shape), dtype, device, strides, weak), form, symbolic)

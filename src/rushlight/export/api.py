@@ -145,7 +145,7 @@ class _Maker:
         for effect in program.effects.entries:
             fail("C034", f"export: the function changes {effect.path}", hint=hint)
         require(not program.effects.gradients, "C034", "export: the function changes gradients", hint=hint)
-        others = [item for item in program.effects.draws if item is not default_generator]
+        others = [draw for draw in program.effects.draws if draw is not default_generator]
         require(
             not others, "C034", "export: the function draws from a generator of its own", hint="use the default one"
         )
@@ -162,7 +162,7 @@ class _Maker:
         ordinal = ordinal_of(source.text)
         if ordinal is not None:
             return Input("ordinal", name, ordinal)
-        leaves = {f"a{place}" for place in range(len(self.opened.leaves))}
+        leaves = {f"a{position}" for position in range(len(self.opened.leaves))}
         fits = names_in(source.text) <= leaves
         require(
             fits, "C034", "export: a number of an object would have to be looked up at each call", number=source.text
@@ -170,9 +170,9 @@ class _Maker:
         return Input("number", name, source.text)
 
     def _tensor(self, name: str, tensor: Handle) -> Input:
-        found = self.state.names.get(id(tensor))
-        if found is not None:
-            return Input("parameter" if self.state.kinds[found] == "parameter" else "buffer", name, found)
+        result = self.state.names.get(id(tensor))
+        if result is not None:
+            return Input("parameter" if self.state.kinds[result] == "parameter" else "buffer", name, result)
         assert isinstance(tensor, Tensor)
         self.constants[name] = tensor
         return Input("constant", name, name)
@@ -199,4 +199,4 @@ def _without_unused_outputs(graph: Graph, result: Template) -> tuple[Graph, Temp
         return template
 
     template = renamed(result)
-    return replace(graph, outputs=tuple([graph.outputs[place] for place in order])), template
+    return replace(graph, outputs=tuple([graph.outputs[position] for position in order])), template

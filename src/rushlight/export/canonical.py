@@ -22,38 +22,38 @@ def in_canonical_form(
     First come parameters and buffers, as the module has them, then constants in the order of their use, arguments,
     and numbers. What is written is not converted where that changes nothing, as copy_ does.
     """
-    graph = replace(graph, mutations=tuple([(place, _unconverted(call)) for place, call in graph.mutations]))
+    graph = replace(graph, mutations=tuple([(position, _unconverted(call)) for position, call in graph.mutations]))
     graph = _with_each_once(graph.without_dead_calls(), inputs)
     uses = _first_uses(graph)
     order = sorted(
-        [place for place, call in enumerate(graph.parameters) if id(call) in uses],
-        key=lambda place: _rank(inputs[place], uses[id(graph.parameters[place])], list(state.tensors)),
+        [position for position, call in enumerate(graph.parameters) if id(call) in uses],
+        key=lambda position: _rank(inputs[position], uses[id(graph.parameters[position])], list(state.tensors)),
     )
     taken: set[str] = set()
-    found: list[Input] = []
+    kept: list[Input] = []
     constants: dict[str, object] = {}
-    for place in order:
-        item = inputs[place]
-        name = unique(titles[int(item.target)] if item.kind == "argument" else _title(item), taken)
-        if item.kind == "constant":
-            constants[name] = state.constants[str(item.target)]
-            item = replace(item, target=name)
-        found.append(replace(item, name=name))
-    return _with_inputs(graph, order, [item.name for item in found]), found, replace(state, constants=constants)
+    for index in order:
+        input_ = inputs[index]
+        name = unique(titles[int(input_.target)] if input_.kind == "argument" else _title(input_), taken)
+        if input_.kind == "constant":
+            constants[name] = state.constants[str(input_.target)]
+            input_ = replace(input_, target=name)
+        kept.append(replace(input_, name=name))
+    return _with_inputs(graph, order, [element.name for element in kept]), kept, replace(state, constants=constants)
 
 
 def _with_each_once(graph: Graph, inputs: Sequence[Input]) -> Graph:
     """The graph with one input for what feeds several."""
     first: dict[tuple[str, str | int], Call] = {}
     same = {
-        id(call): first.setdefault((item.kind, item.target), call)
-        for item, call in zip(inputs, graph.parameters, strict=True)
+        id(call): first.setdefault((input_.kind, input_.target), call)
+        for input_, call in zip(inputs, graph.parameters, strict=True)
     }
     return _rebuilt(graph, same)
 
 
-def _title(item: Input) -> str:
-    return identifier(str(item.target)) if item.kind in ("parameter", "buffer") else item.kind
+def _title(input_: Input) -> str:
+    return identifier(str(input_.target)) if input_.kind in ("parameter", "buffer") else input_.kind
 
 
 def _rank(source: Input, use: int, state: list[str]) -> tuple[int, int]:
@@ -65,10 +65,10 @@ def _rank(source: Input, use: int, state: list[str]) -> tuple[int, int]:
 def _first_uses(graph: Graph) -> dict[int, int]:
     """Where each parameter is read first, or returned, or written to; those that are not are left out."""
     uses: dict[int, int] = {}
-    for place, call in enumerate(graph.calls):
-        for item in call.inputs():
-            uses.setdefault(id(item), place)
-    written = [graph.parameters[place] for place, _ in graph.mutations]
+    for position, call in enumerate(graph.calls):
+        for input_ in call.inputs():
+            uses.setdefault(id(input_), position)
+    written = [graph.parameters[index] for index, _ in graph.mutations]
     for call in (*graph.results(), *written):
         uses.setdefault(id(call), len(graph.calls))
     return uses
@@ -76,11 +76,11 @@ def _first_uses(graph: Graph) -> dict[int, int]:
 
 def _with_inputs(graph: Graph, order: Sequence[int], names: Sequence[str]) -> Graph:
     """The graph with these of its parameters, by these names."""
-    old = [graph.parameters[place] for place in order]
+    old = [graph.parameters[position] for position in order]
     new = tuple([parameter(name, call.type) for call, name in zip(old, names, strict=True)])
-    places = {place: at for at, place in enumerate(order)}
+    places = {position: at for at, position in enumerate(order)}
     graph = _rebuilt(graph, {id(call): image for call, image in zip(old, new, strict=True)})
-    mutations = sorted([(places[place], call) for place, call in graph.mutations], key=lambda item: item[0])
+    mutations = sorted([(places[position], call) for position, call in graph.mutations], key=lambda pair: pair[0])
     return replace(graph, name="program", parameters=new, mutations=tuple(mutations))
 
 
@@ -89,11 +89,11 @@ def _rebuilt(graph: Graph, images: dict[int, Call]) -> Graph:
     images = dict(images)
     calls: list[Call] = []
     for call in graph.calls:
-        operands = map_operands(call.operands, lambda item: images[id(item)])
+        operands = map_operands(call.operands, lambda operand: images[id(operand)])
         images[id(call)] = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
         calls.append(images[id(call)])
     outputs = tuple([images[id(call)] for call in graph.outputs])
-    mutations = tuple([(place, images[id(call)]) for place, call in graph.mutations])
+    mutations = tuple([(position, images[id(call)]) for position, call in graph.mutations])
     return replace(graph, calls=tuple(calls), outputs=outputs, mutations=mutations)
 
 

@@ -61,14 +61,14 @@ def argument_names(function: Any, args: Sequence[object]) -> tuple[str, ...]:
     try:
         signature = inspect.signature(function.forward if hasattr(type(function), "forward") else function)
     except (TypeError, ValueError):
-        return tuple([f"arg{place}" for place in range(len(args))])
+        return tuple([f"arg{position}" for position in range(len(args))])
     names: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}_{place}" for place in range(len(args) - len(names))]
+            names += [f"{parameter.name}_{position}" for position in range(len(args) - len(names))]
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
-    names += [f"arg{place}" for place in range(len(names), len(args))]
+    names += [f"arg{position}" for position in range(len(names), len(args))]
     return tuple(names[: len(args)])
 
 
@@ -86,7 +86,7 @@ class _Maker:
     """Makes the specification of one call."""
 
     def __init__(self, said: object) -> None:
-        taken = {item.name for item in _variables(said)}
+        taken = {variable.name for variable in _variables(said)}
         self.names = (name for name in map("s{}".format, itertools.count()) if name not in taken)
         self.examples: dict[str, int] = {}
         self.asks = False

@@ -65,7 +65,7 @@ class Interpreter:
     def _call(self, call: Call, values: Mapping[int, Any]) -> Any:
         if call.op is NUMBER:
             return call.attr("value")
-        operands = map_operands(call.operands, lambda item: values[id(item)])
+        operands = map_operands(call.operands, lambda operand: values[id(operand)])
         if call.op is RELAYOUT:
             return operands[0]
         if call.op is RESULT:
@@ -75,7 +75,7 @@ class Interpreter:
             return driver(self, call, operands)
         unbacked_outputs = call.op.unbacked_outputs
         attrs = {name: None if name in unbacked_outputs else map_sizes(value, self.size) for name, value in call.attrs}
-        placed = any(isinstance(item, Handle) for item in flatten(operands))  # else its device is an attribute
+        placed = any(isinstance(operand, Handle) for operand in flatten(operands))  # else its device is an attribute
         return dispatch(call.op, operands, attrs) if placed else call_function(call.op, operands, attrs)
 
     def body(self, inner: Inner, operands: Sequence[Handle]) -> list[Handle]:
@@ -92,8 +92,8 @@ class Interpreter:
     def _learn(self, call: Call, result: Any) -> None:
         """The sizes that a call has made known: its results show them, or its value is one."""
         types, results = (call.type, result) if isinstance(call.type, tuple) else ((call.type,), (result,))
-        for type_, item in zip(types, results, strict=True):
-            bind(type_, item, self.sizes)
+        for type_, value in zip(types, results, strict=True):
+            bind(type_, value, self.sizes)
         for symbol in call.unbacked_symbols():
             if symbol not in self.sizes:
                 traced = STATE.tracer is not None
@@ -153,8 +153,8 @@ def _scan(run: Interpreter, call: Call, operands: tuple[Any, ...]) -> object:
     carries, xs, others = operands
 
     def step(carried: list[Handle], slices: list[Handle]) -> tuple[list[Handle], list[Handle]]:
-        found = run.body(call.attr("body"), [*carried, *slices, *others])
-        return found[: len(carries)], found[len(carries) :]
+        outcome = run.body(call.attr("body"), [*carried, *slices, *others])
+        return outcome[: len(carries)], outcome[len(carries) :]
 
     last, stacked = flow.scan(step, list(carries), list(xs), reverse=call.attr("reverse"))
     return [*last, *stacked]

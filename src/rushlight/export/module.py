@@ -69,7 +69,7 @@ class ExportedModule(Module):
         program = self.program
         leaves = program.spec.arguments(args, kwargs)
         sizes = _bound(program.opened, leaves)
-        names = {f"a{place}": leaf for place, leaf in enumerate(leaves)}
+        names = {f"a{index}": leaf for index, leaf in enumerate(leaves)}
         feed = self._feed(leaves, names)
         run = Interpreter(sizes, program.checks)
         values = run.run(program.graph, feed)
@@ -107,7 +107,7 @@ class _Draws:
     """The seed and the ordinals of a run's random calls, as many as the program draws."""
 
     def __init__(self, program: Parts) -> None:
-        starts = sorted({int(item.target) for item in program.inputs if item.kind == "ordinal"})
+        starts = sorted({int(input_.target) for input_ in program.inputs if input_.kind == "ordinal"})
         self.seed: object = None
         self.ordinals: dict[int, object] = {}
         if not program.draws:
@@ -143,7 +143,7 @@ class _Built:
         if isinstance(template, Constant):
             return template.value
         assert isinstance(template, Container)
-        parts = [self.value(item) for item in template.items]
+        parts = [self.value(element) for element in template.items]
         return dict(zip(template.keys, parts, strict=True)) if template.kind is dict else template.kind(parts)
 
 
@@ -155,10 +155,8 @@ def _bound(opened: OpenSpec, leaves: Sequence[Any]) -> dict[SizeExpr, Size]:
     sizes: dict[SizeExpr, Size] = {}
     for symbol, binding in opened.bindings.items():
         leaf = leaves[binding.leaf]
-        found = _integer(leaf) if binding.dim is None else leaf.form.type.shape[binding.dim]
-        sizes[symbol] = (
-            binding.value(found) if isinstance(found, int) else _divided(found - binding.offset, binding.scale)
-        )
+        size = _integer(leaf) if binding.dim is None else leaf.form.type.shape[binding.dim]
+        sizes[symbol] = binding.value(size) if isinstance(size, int) else _divided(size - binding.offset, binding.scale)
     for type_, leaf in zip(opened.leaves, leaves, strict=True):
         if isinstance(type_, TensorType):
             bind(type_, leaf, sizes)
@@ -184,7 +182,7 @@ def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExp
             same = form is not None and form.dtype is type_.dtype and len(form.type.shape) == len(type_.shape)
             _refuse_unless(same, opened, f"{opened.spec.paths[position]} is {leaf!r}")
             pairs = zip(type_.shape, leaf.form.type.shape, strict=True)
-            wanted += [eq(substitute(size, sizes), found) for size, found in pairs]
+            wanted += [eq(substitute(size, sizes), result) for size, result in pairs]
         elif isinstance(type_, ConstSpec):
             value = leaf.item() if isinstance(leaf, TracedNumber) else leaf
             _refuse_unless(type_.takes(value), opened, f"{opened.spec.paths[position]} is {value!r}")
@@ -197,7 +195,7 @@ def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExp
         wanted += [] if facts.lower is None else [ge(value, facts.lower)]
         wanted += [] if facts.upper is None else [le(value, facts.upper)]
         wanted += [] if facts.multiple_of == 1 else [eq(mod(value, facts.multiple_of), 0)]
-    wanted += [normalized(item.relation, substitute(item.expr, sizes)) for item in opened.conditions]
+    wanted += [normalized(fact.relation, substitute(fact.expr, sizes)) for fact in opened.conditions]
     for condition in wanted:
         _refuse_unless(holds(SymBool(condition), f"the arguments fit {opened.spec}"), opened, f"not {condition}")
 

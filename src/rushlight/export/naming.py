@@ -30,8 +30,8 @@ def unique(name: str, taken: set[str]) -> str:
 
 def ordinal_of(text: str) -> int | None:
     """How many random calls come before the one whose ordinal has this text. None if it is no ordinal."""
-    found = _ORDINAL.fullmatch(text)
-    return None if found is None else int(found[1])
+    match = _ORDINAL.fullmatch(text)
+    return None if match is None else int(match[1])
 
 
 def kinds_of(leaves: Sequence[object]) -> list[object]:
@@ -41,7 +41,7 @@ def kinds_of(leaves: Sequence[object]) -> list[object]:
 
 def argument_titles(spec: ParamsSpec, names: Sequence[str]) -> list[str]:
     """Names for the leaves of arguments; `names` are those of positional ones."""
-    places = {f"argument {place}": name for place, name in enumerate(names)}
+    places = {f"argument {position}": name for position, name in enumerate(names)}
     titles: list[str] = []
     for path in spec.paths:
         head, mark, rest = path.partition("[")

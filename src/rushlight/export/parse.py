@@ -199,8 +199,8 @@ class _Atoms(TypeReader):
             return InputRef(ArgumentSource(int(reader.next())))
         if word == "number":
             return Number(reader.value())
-        found = super().parse_atom(word, reader)
-        return SizeOf(found) if isinstance(found, SizeExpr) else found
+        atom = super().parse_atom(word, reader)
+        return SizeOf(atom) if isinstance(atom, SizeExpr) else atom
 
 
 def _template(reader: Reader) -> Template:
@@ -218,6 +218,6 @@ def _template(reader: Reader) -> Template:
             reader.expect(":")
             entries.append((key, _template(reader)))
             reader.accept(",")
-        return Container(dict, tuple([item for _, item in entries]), tuple([key for key, _ in entries]))
-    found = reader.value()
-    return found if isinstance(found, (Output, InputRef, Number, SizeOf)) else Constant(found)
+        return Container(dict, tuple([value for _, value in entries]), tuple([key for key, _ in entries]))
+    result = reader.value()
+    return result if isinstance(result, (Output, InputRef, Number, SizeOf)) else Constant(result)

@@ -48,15 +48,15 @@ class Parts:
     @property
     def mutated(self) -> tuple[Mutated, ...]:
         """The tensors that a run writes to."""
-        sources = [(self.inputs[place], value) for place, value in self.graph.mutations]
+        sources = [(self.inputs[position], value) for position, value in self.graph.mutations]
         return tuple([Mutated(source.kind, source.target, value) for source, value in sources])
 
 
 def _by_readiness(checks: Sequence[RuntimeAssert], graph: Graph) -> list[RuntimeAssert]:
     """The checks in the order in which a run can ask them: each when the last of its sizes is known."""
-    places = {symbol: place for place, call in enumerate(graph.calls, 1) for symbol in call.unbacked_symbols()}
+    places = {symbol: position for position, call in enumerate(graph.calls, 1) for symbol in call.unbacked_symbols()}
 
-    def readiness(item: RuntimeAssert) -> int:
-        return max([places.get(symbol, 0) for symbol in free_symbols(item.condition.expr)], default=0)
+    def readiness(check: RuntimeAssert) -> int:
+        return max([places.get(symbol, 0) for symbol in free_symbols(check.condition.expr)], default=0)
 
     return sorted(checks, key=readiness)

@@ -63,8 +63,8 @@ class Lines:
     def text(self) -> list[str]:
         """The lines, then the rows."""
         lines = [
-            f"line {place} {_quoted(frame.filename)} {frame.line} {_quoted(frame.function)} {_quoted(frame.source)}"
-            for frame, place in self.frames.items()
+            f"line {path} {_quoted(frame.filename)} {frame.line} {_quoted(frame.function)} {_quoted(frame.source)}"
+            for frame, path in self.frames.items()
         ]
         return [*lines, *[f"lines {at} = {[self.frames[frame] for frame in row]}" for row, at in self.rows.items()]]
 
@@ -93,10 +93,10 @@ class ProgramPrinter(GraphPrinter):
         """The row of the user's lines that a call stands in."""
         return self.lines.row(call.frames)
 
-    def check(self, item: RuntimeAssert) -> str:
+    def check(self, check: RuntimeAssert) -> str:
         """A run-time assert, its line, and what it says."""
-        said = f" {_quoted(item.message)}" if item.message else ""
-        return super().check(item) + self.lines.line(item.frame) + said
+        said = f" {_quoted(check.message)}" if check.message else ""
+        return super().check(check) + self.lines.line(check.frame) + said
 
 
 def program_text(program: Parts) -> str:
@@ -104,8 +104,8 @@ def program_text(program: Parts) -> str:
     opened = program.opened
     printer = ProgramPrinter(given=[*opened.bindings, *symbols_in(opened.types)])
     header, *body = printer.graph(program.graph)
-    checks = [f"  {printer.check(item)}" for item in program.checks]
-    inputs = [f"input %{item.name} = {item.kind} {_target(item.target)}" for item in program.inputs]
+    checks = [f"  {printer.check(check)}" for check in program.checks]
+    inputs = [f"input %{input_.name} = {input_.kind} {_target(input_.target)}" for input_ in program.inputs]
     state = [f"{kind} {_quoted(name)}" for name, kind in program.state.kinds.items()]
     ties = [f"tie {_quoted(name)} {_quoted(other)}" for name, other in program.state.ties.items()]
     result = f"result {result_text(program.result, printer)}"

@@ -61,8 +61,8 @@ class ExportRecorder(Recorder):
 
     def input_source(self, tensor: Handle) -> Source | None:
         """The argument that a result is; None of other results, which the graph gives."""
-        found = super().input_source(tensor)
-        return found if isinstance(found, ArgumentSource) else None
+        source = super().input_source(tensor)
+        return source if isinstance(source, ArgumentSource) else None
 
 
 class Tracing:
@@ -86,10 +86,10 @@ class Tracing:
     def _learned(self, program: Program, opened: OpenSpec, given: Given) -> ParamsSpec:
         """The specification with what a backed trace guarded."""
         assert program.observed is not None
-        guarded = [item for condition in program.observed.conditions for item in _sayable(condition)]
+        guarded = [part for condition in program.observed.conditions for part in _sayable(condition)]
         named = frozenset([symbol for name, symbol in opened.symbols.items() if name not in given.examples])
-        (found,) = propose([replace(program.observed, conditions=(*opened.conditions, *guarded), named=named)])
-        return found
+        (proposal,) = propose([replace(program.observed, conditions=(*opened.conditions, *guarded), named=named)])
+        return proposal
 
     def _trace(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
         names = Names()
@@ -101,8 +101,8 @@ class Tracing:
         recorder = ExportRecorder(self.function, walk, names, Frozen(walk, False), numbers)
         recorder.tracer.outside = self.outside
 
-        def stand_in(place: int, name: str, value: object) -> object:
-            return aot.stand_in(opened, recorder, place, name, value)
+        def stand_in(position: int, name: str, value: object) -> object:
+            return aot.stand_in(opened, recorder, position, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
             program = record(recorder, arguments, stand_in)
@@ -117,8 +117,8 @@ class Tracing:
     def _require_apart(self, program: Program, spec: ParamsSpec) -> None:
         for position, source in program.inputs.duplicates:
             if not isinstance(source, ArgumentSource):
-                what = f"export: {spec.paths[position]} is a tensor that the function reaches by itself"
-                fail("C034", what, hint="pass a copy of it")
+                message = f"export: {spec.paths[position]} is a tensor that the function reaches by itself"
+                fail("C034", message, hint="pass a copy of it")
 
 
 def _sayable(condition: Condition) -> list[Condition]:
@@ -126,4 +126,4 @@ def _sayable(condition: Condition) -> list[Condition]:
     if divides_by_integers(condition.expr):
         return [condition]
     fixed = [eq(symbol, symbol.facts.hint) for symbol in free_symbols(condition.expr) if symbol.facts.hint is not None]
-    return [item for item in fixed if isinstance(item, Condition)]
+    return [fact for fact in fixed if isinstance(fact, Condition)]

@@ -55,8 +55,8 @@ def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) 
 
     @functools.wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        found, value = with_value(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        gradients, value = with_value(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
 
     return gradient
 
@@ -76,8 +76,8 @@ def grad_and_value(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool
             fail("D001", "grad: the function must return a real number", result=outputs[0])
         with Scope(grad=False):
             ones = OPERATORS["full_like"](outputs[0], 1)
-        found = recording.raised(recording.gradients(recording.cotangents(ones)))
-        gradients = _of_argnums(argnums, recording.by_argument(recording.released(found)))
+        result = recording.raised(recording.gradients(recording.cotangents(ones)))
+        gradients = _of_argnums(argnums, recording.by_argument(recording.released(result)))
         value = recording.results()
         return gradients, (value, recording.extra()) if has_aux else value
 
@@ -94,8 +94,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
-        found = recording.raised(recording.gradients(recording.cotangents(given)))
-        return tuple(recording.by_argument(recording.released(found)))
+        gradients = recording.raised(recording.gradients(recording.cotangents(given)))
+        return tuple(recording.by_argument(recording.released(gradients)))
 
     result = recording.results()
     return (result, pullback, recording.extra()) if has_aux else (result, pullback)
@@ -108,8 +108,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     apply = recording.linear()
 
     def derivative(*tangents: Any) -> Any:
-        found = recording.raised(apply(_tangents(recording, primals, tangents)))
-        return unflatten_tree(recording.structure, recording.released(found))
+        pushed = recording.raised(apply(_tangents(recording, primals, tangents)))
+        return unflatten_tree(recording.structure, recording.released(pushed))
 
     return recording.results(), derivative
 
@@ -141,8 +141,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     given = _tangents(recording, primals, tangents)
     if strict and not recording.connected():
         fail("A002", "jvp: the result does not depend on the primals")
-    found = recording.raised(recording.linear()(given))
-    derivative = unflatten_tree(recording.structure, recording.released(found))
+    pushed = recording.raised(recording.linear()(given))
+    derivative = unflatten_tree(recording.structure, recording.released(pushed))
     result = recording.results()
     return (result, derivative, recording.extra()) if has_aux else (result, derivative)
 
@@ -224,7 +224,9 @@ def jacfwd(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         recording = _recorded("jacfwd", func, args, kwargs, argnums, has_aux)
         apply = recording.linear()
-        leaves = [leaf for place in _places("jacfwd", argnums, len(args)) for leaf in flatten_tree(args[place])[0]]
+        leaves = [
+            leaf for position in _places("jacfwd", argnums, len(args)) for leaf in flatten_tree(args[position])[0]
+        ]
 
         def push(*tangents: Any) -> Any:
             return tuple(recording.raised(apply(recording.lowered(tangents))))

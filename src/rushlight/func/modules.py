@@ -37,6 +37,6 @@ def _stacked(named: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """Return the function itself: what is traced here has no writes to begin with."""
-    known = remove in ("mutations", "mutations_and_views")
-    require(known, "A002", f"functionalize: remove is mutations or mutations_and_views, not {remove}")
+    valid = remove in ("mutations", "mutations_and_views")
+    require(valid, "A002", f"functionalize: remove is mutations or mutations_and_views, not {remove}")
     return func

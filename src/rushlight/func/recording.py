@@ -61,7 +61,7 @@ class StandIns:
 
     def depends_outside(self, tensors: Sequence[Any]) -> bool:
         """Whether any of the tensors has a history beyond these leaves."""
-        stack = [edge[0] for item in tensors if requires(item) and (edge := edge_of(item)) is not None]
+        stack = [edge[0] for tensor in tensors if requires(tensor) and (edge := edge_of(tensor)) is not None]
         seen: set[int] = set()
         while stack:
             step = stack.pop()
@@ -75,7 +75,7 @@ class StandIns:
 
     def released(self, tensors: Sequence[Any]) -> list[Any]:
         """Tensors without what these leaves alone gave them as history."""
-        return [self._released(item) if isinstance(item, Handle) else item for item in tensors]
+        return [self._released(tensor) if isinstance(tensor, Handle) else tensor for tensor in tensors]
 
     def _released(self, tensor: Any) -> Any:
         whole = lower_to(tensor, self.levels)
@@ -109,10 +109,10 @@ class Recording(StandIns):
                 fail("A002", f"{name}: with has_aux the function returns a pair of its result and something else")
             result, self.aux = result
         self.outputs, self.structure = flatten_tree(result)
-        for item in self.outputs:
-            if not isinstance(item, Handle):
-                fail("A001", f"{name}: the function must return tensors", result=item)
-        self._lowered = [lower_to(item, self.levels) for item in self.outputs]
+        for output in self.outputs:
+            if not isinstance(output, Handle):
+                fail("A001", f"{name}: the function must return tensors", result=output)
+        self._lowered = [lower_to(element, self.levels) for element in self.outputs]
 
     def results(self) -> Any:
         """The function's result, as others may see it."""
@@ -131,27 +131,27 @@ class Recording(StandIns):
         pairs = [(out, g) for out, g in zip(self._lowered, cotangents, strict=True) if g is not None and requires(out)]
         if create_graph is None:
             create_graph = self.outer and self.depends_outside([out for out, _ in pairs])
-        found: Sequence[Any] = (None,) * len(self.inputs)
+        gradients: Sequence[Any] = (None,) * len(self.inputs)
         if pairs:
             roots, given = zip(*pairs, strict=True)
-            found = _differentiated(roots, self.inputs, given, create_graph)
-        return [zeros_like(leaf) if one is None else one for leaf, one in zip(self.inputs, found, strict=True)]
+            gradients = _differentiated(roots, self.inputs, given, create_graph)
+        return [zeros_like(leaf) if one is None else one for leaf, one in zip(self.inputs, gradients, strict=True)]
 
     def unused_by(self, at: int) -> list[int] | None:
         """The inputs on which a result does not depend; None if it depends on nothing."""
         output = self._lowered[at]
         if not requires(output):
             return None
-        found = _differentiated((output,), self.inputs, (zeros_like(output),), False)
-        return [place for place, one in enumerate(found) if one is None]
+        gradient = _differentiated((output,), self.inputs, (zeros_like(output),), False)
+        return [position for position, one in enumerate(gradient) if one is None]
 
     def connected(self) -> bool:
         """Whether every result has a history."""
-        return all(requires(item) for item in self._lowered)
+        return all(requires(tensor) for tensor in self._lowered)
 
     def lowered(self, tensors: Sequence[Any]) -> list[Any]:
         """Tensors given from inside the levels, as the tape takes them."""
-        return [lower_to(item, self.levels) for item in tensors]
+        return [lower_to(tensor, self.levels) for tensor in tensors]
 
     def cotangents(self, given: Any) -> list[Any]:
         """Cotangents in the result's structure as a list for `gradients`; errors where they do not fit."""
@@ -167,7 +167,7 @@ class Recording(StandIns):
 
     def raised(self, tensors: Sequence[Any]) -> list[Any]:
         """Lowered tensors back inside the levels."""
-        return [raise_to(item, self.levels) for item in tensors]
+        return [raise_to(tensor, self.levels) for tensor in tensors]
 
     def by_argument(self, leaves: Sequence[Any]) -> list[Any]:
         """Leaves for the inputs, in the structures of the arguments."""
@@ -193,13 +193,13 @@ class Recording(StandIns):
 
         def apply(tangents: Sequence[Any]) -> list[Any]:
             pairs = [(one, t) for one, t in zip(gradients, tangents, strict=False) if requires(one)]
-            found: Sequence[Any] = [None] * len(places)
+            result: Sequence[Any] = [None] * len(places)
             if pairs:
                 roots, given = zip(*pairs, strict=True)
                 wanted = [duals[at] for at in places]
-                found = _differentiated(roots, wanted, given, create or _tracked(given))
+                result = _differentiated(roots, wanted, given, create or _tracked(given))
             results = [None] * len(self._lowered)
-            for at, one in zip(places, found, strict=True):
+            for at, one in zip(places, result, strict=True):
                 results[at] = one
             return [zeros_like(out) if one is None else one for out, one in zip(self._lowered, results, strict=True)]
 
@@ -220,8 +220,8 @@ def push(output: Any, inputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
     if not pairs:
         return zeros_like(output)
     roots, given = zip(*pairs, strict=True)
-    (found,) = _differentiated(roots, (dual,), given, True)
-    return zeros_like(output) if found is None else found
+    (pushed,) = _differentiated(roots, (dual,), given, True)
+    return zeros_like(output) if pushed is None else pushed
 
 
 def _tracked(tensors: Sequence[Any]) -> bool:

@@ -67,10 +67,10 @@ def _dims_in(in_dims: Any, args: Sequence[Any], kwargs: dict[str, Any], leaves: 
     if not leaves:
         fail("A002", "vmap: the function was given no arguments")
     structure = flatten_tree(tuple(args))[1]
-    found = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, structure, "in_dims")
-    found += [None] * (len(leaves) - len(found))
+    result = broadcast_prefix(tuple(in_dims) if isinstance(in_dims, list) else in_dims, structure, "in_dims")
+    result += [None] * (len(leaves) - len(result))
     dims: list[int | None] = []
-    for leaf, dim in zip(leaves, found, strict=True):
+    for leaf, dim in zip(leaves, result, strict=True):
         if dim is None:
             dims.append(None)
             continue
@@ -95,9 +95,7 @@ def broadcast_prefix(value: Any, structure: Structure, name: str) -> list[Any]:
     if len(entries) != len(structure.parts):
         fail("A002", f"vmap: {name} does not fit the structure: {len(entries)} entries for {len(structure.parts)}")
     return [
-        item
-        for entry, part in zip(entries, structure.parts, strict=True)
-        for item in broadcast_prefix(entry, part, name)
+        dim for entry, part in zip(entries, structure.parts, strict=True) for dim in broadcast_prefix(entry, part, name)
     ]
 
 
@@ -127,21 +125,21 @@ def _run(
     scope = Scope(maps=(*STATE.maps, level), included=STATE.included | BATCHED, excluded=STATE.excluded & ~BATCHED)
     with scope:
         result = func(*args, **kwargs)
-    found, built = flatten_tree(result)
+    value, built = flatten_tree(result)
     places = broadcast_prefix(out_dims, built, "out_dims")
-    return unflatten_tree(built, [_taken_out(item, place, level) for item, place in zip(found, places, strict=True)])
+    return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])
 
 
 def _in_front(tensor: Any, dim: int) -> Any:
     return tensor if dim == 0 else OPERATORS["movedim"](tensor, (dim,), (0,))
 
 
-def _taken_out(value: Any, place: Any, level: Level) -> Any:
+def _taken_out(value: Any, dim: Any, level: Level) -> Any:
     """A result with its batch at a place."""
     if not isinstance(value, Handle):
         fail("A001", "vmap: the function must return tensors alone", result=value)
     is_mapped = level_of(value) == level
-    if place is None:
+    if dim is None:
         if is_mapped:
             fail("A002", "vmap: out_dims has None for a result that differs from place to place", result=value)
         return value
@@ -151,10 +149,10 @@ def _taken_out(value: Any, place: Any, level: Level) -> Any:
     else:
         whole = OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
     rank = len(whole.form.shape)
-    place = integer(place)
-    if not -rank <= place < rank:
-        fail("A002", f"vmap: out_dims has {place} for a result of {rank} dims", result=whole)
-    return whole if place % rank == 0 else OPERATORS["movedim"](whole, (0,), (place % rank,))
+    dim = integer(dim)
+    if not -rank <= dim < rank:
+        fail("A002", f"vmap: out_dims has {dim} for a result of {rank} dims", result=whole)
+    return whole if dim % rank == 0 else OPERATORS["movedim"](whole, (0,), (dim % rank,))
 
 
 def _joined(parts: Sequence[Any], out_dims: Any) -> Any:
@@ -165,7 +163,7 @@ def _joined(parts: Sequence[Any], out_dims: Any) -> Any:
     return unflatten_tree(
         structure,
         [
-            column[0] if place is None else OPERATORS["cat"](tuple(column), place)
-            for column, place in zip(columns, places, strict=True)
+            column[0] if dim is None else OPERATORS["cat"](tuple(column), dim)
+            for column, dim in zip(columns, places, strict=True)
         ],
     )

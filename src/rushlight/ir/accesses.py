@@ -52,7 +52,7 @@ class KernelAccesses:
     def writes_before_reads(self, buffer: Buffer) -> bool:
         """Whether all elements of a buffer that are read were stored by the same kernel just before."""
         return buffer in self.written and all(
-            self._is_stored(buffer, place, offset) for place, offset in self._loads(buffer)
+            self._is_stored(buffer, stored, offset) for stored, offset in self._loads(buffer)
         )
 
     def _loads(self, buffer: Buffer) -> Iterator[tuple[int, Size | None]]:
@@ -144,8 +144,8 @@ def _as_size(offset: Scalar | Size) -> Size | None:
 
 def buffer_of(word: object) -> Buffer | None:
     """The buffer that an argument word is an address in."""
-    found = word.buffer if isinstance(word, Address) else word
-    return found if isinstance(found, Buffer) else None
+    buffer = word.buffer if isinstance(word, Address) else word
+    return buffer if isinstance(buffer, Buffer) else None
 
 
 def given_buffers(

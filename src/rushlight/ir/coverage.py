@@ -275,7 +275,7 @@ class _Growth:
             members.append(member[0])
             extents.append(member[1])
         total = _divided(extents, count)
-        if total is None or any(ceildiv(total - place, count) != extent for place, extent in enumerate(extents)):
+        if total is None or any(ceildiv(total - position, count) != extent for position, extent in enumerate(extents)):
             return None
         return members, _without(first, walk[0], first.length * total)
 
@@ -311,8 +311,8 @@ def _in_blocks(length: Size, axis: SizeExpr, extent: Size) -> tuple[Size, Size] 
     """For runs that end with the last of the blocks of an axis: the length of all others, and of all together."""
     if not depends_on(length, axis) or not isinstance(length, SizeExpr):
         return None
-    found = {atom for _, atoms in parts(length) for atom in atoms if depends_on(atom, axis)}
-    if len(found) != 1 or (ragged := found.pop()).op.name != "min":
+    dependent = {atom for _, atoms in parts(length) for atom in atoms if depends_on(atom, axis)}
+    if len(dependent) != 1 or (ragged := dependent.pop()).op.name != "min":
         return None
     factor = _quotient(length, ragged)
     if factor is None:

@@ -182,8 +182,8 @@ def ml_dtypes() -> Any:
 
 def from_numpy_dtype(dtype: np.dtype[np.generic]) -> DType | None:
     """The element type of a numpy dtype in native byte order, or None."""
-    found = _BY_NUMPY.get(dtype)
-    return bfloat16 if found is None and dtype.name == "bfloat16" and dtype == bfloat16.numpy else found
+    dtype_ = _BY_NUMPY.get(dtype)
+    return bfloat16 if dtype_ is None and dtype.name == "bfloat16" and dtype == bfloat16.numpy else dtype_
 
 
 def compute_dtype(dtype: DType) -> DType:

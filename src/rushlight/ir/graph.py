@@ -58,7 +58,9 @@ class Call(Term):
         symbols: list[SizeExpr] = []
         for value in [self.attr(name) for name in self.op.unbacked_outputs]:
             symbols += [
-                item for item in (value if isinstance(value, tuple) else (value,)) if isinstance(item, SizeExpr)
+                element
+                for element in (value if isinstance(value, tuple) else (value,))
+                if isinstance(element, SizeExpr)
             ]
         return symbols
 
@@ -124,7 +126,7 @@ class Graph:
     @property
     def inner(self) -> tuple[Graph, ...]:
         """The graphs that its calls run, in order."""
-        return tuple([item.graph for call in self.calls for item in inner_of(call)])
+        return tuple([nested.graph for call in self.calls for nested in inner_of(call)])
 
     def results(self) -> tuple[Call, ...]:
         """Everything the graph must compute: outputs, then mutated parameters' values."""
@@ -161,9 +163,9 @@ class Inner(Mentions):
         shown = {size for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
         unbacked_symbols = unbacked_outputs_of(graph.calls)
         parts = [part for call in (*graph.parameters, *graph.calls) for part in (call.type, *_values(call))]
-        parts += [item.condition.expr for item in branch.asserts]
+        parts += [check.condition.expr for check in branch.asserts]
         self.mentioned = tuple(
-            [item for item in symbols_in(parts) if item not in shown and item not in unbacked_symbols]
+            [symbol for symbol in symbols_in(parts) if symbol not in shown and symbol not in unbacked_symbols]
         )
 
 
@@ -174,7 +176,7 @@ def inner_of(call: Call) -> list[Inner]:
         if isinstance(value, Inner):
             graphs.append(value)
         elif isinstance(value, tuple):
-            graphs += [item for item in value if isinstance(item, Inner)]
+            graphs += [element for element in value if isinstance(element, Inner)]
     return graphs
 
 
@@ -191,8 +193,8 @@ def _asked(graph: Graph, unbacked_outputs: Mapping[SizeExpr, Call]) -> set[SizeE
     """The born symbols that somebody but calls asks for: the caller, and the asserts of their scopes."""
     symbols = {symbol for symbol in graph.sizes if symbol in unbacked_outputs}
     for scope in scopes_of(unbacked_outputs):
-        for item in scope.asserts:
-            symbols.update([symbol for symbol in free_symbols(item.condition.expr) if symbol in unbacked_outputs])
+        for check in scope.asserts:
+            symbols.update([symbol for symbol in free_symbols(check.condition.expr) if symbol in unbacked_outputs])
     return symbols
 
 
@@ -267,16 +269,16 @@ class GraphBuilder:
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node or Nodes."""
         operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
-        types = tuple([item.type if item.__class__ is Call else type_of(item) for item in operands])
+        types = tuple([operand.type if operand.__class__ is Call else type_of(operand) for operand in operands])
         call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)
         self.calls.append(call)
         if not isinstance(call.type, tuple):
             return Node(self, call)
         nodes: list[Node] = []
         for position, type_ in enumerate(call.type):
-            item = Call(RESULT, (call,), (("index", position),), type_, self.frames, self.region)
-            self.calls.append(item)
-            nodes.append(Node(self, item))
+            result = Call(RESULT, (call,), (("index", position),), type_, self.frames, self.region)
+            self.calls.append(result)
+            nodes.append(Node(self, result))
         return tuple(nodes)
 
     def laid_out(self, node: Node, type_: TensorType) -> Node:
@@ -314,7 +316,7 @@ class GraphBuilder:
                 self.calls.append(call)
             return self._numbers[key]
         if isinstance(arg, (tuple, list)):
-            return tuple([self.operand(item) for item in arg])
+            return tuple([self.operand(element) for element in arg])
         raise TypeError(f"{type(arg).__name__} cannot be an operand of a graph call")
 
     def graph(
@@ -340,4 +342,4 @@ def type_of(operand: Any) -> Any:
     """The type of an operand, the types of a list of them, None for an absent one."""
     if operand is None:
         return None
-    return tuple([item.type for item in operand]) if isinstance(operand, tuple) else operand.type
+    return tuple([element.type for element in operand]) if isinstance(operand, tuple) else operand.type

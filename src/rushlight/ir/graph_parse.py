@@ -92,10 +92,10 @@ def parse_graph(
     `frames` are those that calls and checks name by number (`at 3`). Errors: C009, with the line.
     """
     reader = GraphReader(operators, Scope() if scope is None else scope, frames)
-    lines = [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1)]
-    lines = [(place, line) for place, line in lines if line and not line.startswith("#")]
+    lines = [(position, line.strip()) for position, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     # What is known of a symbol is part of it from its birth, so sizes come before the types that mention them.
-    for line_number, line in sorted(lines, key=lambda item: not item[1].startswith("size ")):
+    for line_number, line in sorted(lines, key=lambda pair: not pair[1].startswith("size ")):
         try:
             reader.line(line)
         except RushlightError as cause:
@@ -109,8 +109,8 @@ def parse_graph(
     return reader.graph()
 
 
-def _error(message: str, place: int, line: str) -> RushlightError:
-    return error("C009", f"{message} (line {place})", text=line)
+def _error(message: str, number: int, line: str) -> RushlightError:
+    return error("C009", f"{message} (line {number})", text=line)
 
 
 class TypeReader:
@@ -335,8 +335,8 @@ class GraphReader(TypeReader):
             _fail(f"there is no line {number} of a user's program here")
         return self.frames[number]
 
-    def _frame_at(self, place: str | None) -> Frame | None:
-        return None if place is None else next(iter(self._frames_at(int(place))), None)
+    def _frame_at(self, location: str | None) -> Frame | None:
+        return None if location is None else next(iter(self._frames_at(int(location))), None)
 
     def _return(self, reader: Reader) -> None:
         reader.expect("return")
@@ -431,7 +431,7 @@ class GraphReader(TypeReader):
         if op.name in _OWN_OPS:
             return tuple(attrs.items())
         typed: ParsedOp = op  # pyright: ignore[reportAssignmentType] - operators have schemas
-        names = [item.name for item in typed.schema.attributes]
+        names = [attribute.name for attribute in typed.schema.attributes]
         unknown = [key for key in attrs if key not in names]
         if unknown:
             _fail(f"{op.name} has no attribute {unknown[0]!r}")
@@ -447,9 +447,9 @@ _LINES: dict[str, Callable[[GraphReader, Reader], None]] = {
 }
 
 
-def _facts_of(found: re.Match[str]) -> dict[str, Any]:
+def _facts_of(match: re.Match[str]) -> dict[str, Any]:
     """What a line says of a symbol."""
-    said = {word: found[key] for key, word in _FACT_WORDS.items() if found[key] is not None}
+    said = {word: match[key] for key, word in _FACT_WORDS.items() if match[key] is not None}
     return {word: None if text == "-inf" else int(text) for word, text in said.items()}
 
 
@@ -467,5 +467,5 @@ def _end(reader: Reader) -> None:
         _fail(f"unexpected {reader.peek()!r} at the end of the line")
 
 
-def _fail(what: str) -> NoReturn:
-    raise TermSyntaxError(what)
+def _fail(message: str) -> NoReturn:
+    raise TermSyntaxError(message)

@@ -80,7 +80,7 @@ def _operand(type_: Any, array: Any, buffers: dict[Buffer, Array]) -> object:
     if type_ is None:
         return None
     if isinstance(type_, tuple):
-        return tuple([_operand(part, item, buffers) for part, item in zip(type_, array, strict=True)])
+        return tuple([_operand(part, element, buffers) for part, element in zip(type_, array, strict=True)])
     buffer = Buffer(f"x{len(buffers)}", type_)
     buffers[buffer] = np.asarray(array, type_.dtype.numpy)
     return BufferOperand(buffer)
@@ -95,23 +95,29 @@ def evaluate_definition(
     scatter = definition.scatter
     result = evaluate(scatter.initial, definition.axes, buffers, sizes).copy()
     grid = _Grid(
-        (*scatter.axes,), [scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]], buffers, sizes
+        (*scatter.axes,),
+        [scatter.value, *[position_term for position_term in scatter.index if isinstance(position_term, Scalar)]],
+        buffers,
+        sizes,
     )
     shape = tuple([grid.extent(axis) for axis in scatter.axes])
     index = [
         np.broadcast_to(
-            _fitted(grid.value(item) if isinstance(item, Scalar) else grid.size(item), len(shape)), shape
+            _fitted(
+                grid.value(position_term) if isinstance(position_term, Scalar) else grid.size(position_term), len(shape)
+            ),
+            shape,
         ).ravel()
-        for item in scatter.index
+        for position_term in scatter.index
     ]
     value = np.broadcast_to(_fitted(grid.value(scatter.value), len(shape)), shape).ravel()
     inside = np.ones(value.shape, np.bool_)
-    for item, size, given in zip(index, result.shape, scatter.index, strict=True):
-        fits = (item >= 0) & (item < size)
+    for positions, size, given in zip(index, result.shape, scatter.index, strict=True):
+        fits = (positions >= 0) & (positions < size)
         if not isinstance(given, Scalar) and not fits.all():
             raise IndexError(f"write to {definition.buffer} outside a dim of size {size}")
         inside &= fits
-    written = tuple([item[inside] for item in index])
+    written = tuple([position_term[inside] for position_term in index])
     if scatter.combine == "set":
         result[written] = value[inside]
     else:
@@ -220,7 +226,7 @@ class _Grid:
                 raise IndexError(f"load from {term.attr('buffer')} outside a dim of size {size}")
             position.append(np.clip(operand, 0, max(size - 1, 0)))
         if array.size == 0:
-            return np.zeros(np.broadcast_shapes(*[item.shape for item in position]), array.dtype)
+            return np.zeros(np.broadcast_shapes(*[position_term.shape for position_term in position]), array.dtype)
         return array[tuple(position)]
 
     def _reduce(self, term: Scalar, operands: list[Array]) -> Array:
@@ -239,7 +245,7 @@ class _Grid:
             identity = _IDENTITIES[kind](term.type)
             folded = fold(lined[0], identity, _FOLDS[kind], term.attr("order"), counted, term.type.numpy)
         else:
-            wide = [item.astype(term.type.numpy, copy=False) for item in lined]
+            wide = [array.astype(term.type.numpy, copy=False) for array in lined]
             folded = fold_products(wide[0], wide[1], term.attr("order"), counted)
         kept = [1 if dim in dims else size for dim, size in enumerate(shape)]
         return folded.reshape(kept)

@@ -82,8 +82,8 @@ class Launch:
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers among the arguments."""
-        found = [item.buffer if isinstance(item, Address) else item for item in self.arguments]
-        return tuple([item for item in found if isinstance(item, Buffer)])
+        buffers = [argument.buffer if isinstance(argument, Address) else argument for argument in self.arguments]
+        return tuple([buffer for buffer in buffers if isinstance(buffer, Buffer)])
 
     def with_buffers(self, images: Mapping[Buffer, Buffer]) -> Launch:
         """The launch on other buffers, where `images` has them."""
@@ -184,7 +184,7 @@ class Plan:
         starts: list[int] = []
         ends: list[int] = []
         for slot in self.slots:
-            start = max([ends[place] for place in slot.after], default=0)
+            start = max([ends[position] for position in slot.after], default=0)
             starts.append(start)
             ends.append(start - -optimization_hint(slot.size_bytes) // ALIGNMENT * ALIGNMENT)
         own = [end for slot, end in zip(self.slots, ends, strict=True) if slot.within is None]

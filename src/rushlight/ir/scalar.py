@@ -300,7 +300,7 @@ def index(expr: Size) -> Scalar:
 
 def load(buffer: Buffer, *indices: Scalar | Size) -> Scalar:
     """An element of a buffer: one index per dim, or a single linear element offset in scheduled kernels."""
-    operands = tuple(item if isinstance(item, Scalar) else index(item) for item in indices)
+    operands = tuple(position if isinstance(position, Scalar) else index(position) for position in indices)
     return _term("load", operands, (("buffer", buffer),), buffer.type.dtype)
 
 

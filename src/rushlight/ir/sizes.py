@@ -20,7 +20,7 @@ def hidden_symbols(graph: Graph) -> tuple[SizeExpr, ...]:
     shown = {simplify(size) for call in graph.parameters for size in (*call.type.shape, *call.type.strides)}
     parts = [part for call in graph.calls for part in (call.type, *[value for _, value in call.attrs])]
     sizes = symbols_in([*[call.type for call in (*graph.parameters, *graph.outputs)], *parts])
-    needed = dict.fromkeys([symbol for item in sizes for symbol in free_symbols(simplify(item))])
+    needed = dict.fromkeys([symbol for size in sizes for symbol in free_symbols(simplify(size))])
     return tuple([symbol for symbol in needed if symbol not in shown])
 
 
@@ -38,6 +38,6 @@ def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:
 
 def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int], symbols: dict[SizeExpr, int]) -> None:
     """Binds symbols of a type to a tensor's sizes and strides; a bound symbol keeps its value."""
-    for size, found in zip((*type_.shape, *type_.strides), (*shape, *strides), strict=True):
+    for size, actual in zip((*type_.shape, *type_.strides), (*shape, *strides), strict=True):
         if isinstance(size, SizeExpr) and is_symbol(size):
-            symbols.setdefault(size, found)
+            symbols.setdefault(size, actual)

@@ -81,7 +81,7 @@ class GraphPrinter:
         """The lines of a graph."""
         for call in graph.parameters:
             self.values[id(call)] = f"%{call.attr('name')}"
-        words = ["frozen " if place in graph.frozen else "" for place in range(len(graph.parameters))]
+        words = ["frozen " if index in graph.frozen else "" for index in range(len(graph.parameters))]
         pairs = zip(words, graph.parameters, strict=True)
         header = ", ".join([f"{self.values[id(call)]}: {word}{self.type(call.type)}" for word, call in pairs])
         body: list[str] = []
@@ -105,7 +105,7 @@ class GraphPrinter:
         self.inner.append(inner)
         printer = type(self)(self)
         header, *lines = printer.graph(inner.graph)
-        checks = [f"  {self.check(item)}" for item in inner.branch.asserts]
+        checks = [f"  {self.check(check)}" for check in inner.branch.asserts]
         return [f"@{len(self.inner) - 1} {header}", *checks, *lines]
 
     def name(self, call: Call) -> str:
@@ -120,7 +120,7 @@ class GraphPrinter:
 
     def view(self, view: OutputView) -> str:
         """The line of an output that is a view."""
-        sizes, strides = (f"[{', '.join([self.size(s) for s in item])}]" for item in (view.shape, view.strides))
+        sizes, strides = (f"[{', '.join([self.size(s) for s in row])}]" for row in (view.shape, view.strides))
         return f"view {view.output} of {view.base[0]} {view.base[1]} {sizes} {strides} + {self.size(view.offset)}"
 
     def facts(self) -> list[str]:
@@ -132,11 +132,11 @@ class GraphPrinter:
         """The guards and checks of the scopes of the symbols that were printed."""
         scopes = scopes_of(self.symbols)
         guards = [f"given {self.condition(guard.condition)}" for scope in scopes for guard in scope.guards]
-        return [*guards, *[self.check(item) for scope in scopes for item in scope.asserts]]
+        return [*guards, *[self.check(check) for scope in scopes for check in scope.asserts]]
 
-    def check(self, item: RuntimeAssert) -> str:
+    def check(self, check: RuntimeAssert) -> str:
         """The line of a run-time assert."""
-        return f"check {self.condition(item.condition)}"
+        return f"check {self.condition(check.condition)}"
 
     def condition(self, condition: Condition) -> str:
         """A condition, its symbols renamed. Of its two forms, which differ in sign, names decide, not symbols' ages."""
@@ -162,7 +162,7 @@ class GraphPrinter:
         if operand is None:
             return "none"
         if isinstance(operand, tuple):
-            return f"[{', '.join([self.values[id(item)] for item in operand])}]"
+            return f"[{', '.join([self.values[id(part)] for part in operand])}]"
         return self.values[id(operand)]
 
 

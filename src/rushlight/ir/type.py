@@ -74,8 +74,8 @@ def dense_order(shape: tuple[Size, ...], strides: tuple[Size, ...]) -> tuple[int
     plain = range(len(shape))
     if _is_dense(shape, strides, plain):
         return tuple(plain)
-    known = all(isinstance(stride, int) for stride in strides)
-    turned = sorted(plain, key=lambda dim: -optimization_hint(strides[dim])) if known else _chain(shape, strides)
+    static = all(isinstance(stride, int) for stride in strides)
+    turned = sorted(plain, key=lambda dim: -optimization_hint(strides[dim])) if static else _chain(shape, strides)
     return tuple(turned) if _is_dense(shape, strides, turned) else None
 
 

@@ -22,7 +22,7 @@ def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[
     """An operator's operands with `image` of each, members of lists included, and None kept."""
     return tuple(
         [
-            tuple([None if item is None else image(item) for item in operand])
+            tuple([None if element is None else image(element) for element in operand])
             if isinstance(operand, tuple)
             else None
             if operand is None
@@ -36,7 +36,7 @@ def map_sizes(value: Any, image: Callable[[SizeExpr], Any]) -> Any:
     """An attribute of a call with `image` of each size in it that is no integer."""
     if isinstance(value, SizeExpr):
         return image(value)
-    return tuple([map_sizes(item, image) for item in value]) if isinstance(value, tuple) else value
+    return tuple([map_sizes(element, image) for element in value]) if isinstance(value, tuple) else value
 
 
 class Value:

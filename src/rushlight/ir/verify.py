@@ -50,9 +50,9 @@ class _Verifier:
         self._mutations()
         self._views()
 
-    def fail(self, what: str, /, **values: object) -> NoReturn:
+    def fail(self, message: str, /, **values: object) -> NoReturn:
         """Raises C015."""
-        broken(self.graph.name, what, **values)
+        broken(self.graph.name, message, **values)
 
     def _define(self, call: Call, name: str) -> None:
         if id(call) in self.defined:
@@ -126,8 +126,8 @@ class _Verifier:
     def _views(self) -> None:
         bases = {OUTPUT: len(self.graph.outputs), PARAMETER_BASE: len(self.graph.parameters)}
         for view in self.graph.views:
-            kind, place = view.base
-            fits = 0 <= view.output < len(self.graph.outputs) and 0 <= place < bases.get(kind, 0)
+            kind, position = view.base
+            fits = 0 <= view.output < len(self.graph.outputs) and 0 <= position < bases.get(kind, 0)
             if not fits or view.base == (OUTPUT, view.output) or len(view.shape) != len(view.strides):
                 self.fail("an output is a view of what is not there", view=self.printer.view(view))
 

@@ -52,8 +52,8 @@ def _verify_row_blocks(kernel: RowBlockKernel) -> None:
         for word in (*launch.arguments, launch.count):
             if not isinstance(word, Buffer):
                 _known(word.offset if isinstance(word, Address) else word, available, kernel.name)
-    for _, place in kernel.offsets:
-        _known(place, available - symbols, kernel.name)
+    for _, offset in kernel.offsets:
+        _known(offset, available - symbols, kernel.name)
 
 
 class _KernelVerifier:
@@ -70,9 +70,9 @@ class _KernelVerifier:
                 self.fail("a loop axis is an argument", axis=size)
         self.statements(self.kernel.body, frozenset(), outermost=True)
 
-    def fail(self, what: str, /, **values: object) -> NoReturn:
+    def fail(self, message: str, /, **values: object) -> NoReturn:
         """Raises C015."""
-        broken(self.kernel.name, what, **values)
+        broken(self.kernel.name, message, **values)
 
     def statements(self, body: Iterable[Statement], axes: frozenset[SizeExpr], outermost: bool) -> None:
         """Checks statements below loops over `axes`."""
@@ -119,8 +119,8 @@ class _KernelVerifier:
         """Checks a store: the buffer is an argument or local, and holds values of this dtype."""
         self.buffer(store.buffer)
         if store.value.type is not store.buffer.type.dtype:
-            found, wanted = store.value.type.name, store.buffer.type.dtype.name
-            self.fail("a value of another dtype is stored", buffer=store.buffer.name, value=found, dtype=wanted)
+            stored, wanted = store.value.type.name, store.buffer.type.dtype.name
+            self.fail("a value of another dtype is stored", buffer=store.buffer.name, value=stored, dtype=wanted)
         if store.combine not in COMBINES:
             self.fail("there is no such way to combine", combine=store.combine)
         if isinstance(store.offset, Scalar) and store.offset.type is not int64:
@@ -160,8 +160,8 @@ class _KernelVerifier:
         """Checks that a size is known where it is used."""
         for symbol in free_symbols(size):
             if symbol not in axes and symbol not in self.sizes:
-                what = "an axis is used outside of its loop" if is_axis(symbol) else "a size is no argument"
-                self.fail(what, symbol=symbol, size=format_size(size))
+                message = "an axis is used outside of its loop" if is_axis(symbol) else "a size is no argument"
+                self.fail(message, symbol=symbol, size=format_size(size))
 
     def term(self, term: Scalar) -> None:
         """Checks one term by itself."""
@@ -246,9 +246,9 @@ def verify_plan(plan: Plan) -> None:
         _known(assertion.right, available, "assertion")
 
 
-def _known(size: Size, known: set[SizeExpr], where: str) -> None:
+def _known(size: Size, defined: set[SizeExpr], where: str) -> None:
     for symbol in free_symbols(size):
-        if symbol not in known:
+        if symbol not in defined:
             broken(where, "a size cannot be found at the call", symbol=symbol, size=format_size(size))
 
 
@@ -284,7 +284,7 @@ def _verify_given(
     if len(words) != len(buffers) + sizes:
         broken(name, "the number of arguments is not the kernel's", words=len(words), kernel=kernel.name)
     for buffer, word in zip(buffers, words, strict=False):
-        found = buffer_of(word)
+        result = buffer_of(word)
         # Kernels see complex memory as its parts.
-        if found is None or buffer.type.dtype is not real_dtype(found.type.dtype):
+        if result is None or buffer.type.dtype is not real_dtype(result.type.dtype):
             broken(name, "an argument is no buffer of the kernel's dtype", argument=word, buffer=buffer.name)

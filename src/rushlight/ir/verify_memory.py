@@ -347,9 +347,9 @@ class _Verifier:
             self.fail(f"{where} not written before", buffer)
         self.note(buffer, "", f"{where} written in part, as far as is known")
 
-    def fail(self, what: str, buffer: Buffer) -> None:
+    def fail(self, message: str, buffer: Buffer) -> None:
         """Raises C015."""
-        broken(f"launch {self.number}", what, buffer=buffer.name)
+        broken(f"launch {self.number}", message, buffer=buffer.name)
 
 
 def _is_empty(buffer: Buffer) -> bool:

@@ -86,7 +86,7 @@ def matrix_norm(
     dims = fixed_integers(dim)
     require(dims is not None and len(dims) == 2, "A004", "linalg.matrix_norm: dim must be two dims", dim=dim)
     require(tensor.ndim >= 2, "S002", "linalg.matrix_norm: the input must have at least 2 dims", input=tensor)
-    rows, columns = [wrap_dim(item, tensor.ndim, "linalg.matrix_norm") for item in dims or ()]
+    rows, columns = [wrap_dim(axis, tensor.ndim, "linalg.matrix_norm") for axis in dims or ()]
     require(rows != columns, "A004", "linalg.matrix_norm: the two dims must differ", dim=dim)
     return written(_matrix_norm(tensor, ord, (rows, columns), keepdim), out)
 
@@ -98,8 +98,8 @@ def _matrix_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: boo
     if order in ("nuc", 2, -2):
         return _spectral_norm(tensor, order, dims, keepdim)
     number = 0.0 if isinstance(order, str) else _number(order, "linalg.matrix_norm")
-    known = abs(number) in (1, INFINITY)
-    require(known, "A004", f"linalg.matrix_norm: the order {order!r} is not supported", ord=order)
+    valid = abs(number) in (1, INFINITY)
+    require(valid, "A004", f"linalg.matrix_norm: the order {order!r} is not supported", ord=order)
     summed, chosen = dims if abs(number) == 1 else dims[::-1]
     if not keepdim and chosen > summed:
         chosen -= 1
@@ -118,12 +118,12 @@ def _extreme(values: Tensor, dim: int, keepdim: bool, largest: bool) -> Tensor:
 def _spectral_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
     values = ops.linalg_svdvals(tensor.movedim(dims, (-2, -1)))
     if order == "nuc":
-        found = values.sum(-1)
+        norm = values.sum(-1)
     else:
-        found = _extreme(values, -1, False, order == 2)
+        norm = _extreme(values, -1, False, order == 2)
     for dim in sorted(dims) if keepdim else ():
-        found = found.unsqueeze(dim)
-    return found
+        norm = norm.unsqueeze(dim)
+    return norm
 
 
 @checked
@@ -149,8 +149,8 @@ def cond(A: object, p: Any = None, *, out: object = None) -> Tensor:
     """Return the condition numbers of matrices: the norm times that of the inverse, or a ratio of singular values."""
     tensor = required_tensor(A)
     require(tensor.ndim >= 2, "S002", "linalg.cond: the input must have at least 2 dims", A=tensor)
-    known = p in (None, "fro", "nuc", 1, -1, 2, -2, INFINITY, -INFINITY)
-    require(known, "A004", f"linalg.cond: the order {p!r} is not supported", p=p)
+    valid = p in (None, "fro", "nuc", 1, -1, 2, -2, INFINITY, -INFINITY)
+    require(valid, "A004", f"linalg.cond: the order {p!r} is not supported", p=p)
     if p in (None, 2, -2):
         values = ops.linalg_svdvals(tensor)
         first, last = values.select(-1, 0), values.select(-1, values.shape[-1] - 1)
@@ -161,8 +161,8 @@ def cond(A: object, p: Any = None, *, out: object = None) -> Tensor:
         real = ops.zeros(tensor.shape[:-2], dtype=real_dtype(tensor.dtype))
         return written(real, out)
     inverse, info = ops.linalg_inv_ex(tensor)
-    found = matrix_norm(tensor, p) * matrix_norm(inverse, p)
-    return written(ops.where(info > 0, INFINITY, found), out)
+    product = matrix_norm(tensor, p) * matrix_norm(inverse, p)
+    return written(ops.where(info > 0, INFINITY, product), out)
 
 
 @autocasts("float32")

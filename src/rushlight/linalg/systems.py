@@ -104,10 +104,10 @@ def lstsq(A: object, B: object, rcond: Any = None, *, driver: object = None) -> 
     nothing, ranks = ops.zeros(0, dtype=real), ops.zeros(0, dtype=int64)
     values = nothing
     if name != "gels":
-        found = ops.linalg_svdvals(a.detach())
-        largest = found.amax(-1, True) if 0 not in a.shape[-2:] else found
-        ranks = (found > largest * relative).sum(-1)
-        values = found if name in ("gelsd", "gelss") else nothing
+        singular_values = ops.linalg_svdvals(a.detach())
+        largest = singular_values.amax(-1, True) if 0 not in a.shape[-2:] else singular_values
+        ranks = (singular_values > largest * relative).sum(-1)
+        values = singular_values if name in ("gelsd", "gelss") else nothing
     residuals = nothing
     if m > n and name != "gelsy" and (name == "gels" or bool((ranks == n).all())):
         rest = a @ solution - right
@@ -118,18 +118,18 @@ def lstsq(A: object, B: object, rcond: Any = None, *, driver: object = None) -> 
 @checked
 def multi_dot(tensors: Any, *, out: object = None) -> Tensor:
     """Return the product of several matrices, in the order of least work; the ends may be vectors."""
-    parts = [required_tensor(item) for item in tensors]
+    parts = [required_tensor(tensor) for tensor in tensors]
     require(len(parts) >= 2, "A004", "linalg.multi_dot: at least two tensors are needed")
-    for place, part in enumerate(parts):
-        ends = place in (0, len(parts) - 1)
+    for position, part in enumerate(parts):
+        ends = position in (0, len(parts) - 1)
         fits = part.ndim == 2 or (ends and part.ndim == 1)
         require(fits, "S002", "linalg.multi_dot: the tensors are matrices, and at the ends vectors", tensor=part)
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = parts[0].unsqueeze(0) if first else parts[0]
     parts[-1] = parts[-1].unsqueeze(-1) if last else parts[-1]
-    found = chain_product(parts, "linalg.multi_dot")
-    found = found.squeeze(-1) if last else found
-    return written(found.squeeze(0) if first else found, out)
+    product = chain_product(parts, "linalg.multi_dot")
+    product = product.squeeze(-1) if last else product
+    return written(product.squeeze(0) if first else product, out)
 
 
 @autocasts("float32")

@@ -52,7 +52,7 @@ class Embedder(rl.nn.Module):
     def embed_tokens(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Vectors [texts, width] of the tokens of each text, without padding."""
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-        found: list[NDArray[np.float32] | None] = [None] * len(rows)
+        result: list[NDArray[np.float32] | None] = [None] * len(rows)
         for start in range(0, len(rows), BATCH):
             chosen = order[start : start + BATCH]
             lengths = [len(rows[number]) for number in chosen]
@@ -62,9 +62,13 @@ class Embedder(rl.nn.Module):
             with rl.no_grad():
                 vectors = self._compiled(rl.from_numpy(padded), rl.tensor(lengths)).numpy()
             for row, number in enumerate(chosen):
-                found[number] = vectors[row]
+                result[number] = vectors[row]
         width = self.encoder.embeddings.word_embeddings.weight.shape[1]
-        return np.stack([item for item in found if item is not None]) if found else np.zeros((0, width), np.float32)
+        return (
+            np.stack([vector for vector in result if vector is not None])
+            if result
+            else np.zeros((0, width), np.float32)
+        )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors [texts, width]; a text is cut off where the model's context ends."""
@@ -85,8 +89,8 @@ def _pooling(folder: ModelFolder) -> tuple[str, bool]:
         "pooling_mode_mean_tokens"
     ]
     kinds = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
-    known = len(chosen) == 1 and chosen[0] in kinds
-    require(known, "A006", "embed: one pooling of the mean, the first token or the largest", pooling=", ".join(chosen))
+    valid = len(chosen) == 1 and chosen[0] in kinds
+    require(valid, "A006", "embed: one pooling of the mean, the first token or the largest", pooling=", ".join(chosen))
     modules = folder.path / "modules.json"
     normalizes = not modules.is_file() or ".models.Normalize" in modules.read_text("utf-8")
     return kinds[chosen[0]], normalizes

@@ -28,13 +28,13 @@ class ModelFolder:
         """The object in a JSON file of the folder."""
         path = self.path / name
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            value = json.loads(path.read_text(encoding="utf-8"))
         except OSError as cause:
             raise error("P001", f"models: {path} cannot be read", hint="give a folder with its config.json") from cause
         except ValueError as cause:
             raise error("P002", f"models: {path} is not JSON") from cause
-        require(isinstance(found, dict), "P002", f"models: {path} does not hold an object")
-        return found
+        require(isinstance(value, dict), "P002", f"models: {path} does not hold an object")
+        return value
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """`json`, or an empty dict where there is no such file."""
@@ -47,16 +47,16 @@ class ModelFolder:
 
     def value(self, name: str, default: Any = None) -> Any:
         """A value of `config.json`; P002 where it has neither the value nor we a default."""
-        found = self.config.get(name)
-        found = default if found is None else found
-        require(found is not None, "P002", f"models: {self.path / _CONFIG} lacks {name}")
-        return found
+        value = self.config.get(name)
+        value = default if value is None else value
+        require(value is not None, "P002", f"models: {self.path / _CONFIG} lacks {name}")
+        return value
 
     def weights(self, *renamed: tuple[str, str]) -> dict[str, rl.Tensor]:
         """The tensors of the folder by name; each name after substitutions of regular expressions, in order."""
-        found = rl.load(self.path)
+        weights = rl.load(self.path)
         named: dict[str, rl.Tensor] = {}
-        for name, tensor in found.items():
+        for name, tensor in weights.items():
             if not isinstance(tensor, rl.Tensor):
                 fail("P005", f"models: {name} in {self.path} is not a tensor")
             for pattern, new in renamed:
@@ -73,8 +73,8 @@ def fill(module: nn.Module, weights: dict[str, rl.Tensor], unused: Sequence[str]
     """
     parameters = dict(module.named_parameters())
     missing = sorted(parameters.keys() - weights.keys())
-    known = re.compile("|".join([f"(?:{pattern})" for pattern in unused]) or "(?!)")
-    unknown = sorted([name for name in weights.keys() - parameters.keys() if not known.fullmatch(name)])
+    skipped = re.compile("|".join([f"(?:{pattern})" for pattern in unused]) or "(?!)")
+    unknown = sorted([name for name in weights.keys() - parameters.keys() if not skipped.fullmatch(name)])
     require(not missing, "P004", "models: weights are missing", names=", ".join(missing[:5]))
     require(not unknown, "P004", "models: there are weights of no use", names=", ".join(unknown[:5]))
     for name, parameter in parameters.items():

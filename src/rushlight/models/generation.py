@@ -67,10 +67,10 @@ class Generator:
         most = min(most, room)
         self._make_room(len(prompt) + most)
         same = next((at for at, pair in enumerate(zip(self._seen, prompt, strict=False)) if pair[0] != pair[1]), None)
-        known = min(len(self._seen) if same is None else same, len(prompt) - 1)
-        del self._seen[known:]
+        reused = min(len(self._seen) if same is None else same, len(prompt) - 1)
+        del self._seen[reused:]
         generator = np.random.default_rng(sampling.seed)
-        fresh = list(prompt[known:])
+        fresh = list(prompt[reused:])
         for _ in range(most):
             logits = self._logits(fresh)
             token = sampling.draw(logits, generator)

@@ -125,14 +125,14 @@ def rates(folder: ModelFolder) -> list[float]:
     options: dict[str, Any] = folder.value("rope_parameters", folder.value("rope_scaling", {}))
     base = options.get("rope_theta", folder.value("rope_theta", 10000.0))
     half = head_width(folder) // 2
-    found = [base ** (-plane / half) for plane in range(half)]
+    rates = [base ** (-plane / half) for plane in range(half)]
     kind = options.get("rope_type", options.get("type", "default"))
     if kind == "linear":
-        return [rate / options["factor"] for rate in found]
+        return [rate / options["factor"] for rate in rates]
     if kind == "llama3":
-        return [_stretched(rate, options) for rate in found]
+        return [_stretched(rate, options) for rate in rates]
     require(kind == "default", "A006", "chat: rotary positions are scaled linearly or as Llama 3 does", kind=kind)
-    return found
+    return rates
 
 
 def _stretched(rate: float, options: dict[str, Any]) -> float:

@@ -43,7 +43,7 @@ class Tokenizer:
         if longest is not None:
             self._tokenizer.enable_truncation(longest)
         try:
-            return [list(item.ids) for item in self._tokenizer.encode_batch(list(texts))]
+            return [list(encoding.ids) for encoding in self._tokenizer.encode_batch(list(texts))]
         finally:
             self._tokenizer.no_truncation()
 
@@ -70,8 +70,8 @@ class Tokenizer:
     @property
     def template(self) -> str | None:
         """The template of conversations, in Jinja; None where the model has none."""
-        found = self._options.get("chat_template")
-        return found if isinstance(found, str) else None
+        template = self._options.get("chat_template")
+        return template if isinstance(template, str) else None
 
     def render(self, messages: Sequence[dict[str, str]]) -> str:
         """A conversation as the model was trained to see it, up to the begin of its answer.

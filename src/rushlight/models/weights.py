@@ -35,11 +35,11 @@ class KeptLinear(nn.Module):
         """[..., in] to [..., out]."""
         lead = x.shape[:-1]
         if x.numel() == x.shape[-1]:
-            found = self.product(x.reshape(-1))
-            found = found.reshape(*lead, found.shape[0])
+            product = self.product(x.reshape(-1))
+            product = product.reshape(*lead, product.shape[0])
         else:
-            found = F.linear(x, self.widened())
-        return found if self.bias is None else found + self.bias
+            product = F.linear(x, self.widened())
+        return product if self.bias is None else product + self.bias
 
 
 class Int8Linear(KeptLinear):
@@ -101,8 +101,8 @@ def kept(weight: rl.Tensor, bias: rl.Tensor | None, kind: str | None) -> KeptLin
 
 def keep_linear_layers(module: nn.Module, kind: str | None) -> None:
     """Makes all linear layers in a module ones that keep their weights in a kind. A002 for an unknown one."""
-    known = kind is None or kind in KINDS
-    require(known, "A002", f"models: weights are one of {', '.join(KINDS)}", weights=kind)
+    valid = kind is None or kind in KINDS
+    require(valid, "A002", f"models: weights are one of {', '.join(KINDS)}", weights=kind)
     for name, layer in list(module.named_modules()):
         if isinstance(layer, nn.Linear):
             owner, _, own = name.rpartition(".")

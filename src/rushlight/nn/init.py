@@ -263,9 +263,9 @@ def _old(current: Fill) -> Fill:
         warn("A009", f"nn.init.{name} is deprecated", key=f"init.{name}", hint=f"call nn.init.{name}_")
         return current(*args, **kwargs)
 
-    found: Any = call
-    found.__name__ = found.__qualname__ = name
-    return found
+    deprecated: Any = call
+    deprecated.__name__ = deprecated.__qualname__ = name
+    return deprecated
 
 
 constant = _old(constant_)

@@ -57,9 +57,9 @@ class UninitializedTensor(Tensor):
     @property
     def data(self) -> Tensor:
         """A tensor without elements, of the dtype and on the device."""
-        found = share(self, own_version=True)
-        found.keys &= ~PYTHON
-        return found
+        data = share(self, own_version=True)
+        data.keys &= ~PYTHON
+        return data
 
     @data.setter
     def data(self, value: Handle) -> None:

@@ -61,8 +61,8 @@ STEPS: dict[str, Step] = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": 
 
 def mode_of(nonlinearity: str) -> str:
     """Return the mode of an Elman cell with a nonlinearity."""
-    known = nonlinearity in ("tanh", "relu")
-    require(known, "A002", f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+    valid = nonlinearity in ("tanh", "relu")
+    require(valid, "A002", f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
     return f"RNN_{nonlinearity.upper()}"
 
 
@@ -80,8 +80,8 @@ def along(
 
     def next_present(state: State, parts: tuple[Tensor, Tensor]) -> tuple[State, Tensor]:
         projected, here = parts
-        found = step(state, projected, weights)
-        state = tuple([where(here, new, old) for new, old in zip(found, state, strict=True)])
+        following = step(state, projected, weights)
+        state = tuple([where(here, new, old) for new, old in zip(following, state, strict=True)])
         return state, state[0]
 
     if present is None:

@@ -109,7 +109,7 @@ def _mapped(operand: Any, part: Any, image: Callable[[Any], Any]) -> Any:
     """`image` of an operand's batched parts."""
     if isinstance(operand, tuple):
         flags = part if isinstance(part, tuple) else (part,) * len(operand)
-        return tuple([image(item) if flag else item for item, flag in zip(operand, flags, strict=True)])
+        return tuple([image(element) if flag else element for element, flag in zip(operand, flags, strict=True)])
     return image(operand) if part else operand
 
 
@@ -117,9 +117,9 @@ def _first(operands: Sequence[Any], mask: Mask) -> Any:
     """The first batched value."""
     for operand, part in zip(operands, mask, strict=True):
         if isinstance(part, tuple):
-            for item, flag in zip(operand, part, strict=True):
+            for element, flag in zip(operand, part, strict=True):
                 if flag:
-                    return item
+                    return element
         elif part:
             return operand
     raise AssertionError("nothing is batched")
@@ -177,7 +177,7 @@ def _trace(run: Callable[..., Any], inputs: Sequence[Any], flags: Mask) -> tuple
     for value, part in zip(inputs, flags, strict=True):
         if isinstance(value, tuple):
             parts = part if isinstance(part, tuple) else (part,) * len(value)
-            arguments.append(tuple([node(item, flag) for item, flag in zip(value, parts, strict=True)]))
+            arguments.append(tuple([node(element, flag) for element, flag in zip(value, parts, strict=True)]))
         else:
             arguments.append(node(value, part))
     outputs: list[Any] = []
@@ -188,7 +188,7 @@ def _trace(run: Callable[..., Any], inputs: Sequence[Any], flags: Mask) -> tuple
 def _taken_apart(result: Any, builder: GraphBuilder, outputs: list[Any]) -> Callable[[list[Any]], Any]:
     """Adds a result's nodes to `outputs`; returns what builds the result of others in their place."""
     if isinstance(result, (tuple, list)):
-        parts = [_taken_apart(item, builder, outputs) for item in result]
+        parts = [_taken_apart(element, builder, outputs) for element in result]
         return lambda values: tuple([part(values) for part in parts])
     if result is None:
         return lambda values: None
@@ -199,24 +199,24 @@ def _taken_apart(result: Any, builder: GraphBuilder, outputs: list[Any]) -> Call
 
 def _replay(traced: Traced, values: Sequence[Any], batched: Sequence[bool], apply: Apply) -> list[tuple[Any, bool]]:
     """A traced rule's outputs over the batch, and whether they are batched."""
-    found: dict[int, Any] = {
+    images: dict[int, Any] = {
         id(call): pair for call, pair in zip(traced.graph.parameters, zip(values, batched, strict=True), strict=True)
     }
     for call in traced.graph.calls:
         if call.op is NUMBER:
-            found[id(call)] = call.attr("value"), False
+            images[id(call)] = call.attr("value"), False
         elif call.op is RESULT:
-            results, flag = found[id(call.operands[0])]
-            found[id(call)] = results[call.attr("index")], flag
+            results, flag = images[id(call.operands[0])]
+            images[id(call)] = results[call.attr("index")], flag
         else:
-            operands = map_operands(call.operands, lambda item: found[id(item)][0])
-            mask = map_operands(call.operands, lambda item: found[id(item)][1])
+            operands = map_operands(call.operands, lambda operand: images[id(operand)][0])
+            mask = map_operands(call.operands, lambda operand: images[id(operand)][1])
             mask = tuple([False if part is None else part for part in mask])
             attrs = dict(call.attrs)
             op: Any = call.op
             flag = is_batched(mask)
-            found[id(call)] = (over_batch if flag else _plain)(op, operands, mask, attrs, apply), flag
-    return [found[id(call)] for call in traced.graph.outputs]
+            images[id(call)] = (over_batch if flag else _plain)(op, operands, mask, attrs, apply), flag
+    return [images[id(call)] for call in traced.graph.outputs]
 
 
 def _plain(op: Operator, operands: tuple[Any, ...], mask: Mask, attrs: Mapping[str, Any], apply: Apply) -> Any:
@@ -267,12 +267,12 @@ class Batched(Operator):
             self.vjp_rule, self.vjp_needs, self.vjp_types = self._differentiated, base.vjp_needs, base.vjp_types
 
     def _operands_of(self, named: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple([named[item.name] for item in self.schema.operands])
+        return tuple([named[operand.name] for operand in self.schema.operands])
 
     def _single(self, named: dict[str, Any], image: Callable[[Any], Any]) -> dict[str, Any]:
         """Arguments by name with `image` of what is batched."""
-        for item, part in zip(self.schema.operands, self.mask, strict=True):
-            named[item.name] = _mapped(named[item.name], part, image)
+        for operand, part in zip(self.schema.operands, self.mask, strict=True):
+            named[operand.name] = _mapped(named[operand.name], part, image)
         return named
 
     def _typed_over(self, **named: Any) -> Any:
@@ -280,10 +280,10 @@ class Batched(Operator):
         single = self._single(dict(named), _one)
         operands = self._operands_of(single)
         result = self.base.infer(operands, {name: single[name] for name in single if name in self._attribute_names()})
-        return tuple([_many(item, size) for item in result]) if isinstance(result, tuple) else _many(result, size)
+        return tuple([_many(element, size) for element in result]) if isinstance(result, tuple) else _many(result, size)
 
     def _attribute_names(self) -> list[str]:
-        return [item.name for item in self.schema.attributes]
+        return [attribute.name for attribute in self.schema.attributes]
 
     def _viewed(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         name = self.schema.operands[0].name
@@ -306,17 +306,19 @@ class Batched(Operator):
 
     def _lowered(self, at: tuple[Any, ...], **named: Any) -> Any:
         rule: Any = self.base.lower_rule
-        result = rule(at[1:], **self._single(dict(named), lambda item: _Row(item, at[0])))
+        result = rule(at[1:], **self._single(dict(named), lambda operand: _Row(operand, at[0])))
         if not isinstance(result, Scatter):
             return result
         size = _first(self._operands_of(named), self.mask).shape[0]
-        place = axis_symbol(size, "b")
-        inner: Scatter = rule(at[1:], **self._single(dict(named), lambda item: _Row(item, place)))
-        return Scatter(result.initial, (place, *inner.axes), (place, *inner.index), inner.value, inner.combine)
+        batch_axis = axis_symbol(size, "b")
+        inner: Scatter = rule(at[1:], **self._single(dict(named), lambda operand: _Row(operand, batch_axis)))
+        return Scatter(
+            result.initial, (batch_axis, *inner.axes), (batch_axis, *inner.index), inner.value, inner.combine
+        )
 
     def _decomposed(self, **named: Any) -> Any:
         rule: Any = self.base.decompose_rule
-        names = [item.name for item in self.schema.operands]
+        names = [operand.name for operand in self.schema.operands]
         attrs = {name: named[name] for name in self._attribute_names()}
         operands = self._operands_of(named)
         first = _first(operands, self.mask)
@@ -331,10 +333,10 @@ class Batched(Operator):
         if rule is None:
             fail("X002", f"{self.base.name}: there is neither a kernel nor a ref rule")
         count = _first(self._operands_of(named), self.mask).shape[0]
-        rows = [rule(**self._single(dict(named), itemgetter(place))) for place in range(count)]
+        rows = [rule(**self._single(dict(named), itemgetter(position))) for position in range(count)]
         if not rows:  # shapes and dtypes come from a place that is not there
-            none = rule(**self._single(dict(named), lambda item: np.zeros(item.shape[1:], item.dtype)))
-            nothing: Any = [np.asarray(item)[None][:0] for item in (none if isinstance(none, tuple) else (none,))]
+            none = rule(**self._single(dict(named), lambda operand: np.zeros(operand.shape[1:], operand.dtype)))
+            nothing: Any = [np.asarray(element)[None][:0] for element in (none if isinstance(none, tuple) else (none,))]
             return tuple(nothing) if isinstance(none, tuple) else nothing[0]
         if isinstance(rows[0], tuple):
             return tuple([np.stack([row[part] for row in rows]) for part in range(len(rows[0]))])
@@ -342,7 +344,7 @@ class Batched(Operator):
 
     def _differentiated(self, g: Any, **named: Any) -> Any:
         rule: Any = self.base.vjp_rule
-        masks = dict(zip([item.name for item in self.schema.operands], self.mask, strict=True))
+        masks = dict(zip([operand.name for operand in self.schema.operands], self.mask, strict=True))
         attributes = self._attribute_names()
         names = [name for name in named if name not in attributes]
         fixed = {name: named[name] for name in named if name in attributes}
@@ -355,8 +357,8 @@ class Batched(Operator):
             lambda g, *items: rule(g, **dict(zip(names, items, strict=True)), **fixed), inputs, flags
         )
         first = next(value for value, flag in zip(values, batched, strict=True) if flag)
-        found = _replay(traced, values, batched, first.apply)
-        return self._added_up(traced.rebuild(found), first)
+        replayed = _replay(traced, values, batched, first.apply)
+        return self._added_up(traced.rebuild(replayed), first)
 
     def _added_up(self, gradients: Any, first: Any) -> Any:
         """Gradients of a rule's shape: those of operands that all places share are summed over the batch."""
@@ -387,7 +389,7 @@ class Batched(Operator):
 
 
 def _digits(part: Any) -> str:
-    return "".join([str(int(item)) for item in (part if isinstance(part, tuple) else (part,))])
+    return "".join([str(int(element)) for element in (part if isinstance(part, tuple) else (part,))])
 
 
 def operator_named(name: str) -> Batched:
@@ -398,7 +400,7 @@ def operator_named(name: str) -> Batched:
     if len(parts) != len(base.schema.operands):
         raise KeyError(name)
     flags = [tuple([digit == "1" for digit in part]) for part in parts]
-    several = [item.type.endswith("[]") for item in base.schema.operands]
+    several = [operand.type.endswith("[]") for operand in base.schema.operands]
     return batched_operator(base, tuple([part if many else part == (True,) for part, many in zip(flags, several)]))
 
 
@@ -415,7 +417,7 @@ _made: dict[tuple[Operator, Mask], Batched] = {}
 
 def batched_operator(op: Operator, mask: Mask) -> Batched:
     """The operator over a batch, one object for each mask."""
-    found = _made.get((op, mask))
-    if found is None:
-        found = _made.setdefault((op, mask), Batched(op, mask))
-    return found
+    made = _made.get((op, mask))
+    if made is None:
+        made = _made.setdefault((op, mask), Batched(op, mask))
+    return made

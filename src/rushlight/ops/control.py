@@ -41,9 +41,9 @@ scan = define(
 )
 
 
-def _require(fits: bool, op: str, what: str) -> None:
+def _require(fits: bool, op: str, message: str) -> None:
     if not fits:
-        fail("X001", f"{op}: {what}")
+        fail("X001", f"{op}: {message}")
 
 
 def _kinds(types: Any) -> list[Any]:

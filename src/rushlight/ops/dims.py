@@ -55,7 +55,7 @@ def wrap_dims(dim: Dims, ndim: int, op: str) -> tuple[int, ...]:
     """Ascending dims from one, several, or None and () for all; I006 when one is named twice."""
     if dim is None or dim == ():
         return tuple(range(ndim))
-    dims = [wrap_dim(item, ndim, op) for item in ((dim,) if isinstance(dim, int) else dim)]
+    dims = [wrap_dim(axis, ndim, op) for axis in ((dim,) if isinstance(dim, int) else dim)]
     require(len(set(dims)) == len(dims), "I006", f"{op}: dim {dim} names a dim twice")
     return tuple(sorted(dims)) if ndim else ()
 

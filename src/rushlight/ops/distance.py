@@ -71,8 +71,8 @@ def cdist_decompose(x1: Value, x2: Value, p: float, compute_mode: str | None) ->
     fits = same_size(x1.shape[-1], x2.shape[-1])
     require(fits, "S003", "cdist: rows differ in size", x1=x1.shape, x2=x2.shape)
     require(p >= 0, "A002", "cdist: p must not be negative", p=p)
-    known = compute_mode is None or compute_mode in MODES
-    require(known, "A002", f"cdist: compute_mode is one of {', '.join(MODES)}", compute_mode=compute_mode)
+    valid = compute_mode is None or compute_mode in MODES
+    require(valid, "A002", f"cdist: compute_mode is one of {', '.join(MODES)}", compute_mode=compute_mode)
     broadcast(x1.shape[:-2], x2.shape[:-2])
     x1, x2 = _pair(x1, x2, "cdist")
     difference = unsqueeze(widened(x1), -2) - unsqueeze(widened(x2), -3)
@@ -155,8 +155,8 @@ def pairwise_distance_samples(rng: np.random.Generator) -> Iterator[Sample]:
 def cosine_similarity_decompose(x1: Value, x2: Value, dim: int, eps: float) -> Value:
     x1, x2 = _pair(x1, x2, "cosine_similarity")
     shape = broadcast(x1.shape, x2.shape)
-    place = wrap_dim(dim, len(shape), "cosine_similarity")
-    dims = (place,) if shape else ()
+    position = wrap_dim(dim, len(shape), "cosine_similarity")
+    dims = (position,) if shape else ()
     one, other = expand(widened(x1), shape), expand(widened(x2), shape)
     lengths = [maximum(vector_norm(x, 2.0, dims, True), eps) for x in (one, other)]
     return convert(sum_((one / lengths[0]) * (other / lengths[1]), dims), x1.dtype)

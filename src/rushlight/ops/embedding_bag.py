@@ -172,8 +172,8 @@ def embedding_bag_decompose(
     if mode == "mean":
         total = embedding_backward(rows, bags, count, None)
         return convert(total / rounding.maximum(members, 1.0), weight.dtype)
-    found = extreme_rows(rows, bags, count, True)
-    return convert(where(eq(members, 0.0), zeros_of(found, ()), found), weight.dtype)
+    maxima = extreme_rows(rows, bags, count, True)
+    return convert(where(eq(members, 0.0), zeros_of(maxima, ()), maxima), weight.dtype)
 
 
 @embedding_bag.ref

@@ -56,7 +56,7 @@ def _joined(shapes: Sequence[Shape], dim: int) -> tuple[int, list[int]]:
 @cat.meta
 def cat_meta(tensors: tuple[TensorType, ...], dim: int) -> TensorType:
     require(tensors, "A002", "cat: at least one tensor is needed")
-    along, parts = _joined([item.shape for item in tensors], dim)
+    along, parts = _joined([tensor.shape for tensor in tensors], dim)
     first = tensors[parts[0]]
     require(first.shape, "S002", "cat: 0-d tensors cannot be joined", hint="use stack")
     for position in parts[1:]:
@@ -75,15 +75,15 @@ def cat_meta(tensors: tuple[TensorType, ...], dim: int) -> TensorType:
 
 @cat.ref
 def cat_ref(tensors: tuple[Array, ...], dim: int) -> Array:
-    _, parts = _joined([item.shape for item in tensors], dim)
-    dtype = promote(*[array_type(item) for item in tensors]).numpy
+    _, parts = _joined([tensor.shape for tensor in tensors], dim)
+    dtype = promote(*[array_type(tensor) for tensor in tensors]).numpy
     return np.concatenate([tensors[position].astype(dtype) for position in parts], dim)
 
 
 @cat.lower
 def cat_lower(at: At, tensors: tuple[Operand, ...], dim: int) -> Scalar:
-    along, parts = _joined([item.shape for item in tensors], dim)
-    dtype = promote(*[item.type for item in tensors])
+    along, parts = _joined([part.shape for part in tensors], dim)
+    dtype = promote(*[part.type for part in tensors])
     value = zero(dtype)
     start: Size = 0
     for position in parts:
@@ -96,7 +96,7 @@ def cat_lower(at: At, tensors: tuple[Operand, ...], dim: int) -> Scalar:
 
 @cat.vjp(types=("tensors",))
 def cat_vjp(g: Value, tensors: tuple[TensorType, ...], dim: int) -> tuple[Gradients]:
-    along, parts = _joined([item.shape for item in tensors], dim)
+    along, parts = _joined([part.shape for part in tensors], dim)
     grads: list[Any] = []
     start: Size = 0
     for position, tensor in enumerate(tensors):
@@ -143,11 +143,11 @@ stack = define(
 @stack.decompose
 def stack_decompose(tensors: tuple[Value, ...], dim: int) -> Value:
     require(tensors, "A002", "stack: at least one tensor is needed")
-    for item in tensors[1:]:
-        fits = same_shape(item.shape, tensors[0].shape)
-        require(fits, "S005", "stack: the tensors differ in shape", a=tensors[0].shape, b=item.shape)
-    place = wrap_dim(dim, tensors[0].ndim + 1, "stack")
-    return cat(tuple([unsqueeze(item, place) for item in tensors]), place)
+    for tensor in tensors[1:]:
+        fits = same_shape(tensor.shape, tensors[0].shape)
+        require(fits, "S005", "stack: the tensors differ in shape", a=tensors[0].shape, b=tensor.shape)
+    position = wrap_dim(dim, tensors[0].ndim + 1, "stack")
+    return cat(tuple([unsqueeze(element, position) for element in tensors]), position)
 
 
 @stack.ref
@@ -202,7 +202,9 @@ def constant_pad_nd_ref(input: Array, pad: tuple[int, ...], value: float) -> Arr
 def constant_pad_nd_lower(at: At, input: Operand, pad: Shape, value: float) -> Scalar:
     pairs = _pad_pairs(len(at), pad)
     places = tuple([axis - before for axis, (before, _) in zip(at, pairs, strict=True)])
-    conditions = [item for place, size in zip(places, input.shape, strict=True) for item in within(place, size)]
+    conditions = [
+        condition for position, size in zip(places, input.shape, strict=True) for condition in within(position, size)
+    ]
     return guarded(conditions, input[places], constant(value if input.dtype.holds(value) else 0, input.dtype))
 
 
@@ -225,17 +227,17 @@ pad = define(
 )
 
 
-def _reflected(place: Value, size: Size) -> Value:
-    return (size - 1) - abs_((size - 1) - abs_(place))
+def _reflected(position: Value, size: Size) -> Value:
+    return (size - 1) - abs_((size - 1) - abs_(position))
 
 
-def _replicated(place: Value, size: Size) -> Value:
-    return rounding.minimum(rounding.maximum(place, 0), size - 1)
+def _replicated(position: Value, size: Size) -> Value:
+    return rounding.minimum(rounding.maximum(position, 0), size - 1)
 
 
-def _wrapped_around(place: Value, size: Size) -> Value:
+def _wrapped_around(position: Value, size: Size) -> Value:
     # Once around is enough (`_require_room`): a remainder by a size that is not known divides lane by lane.
-    return where(place < 0, place + size, where(place < size, place, place - size))
+    return where(position < 0, position + size, where(position < size, position, position - size))
 
 
 _PAD_MODES: dict[str, tuple[Callable[[Value, Size], Value], str]] = {

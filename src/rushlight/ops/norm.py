@@ -72,9 +72,9 @@ def layer_norm_ref(
 ) -> Array:
     x, axes = compute_array(input), tuple(range(input.ndim - len(normalized_shape), input.ndim))
     offset = x - np.mean(x, axes, keepdims=True)
-    found = offset / np.sqrt(np.mean(offset * offset, axes, keepdims=True) + x.dtype.type(eps))
-    found = found if weight is None else found * compute_array(weight)
-    return (found if bias is None else found + compute_array(bias)).astype(input.dtype)
+    normed = offset / np.sqrt(np.mean(offset * offset, axes, keepdims=True) + x.dtype.type(eps))
+    normed = normed if weight is None else normed * compute_array(weight)
+    return (normed if bias is None else normed + compute_array(bias)).astype(input.dtype)
 
 
 @layer_norm.vjp(types=("bias",))
@@ -160,8 +160,8 @@ def layer_norm_backward_weight_decompose(grad: Value, input: Value, normalized_s
     dims = _normalised_dims(input.shape, normalized_shape, "layer_norm")
     unit, _ = standardised(widened(input), dims, eps)
     rows = tuple(range(input.ndim - len(normalized_shape)))
-    found = widened(grad) * unit
-    return convert(sum_(found, rows) if rows else found, input.dtype)
+    products = widened(grad) * unit
+    return convert(sum_(products, rows) if rows else products, input.dtype)
 
 
 @layer_norm_backward_weight.ref
@@ -193,15 +193,15 @@ def rms_norm_decompose(input: Value, normalized_shape: Shape, weight: Value | No
     dims = _normalised_dims(input.shape, normalized_shape, "rms_norm")
     _require_like("rms_norm", normalized_shape, weight=weight)
     x = widened(input)
-    found = x * rsqrt(mean(x * x, dims, True) + _default_eps(eps, x.dtype.numpy))
-    return contiguous(convert(found if weight is None else found * widened(weight), input.dtype))
+    normed = x * rsqrt(mean(x * x, dims, True) + _default_eps(eps, x.dtype.numpy))
+    return contiguous(convert(normed if weight is None else normed * widened(weight), input.dtype))
 
 
 @rms_norm.ref
 def rms_norm_ref(input: Array, normalized_shape: tuple[int, ...], weight: Array | None, eps: float | None) -> Array:
     x, axes = compute_array(input), tuple(range(input.ndim - len(normalized_shape), input.ndim))
-    found = x / np.sqrt(np.mean(x * x, axes, keepdims=True) + x.dtype.type(_default_eps(eps, x.dtype)))
-    return (found if weight is None else found * compute_array(weight)).astype(input.dtype)
+    normed = x / np.sqrt(np.mean(x * x, axes, keepdims=True) + x.dtype.type(_default_eps(eps, x.dtype)))
+    return (normed if weight is None else normed * compute_array(weight)).astype(input.dtype)
 
 
 @rms_norm.samples
@@ -343,9 +343,9 @@ def group_norm_ref(input: Array, num_groups: int, weight: Array | None, bias: Ar
     x = compute_array(input)
     unit, _ = _standardised_array(x.reshape(x.shape[0], num_groups, -1), (2,), eps)
     shape = tuple([-1 if dim == 1 else 1 for dim in range(x.ndim)])
-    found = unit.reshape(x.shape)
-    found = found if weight is None else found * compute_array(weight).reshape(shape)
-    return (found if bias is None else found + compute_array(bias).reshape(shape)).astype(input.dtype)
+    normed = unit.reshape(x.shape)
+    normed = normed if weight is None else normed * compute_array(weight).reshape(shape)
+    return (normed if bias is None else normed + compute_array(bias).reshape(shape)).astype(input.dtype)
 
 
 @group_norm.samples

@@ -102,9 +102,9 @@ def promote(*types: TensorType | None) -> DType:
             wide = _join(wide, type_.dtype)
         else:
             scalar = _join(scalar, type_.dtype)
-    found = _outranked(wide, _outranked(scalar, number))
-    assert found is not None, "promote needs an operand"
-    return found
+    promoted = _outranked(wide, _outranked(scalar, number))
+    assert promoted is not None, "promote needs an operand"
+    return promoted
 
 
 def _default_of(dtype: DType) -> DType:

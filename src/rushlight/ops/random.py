@@ -85,8 +85,8 @@ def random_bits_meta(
     size: tuple[Size, ...], seed: TensorType, ordinal: TensorType, dtype: DType | None, device: Device | None
 ) -> TensorType:
     _check_draw(random_bits, seed, ordinal)
-    known = dtype in (None, uint32, uint64)
-    require(known, "D001", "random_bits: the dtype must be uint32 or uint64", dtype=dtype)
+    valid = dtype in (None, uint32, uint64)
+    require(valid, "D001", "random_bits: the dtype must be uint32 or uint64", dtype=dtype)
     return TensorType(size, dtype or uint32, device or CPU)
 
 
@@ -243,7 +243,7 @@ def randint_ref(
     words = _array_words(size, seed, ordinal)
     bits = _joined(words[0], words[1]).astype(object)
     first, count = int(low), int(high) - int(low)
-    drawn = np.array([first + ((int(item) * count) >> 64) for item in bits.ravel()], np.int64).reshape(size)
+    drawn = np.array([first + ((int(word) * count) >> 64) for word in bits.ravel()], np.int64).reshape(size)
     return drawn.astype((dtype or int64).numpy)
 
 

@@ -290,7 +290,7 @@ class Operator(Op):
         parameters = self._operands
         if parameters is None:
             parameters = self._operands = self.schema.operands
-        return {**{item.name: value for item, value in zip(parameters, operands, strict=True)}, **attrs}
+        return {**{parameter.name: value for parameter, value in zip(parameters, operands, strict=True)}, **attrs}
 
     @property
     def unbacked_outputs(self) -> tuple[str, ...]:
@@ -298,7 +298,11 @@ class Operator(Op):
         names = self._births
         if names is None:
             tells = Fact.DATA_DEPENDENT in self.facts
-            names = tuple([item.name for item in self.schema.attributes if item.type in UNBACKED]) if tells else ()
+            names = (
+                tuple([attribute.name for attribute in self.schema.attributes if attribute.type in UNBACKED])
+                if tells
+                else ()
+            )
             self._births = names
         return names
 
@@ -340,11 +344,11 @@ class Operator(Op):
         if self.decompose_rule is None:
             fail("X002", f"{self.name}: there is neither a meta, a view nor a decompose rule")
         builder = GraphBuilder()
-        nodes = tuple([_parameters(builder, item, position) for position, item in enumerate(operands)])
+        nodes = tuple([_parameters(builder, operand, position) for position, operand in enumerate(operands)])
         result = self.decompose_rule(**self.named(nodes, attrs))
-        owned = all(item.alias is None for item in self.schema.results)
+        owned = all(output.alias is None for output in self.schema.results)
         results = result if isinstance(result, tuple) else (result,)
-        types = [_owned(item.type) if owned else item.type for item in results]
+        types = [_owned(output.type) if owned else output.type for output in results]
         return tuple(types) if isinstance(result, tuple) else types[0]
 
 
@@ -369,7 +373,7 @@ def _parameters(builder: GraphBuilder, type_: Any, position: int) -> Any:
     if type_ is None:
         return None
     if isinstance(type_, tuple):
-        return tuple([builder.parameter(f"p{position}_{item}", part) for item, part in enumerate(type_)])
+        return tuple([builder.parameter(f"p{position}_{element}", part) for element, part in enumerate(type_)])
     return builder.parameter(f"p{position}", type_)
 
 
@@ -440,16 +444,16 @@ def define(
     global generation
     declaration = Declaration(schema, doc, facts, dtypes, autocast, variants, syntax)
     operator = Operator(declaration, _defining_module())
-    known = OPERATORS.get(operator.name)
-    if known is None:
+    existing = OPERATORS.get(operator.name)
+    if existing is None:
         _register(operator, declaration)
         generation += 1
-    elif known.name in _deferred or known.module == operator.module in _deferred_modules:
+    elif existing.name in _deferred or existing.module == operator.module in _deferred_modules:
         # The second: the module's import was interrupted and begins again.
-        _deferred.discard(known.name)
-        known.module = operator.module
-        known.declare(declaration)
-        operator = known
+        _deferred.discard(existing.name)
+        existing.module = operator.module
+        existing.declare(declaration)
+        operator = existing
         _register(operator, declaration)
     else:
         fail("X002", f"{operator.name}: the operator is defined twice")

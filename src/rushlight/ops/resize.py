@@ -50,8 +50,8 @@ resize_cubic = define(
 
 def number_of(world: Value, size: Size, dtype: DType) -> Value:
     """A size as a number of a floating-point dtype, in the world of another value."""
-    found = count_of(world, size)
-    return filled(world, (), found, dtype) if isinstance(found, int) else convert(found, dtype)
+    count = count_of(world, size)
+    return filled(world, (), count, dtype) if isinstance(count, int) else convert(count, dtype)
 
 
 def _step(world: Value, before: Size, after: Size, scale: float | None, dtype: DType) -> Value:
@@ -62,9 +62,9 @@ def _step(world: Value, before: Size, after: Size, scale: float | None, dtype: D
 
 
 def _nearest_taps(world: Value, before: Size, after: Size, scale: float | None, exact: bool) -> Value:
-    place = convert(positions(world, after), float32)
-    place = floor((place + 0.5 if exact else place) * _step(world, before, after, scale, float32))
-    return minimum(convert(place, int64), count_of(place, before - 1))
+    position = convert(positions(world, after), float32)
+    position = floor((position + 0.5 if exact else position) * _step(world, before, after, scale, float32))
+    return minimum(convert(position, int64), count_of(position, before - 1))
 
 
 def _source(world: Value, before: Size, after: Size, scale: float | None, align_corners: bool, dtype: DType) -> Value:
@@ -76,9 +76,9 @@ def _source(world: Value, before: Size, after: Size, scale: float | None, align_
     return (points + 0.5) * _step(world, before, after, scale, dtype) - 0.5
 
 
-def _held(place: Value, before: Size) -> Value:
+def _held(position: Value, before: Size) -> Value:
     """Places within the input."""
-    return minimum(maximum(place, 0), count_of(place, before - 1))
+    return minimum(maximum(position, 0), count_of(position, before - 1))
 
 
 def _linear_taps(source: Value, before: Size) -> list[Tap]:
@@ -93,7 +93,7 @@ def _cubic_taps(source: Value, before: Size) -> list[Tap]:
     after = source - low
     first = convert(low, int64) - 1
     weights = [cubic_far(after + 1.0), cubic_near(after), cubic_near(1.0 - after), cubic_far(2.0 - after)]
-    return [(_held(first + place, before), weight) for place, weight in enumerate(weights)]
+    return [(_held(first + position, before), weight) for position, weight in enumerate(weights)]
 
 
 def cubic_near(x: Any) -> Any:
@@ -113,8 +113,8 @@ def require_sizes(op: str, input: Value, size: Shape, scales: Scales) -> list[tu
         require(required(gt(one, 0)), "A002", f"{op}: sizes must be greater than 0", size=size)
     require(scales is None or len(scales) == len(size), "A004", f"{op}: a scale for each size", scales=scales)
     lead = input.ndim - len(size)
-    found = [(lead + at, one, None if scales is None else scales[at]) for at, one in enumerate(size)]
-    return found[::-1]
+    resized = [(lead + at, one, None if scales is None else scales[at]) for at, one in enumerate(size)]
+    return resized[::-1]
 
 
 @resize_nearest.decompose
@@ -133,7 +133,9 @@ def _resized(
         before = input.shape[dim]
         source = _source(input, before, after, scale, align_corners, result.dtype)
         column = (-1, *(1,) * (input.ndim - 1 - dim))
-        parts = [index_select(result, dim, place) * reshape(weight, column) for place, weight in taps(source, before)]
+        parts = [
+            index_select(result, dim, indices) * reshape(weight, column) for indices, weight in taps(source, before)
+        ]
         result = parts[0]
         for part in parts[1:]:
             result = result + part
@@ -178,7 +180,7 @@ def _weighted(
         places = np.clip(near, 0, before - 1).astype(int)
         weights = kernel(np.abs(source - near)).astype(result.dtype)
         taps = zip(places, weights, strict=True)
-        parts = [np.take(result, place, lead + at) * weight.reshape(column) for place, weight in taps]
+        parts = [np.take(result, indices, lead + at) * weight.reshape(column) for indices, weight in taps]
         result = np.sum(parts, 0)
     return result.astype(input.dtype)
 
@@ -189,8 +191,8 @@ def resize_nearest_ref(input: Array, size: tuple[int, ...], scales: Scales, exac
     for at, after in enumerate(size):
         before = input.shape[lead + at]
         step = np.float32(before) / np.float32(after) if scales is None else np.float32(1 / scales[at])
-        place = np.floor((np.arange(after).astype(np.float32) + np.float32(0.5 * exact)) * step).astype(int)
-        result = np.take(result, np.minimum(place, before - 1), lead + at)
+        indices = np.floor((np.arange(after).astype(np.float32) + np.float32(0.5 * exact)) * step).astype(int)
+        result = np.take(result, np.minimum(indices, before - 1), lead + at)
     return result
 
 

@@ -106,7 +106,7 @@ class Schema:
 def _as_attribute(type_: str, value: Any) -> Any:
     # By its elements, since a subclass of list may tell another length.
     if isinstance(value, (list, tuple)):
-        return tuple([_python_number(item) for item in value])
+        return tuple([_python_number(element) for element in value])
     value = _python_number(value)
     return (value,) if type_.endswith("[]") else value
 
@@ -115,7 +115,7 @@ def _python_number(value: Any) -> Any:
     """A number of numpy's as Python's: an attribute is compared, printed and computed with as one of these."""
     if isinstance(value, np.generic):
         return value.item()
-    return tuple([_python_number(item) for item in value]) if isinstance(value, tuple) else value
+    return tuple([_python_number(element) for element in value]) if isinstance(value, tuple) else value
 
 
 def _alias(text: str) -> tuple[str, str | None, bool]:

@@ -116,14 +116,14 @@ split = define(
 def split_sizes(size: Size, sections: Sections) -> tuple[Size, ...]:
     """The sizes of the parts of a dim; S010 when they do not add up. The number of parts is always an int."""
     several = isinstance(sections, (tuple, list))
-    for item in sections if several else (sections,):
-        whole = isinstance(item, (int, SizeExpr))
+    for section in sections if several else (sections,):
+        whole = isinstance(section, (int, SizeExpr))
         require(whole, "A001", "split: an int is expected, or several", split_size_or_sections=sections)
     if several:
         sizes: tuple[Size, ...] = tuple(sections)
         if not same_size(total(sizes), size):
             fail("S010", "split: the parts do not add up", size=size, parts=sizes)
-        fits = all(required(ge(item, 0)) for item in sizes)
+        fits = all(required(ge(length, 0)) for length in sizes)
         require(fits, "A002", "split: a size is negative", split_sizes=sizes)
         return sizes
     require(not isinstance(sections, int) or sections >= 0, "A002", "split: a size is negative", split_size=sections)
@@ -132,9 +132,9 @@ def split_sizes(size: Size, sections: Sections) -> tuple[Size, ...]:
     require(guard(ne(sections, 0)), "A002", "split: parts of size 0 never add up", size=size)
     count = ceildiv(size, sections)
     if isinstance(count, SizeExpr):
-        found = guarding_hint_or_throw(count)
-        guard(eq(count, found))
-        count = found
+        quotient = guarding_hint_or_throw(count)
+        guard(eq(count, quotient))
+        count = quotient
     return (*(sections,) * (count - 1), size - sections * (count - 1))
 
 
@@ -158,9 +158,9 @@ def split_ref(tensor: Array, split_size_or_sections: Sections, dim: int) -> tupl
 
 @split.vjp(types=("tensor",))
 def split_vjp(g: Gradients, tensor: TensorType, split_size_or_sections: Sections, dim: int) -> Value:
-    place = own_dim(dim, tensor.shape, "split")
-    sizes = split_sizes(tensor.shape[place], split_size_or_sections)
-    return _joined(g, [replaced(tensor.shape, place, size) for size in sizes], place)
+    position = own_dim(dim, tensor.shape, "split")
+    sizes = split_sizes(tensor.shape[position], split_size_or_sections)
+    return _joined(g, [replaced(tensor.shape, position, size) for size in sizes], position)
 
 
 def _joined(grads: Gradients, shapes: list[Shape], dim: int) -> Value:
@@ -228,9 +228,9 @@ def unbind_ref(input: Array, dim: int) -> tuple[Array, ...]:
 
 @unbind.vjp(types=("input",))
 def unbind_vjp(g: Gradients, input: TensorType, dim: int) -> Value:
-    place = own_dim(dim, input.shape, "unbind")
+    position = own_dim(dim, input.shape, "unbind")
     given = next(grad for grad in g if grad is not None)
-    return stack(tuple([zeros_of(given, given.shape) if grad is None else grad for grad in g]), place)
+    return stack(tuple([zeros_of(given, given.shape) if grad is None else grad for grad in g]), position)
 
 
 @unbind.samples

@@ -44,9 +44,9 @@ def _before(row: Size, col: Size, offset: Size) -> Size:
 def _checked(row: Size, col: Size, dtype: DType | None, op: str) -> DType:
     for size in (row, col):
         require(not isinstance(size, int) or size >= 0, "S007", f"{op}: a size is negative", row=row, col=col)
-    found = dtype or int64
-    require(found.is_integer, "D001", f"{op}: indices must be integers", dtype=found)
-    return found
+    dtype_ = dtype or int64
+    require(dtype_.is_integer, "D001", f"{op}: indices must be integers", dtype=dtype_)
+    return dtype_
 
 
 def _place(at: Size, row: Size, col: Size, offset: Size) -> tuple[Scalar, Scalar]:

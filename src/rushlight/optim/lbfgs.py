@@ -37,8 +37,8 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         require(lr >= 0, "A002", f"Invalid learning rate: {lr}")
-        known = line_search_fn in (None, "strong_wolfe")
-        require(known, "A002", "LBFGS: only 'strong_wolfe' is supported", line_search_fn=line_search_fn)
+        valid = line_search_fn in (None, "strong_wolfe")
+        require(valid, "A002", "LBFGS: only 'strong_wolfe' is supported", line_search_fn=line_search_fn)
         defaults = {
             "lr": lr,
             "max_iter": max_iter,
@@ -144,8 +144,8 @@ class LBFGS(Optimizer):
             with enable_grad():
                 loss = _as_number(closure())
             grad = self._flat_grad()
-            for param, place in zip(params, places, strict=True):
-                param.copy_(place)
+            for param, offset in zip(params, places, strict=True):
+                param.copy_(offset)
             return Point(step, loss, grad, float(grad.dot(direction)))
 
         tolerance = self.param_groups[0]["tolerance_change"]

@@ -37,8 +37,8 @@ class Muon(Optimizer):
         require_hyperparameter(lr >= 0, f"Learning rate should be >= 0 but is: {lr}")
         require_hyperparameter(momentum >= 0, f"momentum should be >= 0 but is: {momentum}")
         require_hyperparameter(weight_decay >= 0, f"weight decay should be >= 0 but is: {weight_decay}")
-        known = adjust_lr_fn in _ADJUSTMENTS
-        require_hyperparameter(known, f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        valid = adjust_lr_fn in _ADJUSTMENTS
+        require_hyperparameter(valid, f"Adjust learning rate function {adjust_lr_fn} is not supported")
         defaults = {
             "lr": lr,
             "weight_decay": weight_decay,
@@ -79,13 +79,13 @@ def orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], eps: fl
     """
     a, b, c = coefficients
     rows, columns = matrix.shape
-    found = _rounded(matrix.mT if rows > columns else matrix)
-    found = _rounded(found / _rounded((found * found).sum().sqrt()).clamp_min(eps))
+    result = _rounded(matrix.mT if rows > columns else matrix)
+    result = _rounded(result / _rounded((result * result).sum().sqrt()).clamp_min(eps))
     for _ in range(steps):
-        gram = _rounded(found @ found.mT)
+        gram = _rounded(result @ result.mT)
         polynomial = _rounded(gram * b + (gram @ gram) * c)
-        found = _rounded(found * a + polynomial @ found)
-    return (found.mT if rows > columns else found).to(bfloat16)
+        result = _rounded(result * a + polynomial @ result)
+    return (result.mT if rows > columns else result).to(bfloat16)
 
 
 def _rounded(values: Tensor) -> Tensor:

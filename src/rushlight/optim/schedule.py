@@ -163,7 +163,7 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones = Counter([integer(item) for item in list(milestones)])
+        self.milestones = Counter([integer(milestone) for milestone in list(milestones)])
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 

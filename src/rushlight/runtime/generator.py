@@ -49,7 +49,7 @@ class Generator:
             self._ordinal = ordinal + count
             return self._seed, ordinal
 
-    def reserve(self, count: int, reserved: list[int | None], place: int) -> tuple[int, int]:
+    def reserve(self, count: int, reserved: list[int | None], position: int) -> tuple[int, int]:
         """As `next_ordinal`, for a call that may not happen: `give_back` takes `reserved[place]`, set with the state.
 
         No interrupt comes between the two assignments.
@@ -57,7 +57,7 @@ class Generator:
         with _LOCK:
             ordinal = self._ordinal
             after = ordinal + count
-            reserved[place] = after
+            reserved[position] = after
             self._ordinal = after
             return self._seed, ordinal
 

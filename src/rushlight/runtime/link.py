@@ -99,15 +99,15 @@ class _Linker:
     def _collect_relocations(self) -> list[tuple[int, int, int, int, int]]:
         """(section, offset, kind, symbol, addend) of every relocation of a section that is loaded."""
         sections = self.obj.sections
-        found: list[tuple[int, int, int, int, int]] = []
+        relocations: list[tuple[int, int, int, int, int]] = []
         for section in sections:
             if section.kind != elf.SECTION_RELA or not _is_loaded(sections[section.target]):
                 continue
             for offset, kind, symbol, addend in self.obj.relocations(section):
                 if kind not in _KNOWN:
                     raise UnsupportedObject(f"relocation kind {kind} in {section.name}")
-                found.append((section.target, offset, kind, symbol, addend))
-        return found
+                relocations.append((section.target, offset, kind, symbol, addend))
+        return relocations
 
     def _lay_out(self, relocations: list[tuple[int, int, int, int, int]]) -> None:
         symbols = self.obj.symbols
@@ -144,18 +144,18 @@ class _Linker:
         return self.base + self.offsets[symbol.section] + symbol.value
 
     def _relocate(self, memory: mmap.mmap, section: int, offset: int, kind: int, symbol: int, addend: int) -> None:
-        place = self.offsets[section] + offset
+        address = self.offsets[section] + offset
         if kind in _GOT_KINDS:
-            _I32.pack_into(memory, place, self.slots[symbol] + addend - place)
+            _I32.pack_into(memory, address, self.slots[symbol] + addend - address)
         elif kind in _RELATIVE32:
             stub = self.stubs.get(symbol)
             target = self._address(symbol) - self.base if stub is None else stub
-            _I32.pack_into(memory, place, target + addend - place)
+            _I32.pack_into(memory, address, target + addend - address)
         elif kind == _PC64:
-            distance = self._address(symbol) + addend - (self.base + place)
-            _U64.pack_into(memory, place, distance & 0xFFFFFFFFFFFFFFFF)
+            distance = self._address(symbol) + addend - (self.base + address)
+            _U64.pack_into(memory, address, distance & 0xFFFFFFFFFFFFFFFF)
         else:
-            _U64.pack_into(memory, place, (self._address(symbol) + addend) & 0xFFFFFFFFFFFFFFFF)
+            _U64.pack_into(memory, address, (self._address(symbol) + addend) & 0xFFFFFFFFFFFFFFFF)
 
 
 def _is_loaded(section: elf.Section) -> bool:

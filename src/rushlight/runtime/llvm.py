@@ -75,13 +75,13 @@ def host_target() -> Target:
         if _State.host is None:
             processor = _processor()
             key = f"host-{hashlib.blake2b(processor, digest_size=20).hexdigest()}-{version()}"
-            known = objects.shared().get(key) if processor else None
-            if known is None:
+            target = objects.shared().get(key) if processor else None
+            if target is None:
                 _State.host = _ask_for_host_target()
                 if processor:
                     objects.shared().put(key, {"target": json.dumps(asdict(_State.host)).encode()})
             else:
-                _State.host = Target(**json.loads(known["target"]))
+                _State.host = Target(**json.loads(target["target"]))
         return _State.host
 
 
@@ -100,8 +100,8 @@ def target_named(name: str) -> Target:
         return Target(_triple_for("x86_64"), name, "", _X86_LEVELS[name])
     if name == "aarch64":
         return Target(_triple_for("aarch64"), "generic", _ARM_FEATURES, 16)
-    known = ", ".join(["native", *_X86_LEVELS, "aarch64"])
-    return fail("C006", "target: there is no such target", name=name, hint=f"known targets: {known}")
+    names = ", ".join(["native", *_X86_LEVELS, "aarch64"])
+    return fail("C006", "target: there is no such target", name=name, hint=f"known targets: {names}")
 
 
 def baseline_target() -> Target:
@@ -115,10 +115,10 @@ def baseline_target() -> Target:
 @functools.cache
 def version() -> str:
     """llvmlite's version, part of every key of compiled code; read without importing it."""
-    found = importlib.util.find_spec("llvmlite")
-    if found is not None and found.origin:
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is not None and spec.origin:
         try:
-            match = re.search(r"version_version = '([^']+)'", Path(found.origin).with_name("_version.py").read_text())
+            match = re.search(r"version_version = '([^']+)'", Path(spec.origin).with_name("_version.py").read_text())
         except OSError:
             match = None
         if match:

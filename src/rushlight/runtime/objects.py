@@ -176,16 +176,16 @@ class ObjectCache:
         if not self._directory_usable():
             return
         assert self.directory is not None
-        with os.scandir(self.directory) as found:
-            for item in found:
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
                 try:
-                    status = item.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
-                if item.name.endswith(_SUFFIX):
-                    yield Path(item.path), status.st_size, status.st_mtime
-                elif item.name.endswith(_PARTIAL_SUFFIX) and time.time() - status.st_mtime > _STALE_PARTIAL_SECONDS:
-                    _unlink(Path(item.path))
+                if entry.name.endswith(_SUFFIX):
+                    yield Path(entry.path), status.st_size, status.st_mtime
+                elif entry.name.endswith(_PARTIAL_SUFFIX) and time.time() - status.st_mtime > _STALE_PARTIAL_SECONDS:
+                    _unlink(Path(entry.path))
 
     # ---------------------------------------------------------------- bounds
 

@@ -99,6 +99,6 @@ def available() -> bool:
     return all(hasattr(ctypes.pythonapi, name) for name in SYMBOLS)
 
 
-def placement_text(known: bool) -> str:
-    """`@processor`, `@note_processor` and `@keep_off`; they do nothing where placement is not `known`."""
-    return _LINUX if known else _ELSEWHERE
+def placement_text(placed: bool) -> str:
+    """`@processor`, `@note_processor` and `@keep_off`; they do nothing where placement is not known."""
+    return _LINUX if placed else _ELSEWHERE

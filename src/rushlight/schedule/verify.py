@@ -23,18 +23,18 @@ def verify_lowered(schedule: Schedule) -> None:
 
     Errors: C015.
     """
-    known = set(schedule.inputs)
+    defined = set(schedule.inputs)
     for definition in schedule.definitions:
         if isinstance(definition, Definition):
-            _verify_body(definition.buffer, definition.body, definition.axes, known)
+            _verify_body(definition.buffer, definition.body, definition.axes, defined)
         else:
             scatter = definition.scatter
-            _verify_body(definition.buffer, scatter.initial, definition.axes, known)
+            _verify_body(definition.buffer, scatter.initial, definition.axes, defined)
             for part in (scatter.value, *scatter.index):
                 if isinstance(part, Scalar):
-                    _verify_loads(definition.buffer, part, scatter.axes, known)
-        _define(definition.buffer, known)
-    _verify_outputs(schedule, known)
+                    _verify_loads(definition.buffer, part, scatter.axes, defined)
+        _define(definition.buffer, defined)
+    _verify_outputs(schedule, defined)
 
 
 def verify_folded(schedule: Schedule) -> None:
@@ -42,13 +42,13 @@ def verify_folded(schedule: Schedule) -> None:
 
     Errors: C015.
     """
-    known = set(schedule.inputs)
+    defined = set(schedule.inputs)
     for node in (*schedule.once_nodes, *schedule.nodes):
         if len(node.index()) != len(node.buffer.type.shape):
             broken(node.buffer.name, "a node's index has another number of dims than its buffer")
-        _verify_body(node.buffer, node.body, node.axes, known)
-        _define(node.buffer, known)
-    _verify_outputs(schedule, known)
+        _verify_body(node.buffer, node.body, node.axes, defined)
+        _define(node.buffer, defined)
+    _verify_outputs(schedule, defined)
 
 
 def verify_fused(schedule: Schedule) -> None:
@@ -68,15 +68,15 @@ def verify_ordered(schedule: Schedule) -> None:
 
     Errors: C015.
     """
-    known = set(schedule.inputs)
+    defined = set(schedule.inputs)
     order = [*schedule.once_parts, *groups_of(schedule.parts)]
     if {id(group) for group in order} != {id(group) for group in (*schedule.once_groups, *schedule.groups)}:
         broken("order", "the groups that run are not those that were fused")
     overwritten: dict[Buffer, Buffer] = {}
     for group in order:
-        known.update([node.buffer for node in group.nodes])
+        defined.update([node.buffer for node in group.nodes])
         for buffer in group.read_buffers():
-            if buffer not in known:
+            if buffer not in defined:
                 broken(f"group {group.number}", "a value is read before it is computed", value=buffer.name)
             if buffer in overwritten:
                 writer = overwritten[buffer].name
@@ -87,36 +87,36 @@ def verify_ordered(schedule: Schedule) -> None:
                     by=writer,
                 )
         overwritten.update(
-            {old: new for new, old in schedule.aliases.items() if new in known and old in schedule.inputs}
+            {old: new for new, old in schedule.aliases.items() if new in defined and old in schedule.inputs}
         )
 
 
-def _define(buffer: Buffer, known: set[Buffer]) -> None:
-    if buffer in known:
+def _define(buffer: Buffer, defined: set[Buffer]) -> None:
+    if buffer in defined:
         broken(buffer.name, "a value is defined twice")
-    known.add(buffer)
+    defined.add(buffer)
 
 
-def _verify_body(buffer: Buffer, body: Scalar, axes: Sequence[SizeExpr], known: set[Buffer]) -> None:
+def _verify_body(buffer: Buffer, body: Scalar, axes: Sequence[SizeExpr], defined: set[Buffer]) -> None:
     if body.type is not buffer.type.dtype:
         broken(buffer.name, "a body is of another dtype than its buffer", body=body.type.name, buffer=buffer.type)
-    _verify_loads(buffer, body, axes, known)
+    _verify_loads(buffer, body, axes, defined)
 
 
-def _verify_loads(buffer: Buffer, body: Scalar, axes: Sequence[SizeExpr], known: set[Buffer]) -> None:
+def _verify_loads(buffer: Buffer, body: Scalar, axes: Sequence[SizeExpr], defined: set[Buffer]) -> None:
     if not free_axes(body).issubset(axes):
         broken(buffer.name, "a body depends on an axis that nothing runs over")
     for load in loads(body):
         read: Buffer = load.attr("buffer")
-        if read not in known:
+        if read not in defined:
             broken(buffer.name, "a value is read before it is defined", value=read.name)
         if len(load.operands) != len(read.type.shape):
             broken(buffer.name, "a load has another number of indices than its buffer has dims", value=read.name)
 
 
-def _verify_outputs(schedule: Schedule, known: set[Buffer]) -> None:
+def _verify_outputs(schedule: Schedule, defined: set[Buffer]) -> None:
     for buffer in schedule.outputs:
-        if buffer not in known:
+        if buffer not in defined:
             broken(buffer.name, "an output is not computed")
 
 

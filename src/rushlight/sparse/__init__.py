@@ -121,13 +121,13 @@ def _softmax(name: str, input: Tensor, dim: int, dtype: Any) -> SparseTensor:
     if along >= count:
         function = ops.softmax if name == "softmax" else ops.log_softmax
         return at.with_values(function(values, along - count + 1))
-    others = [row for place, row in enumerate(at.places) if place != along]
-    sizes = [size for place, size in enumerate(at.shape[:count]) if place != along]
+    others = [row for position, row in enumerate(at.places) if position != along]
+    sizes = [size for position, size in enumerate(at.shape[:count]) if position != along]
     keys: Tensor = zeros(values.shape[0], dtype=int64)
     for row, size in zip(others, sizes, strict=True):
         keys = keys * size + row
-    found, group, _ = OPERATORS["distinct"](keys)
-    shape = (found.shape[0], *values.shape[1:])
+    groups, group, _ = OPERATORS["distinct"](keys)
+    shape = (groups.shape[0], *values.shape[1:])
     spread = group.reshape((-1,) + (1,) * (values.ndim - 1)).expand(values.shape)
     lowest = full(shape, float("-inf"), dtype=values.dtype)
     highest = ops.scatter_reduce(lowest, 0, spread, values.detach(), "amax")
@@ -156,8 +156,8 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: StorageLayou
         columns = arange(low, high)
         places.append(ops.stack((columns - distance, columns)))
         values.append(row[low:high])
-    found = sparse(ops.cat(places, 1), ops.cat(values), (height, width))
-    return found if layout in (None, sparse_coo) else found.to_sparse(layout=layout)
+    matrix = sparse(ops.cat(places, 1), ops.cat(values), (height, width))
+    return matrix if layout in (None, sparse_coo) else matrix.to_sparse(layout=layout)
 
 
 def spsolve(input: object, other: object, *, left: bool = True) -> NoReturn:

@@ -64,11 +64,11 @@ def _finished(
 
 
 def _integers(name: str, values: Tensor) -> Tensor:
-    found: Tensor = values if isinstance(values, Handle) else as_tensor(values)
-    if not found.numel() and found.dtype.kind is Kind.FLOAT:
-        found = found.to(int64)
-    require(found.dtype.kind is Kind.INT, "I004", f"{name}: indices are integers", indices=found)
-    return found
+    indices: Tensor = values if isinstance(values, Handle) else as_tensor(values)
+    if not indices.numel() and indices.dtype.kind is Kind.FLOAT:
+        indices = indices.to(int64)
+    require(indices.dtype.kind is Kind.INT, "I004", f"{name}: indices are integers", indices=indices)
+    return indices
 
 
 @checked
@@ -136,16 +136,18 @@ def to_sparse(tensor: Tensor, layout: Any = None, sparse_dim: Any = None, name: 
     if isinstance(layout, int) and not isinstance(layout, bool):
         layout, sparse_dim = None, layout
     wanted: Any = sparse_coo if layout is None else layout
-    if not any(wanted is known for known in (sparse_coo, sparse_csr, sparse_csc)):
+    if not any(wanted is known_layout for known_layout in (sparse_coo, sparse_csr, sparse_csc)):
         fail("A006", f"{name}: layouts are sparse_coo, sparse_csr and sparse_csc", layout=wanted)
-    found = tensor if isinstance(tensor, SparseTensor) else _of_dense(tensor, sparse_dim, name)
-    if found.layout is wanted:
-        return found
-    if found.layout is not sparse_coo:
-        order = found.keys_of_places().argsort() if found.layout is sparse_csc else None
-        places = found.places if order is None else found.places[:, order]
-        found = sparse(places, found.kept if order is None else found.kept[order], found.shape, merged=True)
-    return found if wanted is sparse_coo else _compressed(found.coalesce(), wanted, name)
+    converted = tensor if isinstance(tensor, SparseTensor) else _of_dense(tensor, sparse_dim, name)
+    if converted.layout is wanted:
+        return converted
+    if converted.layout is not sparse_coo:
+        order = converted.keys_of_places().argsort() if converted.layout is sparse_csc else None
+        places = converted.places if order is None else converted.places[:, order]
+        converted = sparse(
+            places, converted.kept if order is None else converted.kept[order], converted.shape, merged=True
+        )
+    return converted if wanted is sparse_coo else _compressed(converted.coalesce(), wanted, name)
 
 
 def _of_dense(tensor: Tensor, sparse_dim: Any, name: str) -> SparseTensor:
@@ -159,17 +161,17 @@ def _of_dense(tensor: Tensor, sparse_dim: Any, name: str) -> SparseTensor:
     return sparse(places, tensor[tuple(places)], tensor.shape, merged=True)
 
 
-def _compressed(found: SparseTensor, layout: StorageLayout, name: str) -> SparseTensor:
-    plain = found.sparse_dim() == 2 and found.dense_dim() == 0
-    require(plain, "S002", f"{name}: compressed layouts are for matrices", input=found)
-    places, values = found.places, found.kept
+def _compressed(tensor: SparseTensor, layout: StorageLayout, name: str) -> SparseTensor:
+    plain = tensor.sparse_dim() == 2 and tensor.dense_dim() == 0
+    require(plain, "S002", f"{name}: compressed layouts are for matrices", input=tensor)
+    places, values = tensor.places, tensor.kept
     at = 0
     if layout is sparse_csc:
         order = places[1].argsort()
         places, values, at = places[:, order], values[order], 1
-    lines = arange(found.shape[at] + 1)
+    lines = arange(tensor.shape[at] + 1)
     pointers = ops.searchsorted(places[at].contiguous(), lines)
-    return sparse(places, values, found.shape, merged=True, pointers=pointers, layout=layout)
+    return sparse(places, values, tensor.shape, merged=True, pointers=pointers, layout=layout)
 
 
 def sparse_mask(tensor: Tensor, mask: Tensor) -> SparseTensor:

@@ -51,5 +51,5 @@ def _sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     require(b.ndim == 2, "S002", "matmul: two sparse matrices are expected", a=a, b=b)
     first, second = join(a.places[1], b.places[0])
     places = ops.stack((a.places[0][first], b.places[1][second]))
-    found = sparse(places, a.kept[first] * b.kept[second], (a.shape[0], b.shape[1])).coalesce()
-    return found.to_sparse(layout=a.layout)
+    product = sparse(places, a.kept[first] * b.kept[second], (a.shape[0], b.shape[1])).coalesce()
+    return product.to_sparse(layout=a.layout)

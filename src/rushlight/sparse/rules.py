@@ -147,16 +147,16 @@ def sparse_matmul(*factors: Any, **named: Any) -> Tensor:
 def sparse_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`, dense."""
     added = input.to_dense() if isinstance(input, SparseTensor) else input
-    found = multiply(mat1, mat2)
-    found = found.to_dense() if isinstance(found, SparseTensor) else found
-    return (found if alpha == 1 else found * alpha) + (added if beta == 1 else added * beta)
+    multiplied = multiply(mat1, mat2)
+    multiplied = multiplied.to_dense() if isinstance(multiplied, SparseTensor) else multiplied
+    return (multiplied if alpha == 1 else multiplied * alpha) + (added if beta == 1 else added * beta)
 
 
 @answers("linear")
 def sparse_linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The product of sparse rows and a transposed dense weight, plus a bias."""
-    found = multiply(input, weight.t())
-    return found if bias is None else found + bias
+    product = multiply(input, weight.t())
+    return product if bias is None else product + bias
 
 
 # Dims.
@@ -207,9 +207,11 @@ def sparse_select(input: SparseTensor, dim: int, index: int) -> Tensor:
     _coordinates("select", input)
     at = wrap_dim(dim, input.ndim, "select")
     require(at < input.sparse_dim(), "A006", "select: only along sparse dims", input=input)
-    place = index + input.shape[at] if index < 0 else index
-    require(0 <= place < input.shape[at], "I001", "select: the index is outside of the dim", input=input, index=index)
-    chosen = input.places[at] == place
+    position = index + input.shape[at] if index < 0 else index
+    require(
+        0 <= position < input.shape[at], "I001", "select: the index is outside of the dim", input=input, index=index
+    )
+    chosen = input.places[at] == position
     if input.sparse_dim() == 1:
         return ops.sum(input.kept[chosen], 0)
     rows = [row[chosen] for dim, row in enumerate(input.places) if dim != at]
@@ -239,10 +241,10 @@ def sparse_cat(tensors: tuple[Any, ...], dim: int = 0) -> SparseTensor:
     for part in parts:
         _coordinates("cat", part)
         fits = at < part.sparse_dim() == parts[0].sparse_dim()
-        others = [size for place, size in enumerate(part.shape) if place != at]
-        fits = fits and others == [size for place, size in enumerate(parts[0].shape) if place != at]
+        others = [size for position, size in enumerate(part.shape) if position != at]
+        fits = fits and others == [size for position, size in enumerate(parts[0].shape) if position != at]
         require(fits, "S014", "cat: the tensors differ in other dims", input=parts[0], other=part)
-        places.append(ops.stack([row + begun if place == at else row for place, row in enumerate(part.places)]))
+        places.append(ops.stack([row + begun if position == at else row for position, row in enumerate(part.places)]))
         begun += part.shape[at]
     shape = (*parts[0].shape[:at], begun, *parts[0].shape[at + 1 :])
     return sparse(ops.cat(places, 1), ops.cat([part.kept for part in parts]), shape)
@@ -262,8 +264,8 @@ def sparse_sum(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtyp
     dims = {wrap_dim(one, input.ndim, "sum") for one in ((dim,) if isinstance(dim, int) else dim)}
     dense = [one - count + 1 for one in dims if one >= count]
     values = ops.sum(values, dense) if dense else values
-    rows = [row for place, row in enumerate(input.places) if place not in dims]
+    rows = [row for position, row in enumerate(input.places) if position not in dims]
     if not rows:
         return ops.sum(values, 0)
-    shape = [size for place, size in enumerate(input.shape) if place not in dims]
+    shape = [size for position, size in enumerate(input.shape) if position not in dims]
     return sparse(ops.stack(rows), values, shape).coalesce()

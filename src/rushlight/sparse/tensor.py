@@ -75,10 +75,10 @@ class SparseTensor(Tensor):
         if self.merged:
             return self
         keys = self.keys_of_places()
-        found, inverse, _ = OPERATORS["distinct"](keys)
-        values = zeros(found.shape[0], *self.kept.shape[1:], dtype=self.dtype)
+        distinct_keys, inverse, _ = OPERATORS["distinct"](keys)
+        values = zeros(distinct_keys.shape[0], *self.kept.shape[1:], dtype=self.dtype)
         values = ops.index_add(values, 0, inverse, self.kept)
-        return sparse(self._places_of(found), values, self.shape, merged=True)
+        return sparse(self._places_of(distinct_keys), values, self.shape, merged=True)
 
     def keys_of_places(self) -> Tensor:
         """The number of each place, with places in row-major order."""
@@ -162,12 +162,12 @@ class SparseTensor(Tensor):
     @property
     def grad(self) -> SparseTensor | None:
         """What backward passes have accumulated for the stored elements, at their places; None without any."""
-        found = self.kept.grad
-        if found is None or self.merged:
-            return None if found is None else self.with_values(found)
+        gradient = self.kept.grad
+        if gradient is None or self.merged:
+            return None if gradient is None else self.with_values(gradient)
         keys, inverse, _ = OPERATORS["distinct"](self.keys_of_places())
-        values = zeros(keys.shape[0], *found.shape[1:], dtype=found.dtype)  # equal places have equal gradients
-        return sparse(self._places_of(keys), values.index_copy(0, inverse, found), self.shape, merged=True)
+        values = zeros(keys.shape[0], *gradient.shape[1:], dtype=gradient.dtype)  # equal places have equal gradients
+        return sparse(self._places_of(keys), values.index_copy(0, inverse, gradient), self.shape, merged=True)
 
     @grad.setter
     def grad(self, value: object) -> None:
@@ -226,10 +226,16 @@ def sparse(
 ) -> SparseTensor:
     """A sparse tensor of parts that fit."""
     dtype: DType = values.dtype
-    found: SparseTensor = make(None, form_of(tuple([int(size) for size in shape]), dtype), cls=SparseTensor)
-    found.keys = SPARSE
-    found.places, found.kept, found.merged, found.pointers, found.stored_as = places, values, merged, pointers, layout
-    return found
+    tensor: SparseTensor = make(None, form_of(tuple([int(size) for size in shape]), dtype), cls=SparseTensor)
+    tensor.keys = SPARSE
+    tensor.places, tensor.kept, tensor.merged, tensor.pointers, tensor.stored_as = (
+        places,
+        values,
+        merged,
+        pointers,
+        layout,
+    )
+    return tensor
 
 
 def rebuilt(

@@ -45,12 +45,12 @@ def _made(cls: type[Any], eq: bool) -> Any:
         table |= base.__dict__.get("__dataclass_fields__", {})
     own = {name: kind for name, kind in get_annotations(cls).items() if "ClassVar" not in str(kind)}
     for name, kind in own.items():
-        table[name] = item = copy.copy(_FIELD)
-        item.name, item.type = name, kind
-        item.default = cls.__dict__.get(name, MISSING)
-    for name, item in table.items():
-        if item.default is not MISSING:
-            defaults[name] = item.default
+        table[name] = field = copy.copy(_FIELD)
+        field.name, field.type = name, kind
+        field.default = cls.__dict__.get(name, MISSING)
+    for name, field in table.items():
+        if field.default is not MISSING:
+            defaults[name] = field.default
     dropped = {*own, "__dict__", "__weakref__"}
     if cls.__dict__.get("__hash__") is None:  # as Python has it in a class with an __eq__ of its own
         dropped.add("__hash__")

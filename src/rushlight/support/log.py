@@ -49,7 +49,7 @@ _TOPICS = {one.name: one for one in (GUARDS, FUSION, CODE, CACHE, RECOMPILE, BRE
 
 def topic(name: str) -> Topic:
     """Return the topic of this name; an unknown one is an error with the nearest name."""
-    known = _TOPICS.get(name)
-    if known is None:
+    registered = _TOPICS.get(name)
+    if registered is None:
         fail("T003", f"log: {name} is not a topic", hint=did_you_mean(name, _TOPICS))
-    return known
+    return registered

@@ -25,7 +25,7 @@ def peer_names(module: str) -> frozenset[str]:
     return frozenset(table.get(module, "").split())
 
 
-def absent_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
+def absent_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """Return the error of a name that a module lacks: N001 where PyTorch has it, else N002, with the nearest one.
 
     Names of protocols (`__path__`) get a plain AttributeError: tools ask for them all the time.
@@ -37,7 +37,7 @@ def absent_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
         count_absent(f"{peer}.{name}")
         report = error("N001", f"{module} has no {name} yet, which {peer} has")
     else:
-        report = error("N002", f"{module} has no attribute {name}", hint=did_you_mean(name, known))
+        report = error("N002", f"{module} has no attribute {name}", hint=did_you_mean(name, names))
     assert isinstance(report, AttributeError)
     return report
 

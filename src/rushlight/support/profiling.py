@@ -69,18 +69,18 @@ class _Sampler(threading.Thread):
 
 def _stack(thread: int) -> tuple[Place, ...]:
     frame = sys._current_frames().get(thread)  # the one way to look at another thread
-    found: list[Place] = []
+    frames: list[Place] = []
     while frame is not None:
         code = frame.f_code
-        found.append((code.co_qualname, code.co_filename, code.co_firstlineno))
+        frames.append((code.co_qualname, code.co_filename, code.co_firstlineno))
         frame = frame.f_back
-    return tuple(reversed(found))
+    return tuple(reversed(frames))
 
 
 def _write(folder: str, name: str, sampler: _Sampler) -> None:
     os.makedirs(folder, exist_ok=True)
     places: dict[Place, int] = {}
-    stacks = [[places.setdefault(place, len(places)) for place in stack] for stack, _ in sampler.samples]
+    stacks = [[places.setdefault(frame, len(places)) for frame in stack] for stack, _ in sampler.samples]
     weights = [spent for _, spent in sampler.samples]
     profile = {
         "type": "sampled",
@@ -91,7 +91,7 @@ def _write(folder: str, name: str, sampler: _Sampler) -> None:
         "samples": stacks,
         "weights": weights,
     }
-    frames = [{"name": place[0], "file": place[1], "line": place[2]} for place in places]
+    frames = [{"name": frame[0], "file": frame[1], "line": frame[2]} for frame in places]
     content = {"$schema": _SCHEMA, "shared": {"frames": frames}, "profiles": [profile]}
     with open(os.path.join(folder, f"{name}.speedscope.json"), "w", encoding="utf-8") as file:
         file.write(lazy.json.dumps(content))
@@ -104,8 +104,8 @@ def _summary(name: str, sampler: _Sampler) -> str:
     total = sum([spent for _, spent in sampler.samples])
     alone: dict[Place, float] = {}
     for stack, spent in sampler.samples:
-        for place in stack[-1:]:
-            alone[place] = alone.get(place, 0.0) + spent
-    most = sorted(alone.items(), key=lambda item: -item[1])[:_LISTED]
-    rows = [f"{spent:9.1f} ms  {place[0]} ({place[1]}:{place[2]})" for place, spent in most]
+        for frame in stack[-1:]:
+            alone[frame] = alone.get(frame, 0.0) + spent
+    most = sorted(alone.items(), key=lambda pair: -pair[1])[:_LISTED]
+    rows = [f"{spent:9.1f} ms  {site[0]} ({site[1]}:{site[2]})" for site, spent in most]
     return "\n".join([f"{name}: {total:.1f} ms; most of it, without calls:", *rows, ""])

@@ -44,9 +44,9 @@ class Frame:
         return linecache.getline(self.filename, self.line).strip() if self._text is None else self._text
 
     def __str__(self) -> str:
-        place = f"{os.path.basename(self.filename)}:{self.line} in {self.function}"
+        location = f"{os.path.basename(self.filename)}:{self.line} in {self.function}"
         source = self.source
-        return f"{place}:  {source}" if source else place
+        return f"{location}:  {source}" if source else location
 
     def __repr__(self) -> str:
         return f"Frame({self.filename!r}, {self.line}, {self.function!r})"
@@ -97,10 +97,10 @@ def user_frame(ours: int = 0) -> Frame | None:
     while frame is not None:
         code = frame.f_code
         filename = code.co_filename
-        known = users.get(filename)
-        if known is None:
-            known = _classify(filename)
-        if known:
+        is_user = users.get(filename)
+        if is_user is None:
+            is_user = _classify(filename)
+        if is_user:
             return Frame(filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
@@ -132,10 +132,10 @@ class Stack:
         if _replayed.frames:
             return _replayed.frames[: self._limit]
         lines = tuple(islice(_lines(sys._getframe(1 + ours), self._base, self._below), self._limit))
-        found = self._found.get(lines)
-        if found is None:
-            found = self._found[lines] = tuple([Frame(*line) for line in lines])
-        return found
+        cached = self._found.get(lines)
+        if cached is None:
+            cached = self._found[lines] = tuple([Frame(*line) for line in lines])
+        return cached
 
 
 def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequence[_Line] = ()) -> Iterator[_Line]:
@@ -147,10 +147,10 @@ def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequen
             return
         code = frame.f_code
         filename = code.co_filename
-        known = users.get(filename)
-        if known is None:
-            known = _classify(filename)
-        if known:
+        is_user = users.get(filename)
+        if is_user is None:
+            is_user = _classify(filename)
+        if is_user:
             yield filename, frame.f_lineno, code.co_name
         frame = frame.f_back
 
@@ -166,8 +166,8 @@ def called_name() -> str:
     if name == "__new__" and "cls" in ours.f_locals:
         return ours.f_locals["cls"].__name__
     if name in ("__init__", "__call__"):
-        found = ours.f_locals
-        return type(found["self"] if "self" in found else found["args"][0]).__name__
+        variables = ours.f_locals
+        return type(variables["self"] if "self" in variables else variables["args"][0]).__name__
     return name.strip("_")
 
 

@@ -67,10 +67,10 @@ def flag() -> Kind[bool]:
     def read(value: object) -> bool:
         if isinstance(value, bool):
             return value
-        known = texts.get(str(value).lower())
-        if known is None:
+        parsed = texts.get(str(value).lower())
+        if parsed is None:
             raise ValueError
-        return known
+        return parsed
 
     return Kind("1 or 0 (on or off, true or false, yes or no)", read)
 

@@ -212,7 +212,7 @@ def _load() -> Settings:
 
 
 def _setting(name: str) -> Setting[object]:
-    known = SETTINGS.get(name)
-    if known is None:
+    setting = SETTINGS.get(name)
+    if setting is None:
         fail("T001", f"settings: {name} is not a setting", hint=did_you_mean(name, SETTINGS))
-    return known
+    return setting

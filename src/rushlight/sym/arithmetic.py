@@ -90,7 +90,7 @@ def _merge_flat(a: SizeExpr, b: SizeExpr, factor: int, constant: int) -> Size:
     table = dict(terms(a))
     for product, coefficient in terms(b):
         table[product] = table.get(product, 0) + factor * coefficient
-    return flat_sum([item for item in table.items() if item[1]], constant)
+    return flat_sum([pair for pair in table.items() if pair[1]], constant)
 
 
 def _split(e: SizeExpr, pivot: int) -> tuple[Size, Size]:
@@ -103,8 +103,8 @@ def _split(e: SizeExpr, pivot: int) -> tuple[Size, Size]:
         return e.operands
     items = list(terms(e))
     return (
-        flat_sum([item for item in items if item[0].serial < pivot], 0),
-        flat_sum([item for item in items if item[0].serial >= pivot], 0),
+        flat_sum([pair for pair in items if pair[0].serial < pivot], 0),
+        flat_sum([pair for pair in items if pair[0].serial >= pivot], 0),
     )
 
 

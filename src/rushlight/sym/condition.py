@@ -129,8 +129,8 @@ def condition(relation: str, e: Size) -> bool | Condition:
     if isinstance(simple, bool):
         return simple
     proves = None if is_linear_in_sizes(simple.expr) else proves_nonnegative
-    known = decide(simple, declared_bounds(simple.expr), declared_multiple, proves)
-    return simple if known is None else known
+    answer = decide(simple, declared_bounds(simple.expr), declared_multiple, proves)
+    return simple if answer is None else answer
 
 
 def normalized(relation: str, e: Size) -> bool | Condition:

@@ -36,17 +36,17 @@ def uncovered(domain: Sequence[Fact], parts: Sequence[Sequence[Fact]]) -> dict[S
     """
     if any(fact is False for fact in domain):
         return None
-    asked = [item for item in domain if not isinstance(item, bool)]
-    possible = [part for part in parts if not any(item is False for item in part)]
-    avoided = [[item for item in part if not isinstance(item, bool)] for part in possible]
+    asked = [literal for literal in domain if not isinstance(literal, bool)]
+    possible = [part for part in parts if not any(literal is False for literal in part)]
+    avoided = [[literal for literal in part if not isinstance(literal, bool)] for part in possible]
     if not all(avoided):
         return None
     problem = _Problem()
-    for condition in [*asked, *[item for part in avoided for item in part]]:
+    for condition in [*asked, *[literal for part in avoided for literal in part]]:
         problem.introduce(condition.expr)
-    clauses = [*[problem.holds(item) for item in asked], *[problem.fails(part) for part in avoided]]
+    clauses = [*[problem.holds(literal) for literal in asked], *[problem.fails(part) for part in avoided]]
     values = _search(problem, clauses)
-    return None if values is None else {symbol: values[place] for symbol, place in problem.symbols.items()}
+    return None if values is None else {symbol: values[index] for symbol, index in problem.symbols.items()}
 
 
 def _search(problem: _Problem, clauses: Sequence[Clause]) -> list[int] | None:
@@ -121,13 +121,13 @@ class _Problem:
                     result.extend(self._definitions[variable])
         return tuple(result), [self._links[variable] for variable in linked if variable in self._links]
 
-    def values(self, found: Sequence[int]) -> list[int]:
+    def values(self, solution: Sequence[int]) -> list[int]:
         """The values of all variables, given those of the symbols."""
-        values = list(found)
+        values = list(solution)
         for atom, variable in self._variables.items():
             if atom.op is not SYMBOL:
-                known = {symbol: values[place] for symbol, place in self.symbols.items()}
-                values[variable] = evaluate(atom, known)
+                assignment = {symbol: values[index] for symbol, index in self.symbols.items()}
+                values[variable] = evaluate(atom, assignment)
         return values
 
     def _define(self, atom: SizeExpr, itself: Linear) -> None:

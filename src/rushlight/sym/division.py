@@ -275,16 +275,16 @@ def _without_low_digits(rest: Size, divisor: Size) -> tuple[Size, Size] | None:
     candidates: dict[tuple[int, Monomial], None] = {}
     for product, coefficient in terms(rest):
         candidates[gcd(coefficient, number), _shared(atoms, atoms_of(product))] = None
-    for factor, factor_atoms in sorted(candidates, key=lambda item: (-len(item[1]), -item[0])):
+    for factor, factor_atoms in sorted(candidates, key=lambda candidate: (-len(candidate[1]), -candidate[0])):
         if factor == 1 and not factor_atoms:
             continue
         step = multiply(factor, product_node(factor_atoms)) if factor_atoms else factor
         high, low = _split(rest, step)
         if isinstance(high, int) and not high:
             continue
-        known = _known_quotient(low, step)
-        if known is not None:
-            return add(high, known), _divided_exactly(divisor, factor, factor_atoms)
+        quotient = _known_quotient(low, step)
+        if quotient is not None:
+            return add(high, quotient), _divided_exactly(divisor, factor, factor_atoms)
     return None
 
 

@@ -257,8 +257,8 @@ def newest_coefficient(e: SizeExpr) -> int:
     return 1
 
 
-def _serial_of(item: tuple[SizeExpr, int]) -> int:
-    return item[0].serial
+def _serial_of(pair: tuple[SizeExpr, int]) -> int:
+    return pair[0].serial
 
 
 def flat_sum(items: list[tuple[SizeExpr, int]], constant: int) -> Size:
@@ -270,7 +270,7 @@ def flat_sum(items: list[tuple[SizeExpr, int]], constant: int) -> Size:
             return items[0][0]
     else:
         items.sort(key=_serial_of)
-    return sum_node(tuple([item[0] for item in items]), tuple([item[1] for item in items]), constant)
+    return sum_node(tuple([pair[0] for pair in items]), tuple([pair[1] for pair in items]), constant)
 
 
 # Keys of the table tell operands apart by identity and do not keep them: a term does that as long as it lives. The
@@ -285,7 +285,7 @@ def sum_node(operands: tuple[SizeExpr, ...], coefficients: tuple[int, ...], cons
 
 def sum_of_table(table: dict[SizeExpr, int], constant: int) -> Size:
     """The sum of coefficient x product over a table of any length; zero coefficients are dropped."""
-    items = [item for item in table.items() if item[1]]
+    items = [pair for pair in table.items() if pair[1]]
     if len(items) <= LEAF:
         return flat_sum(items, constant)
     items.sort(key=_serial_of)
@@ -297,7 +297,7 @@ def _tree(items: list[tuple[SizeExpr, int]], constant: int) -> Size:
     if len(items) <= LEAF:
         return flat_sum(items, constant)
     pivot = split_point(items[0][0].serial, items[-1][0].serial)
-    middle = next(index for index, item in enumerate(items) if item[0].serial >= pivot)
+    middle = next(index for index, pair in enumerate(items) if pair[0].serial >= pivot)
     return join(_tree(items[:middle], 0), _tree(items[middle:], 0), constant)
 
 

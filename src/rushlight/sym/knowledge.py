@@ -113,9 +113,9 @@ class Knowledge:
         return (e, e) if isinstance(e, int) else self._symbol_interval(e, self._look_up)
 
     def _symbol_interval(self, symbol: SizeExpr, of: Lookup) -> Interval:
-        found = declared_symbol_bounds(symbol, of)
+        bounds = declared_symbol_bounds(symbol, of)
         learned = self._intervals.get(symbol)
-        return found if learned is None else meet(found, learned)
+        return bounds if learned is None else meet(bounds, learned)
 
     def multiple(self, e: Size) -> int:
         """The greatest integer that is known to divide `e`; 0 for the size 0."""
@@ -278,10 +278,10 @@ class Knowledge:
 
     def _take_equality(self, e: SizeExpr) -> list[Condition] | None:
         """Solves e == 0 for a symbol; None if no symbol stands alone."""
-        candidates = [item for item in lone_symbols(e) if item[0].facts.size is None]
+        candidates = [candidate for candidate in lone_symbols(e) if candidate[0].facts.size is None]
         if not candidates:
             return None
-        symbol, sign = max(candidates, key=lambda item: (item[0].facts.hint is None, item[0].serial))
+        symbol, sign = max(candidates, key=lambda candidate: (candidate[0].facts.hint is None, candidate[0].serial))
         rest = dict(terms(e))
         del rest[symbol]
         image = multiply(-sign, sum_of_table(rest, constant_of(e)))
@@ -331,5 +331,5 @@ def _form(e: SizeExpr) -> tuple[SizeExpr, int, int]:
 
 def _copied(value: object) -> object:
     if isinstance(value, dict):
-        return {key: list(item) if isinstance(item, list) else item for key, item in value.items()}
+        return {key: list(entry) if isinstance(entry, list) else entry for key, entry in value.items()}
     return value.copy() if isinstance(value, Equalities) else value

@@ -30,7 +30,7 @@ class Linear(NamedTuple):
 
 def linear(table: Mapping[int, int], constant: int) -> Linear:
     """The form with these coefficients."""
-    return Linear(tuple(sorted([item for item in table.items() if item[1]])), constant)
+    return Linear(tuple(sorted([pair for pair in table.items() if pair[1]])), constant)
 
 
 def combined(a: Linear, scale: int, b: Linear, other: int) -> Linear:
@@ -159,7 +159,7 @@ def _normalized(system: _System, effort: Effort) -> _System | None:
         if room == 0:
             del least[coefficients], least[opposite]
             zero[Linear(coefficients, constant)] = None
-    return _System(list(zero), [Linear(*item) for item in least.items()], system.trail)
+    return _System(list(zero), [Linear(*pair) for pair in least.items()], system.trail)
 
 
 def _divided(form: Linear, number: int) -> Linear:
@@ -175,11 +175,13 @@ def _without_equality(system: _System, effort: Effort) -> _System:
 
     A new variable takes its place unless that coefficient is 1 or -1.
     """
-    _, place = min([(min([abs(scale) for _, scale in form.coefficients]), at) for at, form in enumerate(system.zero)])
-    form = system.zero[place]
-    scale, variable = min([(scale, variable) for variable, scale in form.coefficients], key=lambda item: abs(item[0]))
+    _, index = min([(min([abs(scale) for _, scale in form.coefficients]), at) for at, form in enumerate(system.zero)])
+    form = system.zero[index]
+    scale, variable = min([(scale, variable) for variable, scale in form.coefficients], key=lambda pair: abs(pair[0]))
     sign = 1 if scale > 0 else -1
-    rest = Linear(tuple([item for item in form.coefficients if item[0] != variable]), form.constant)
+    rest = Linear(
+        tuple([coefficient for coefficient in form.coefficients if coefficient[0] != variable]), form.constant
+    )
     kept = system.zero
     if abs(scale) == 1:
         image = combined(rest, -sign, rest, 0)
@@ -202,7 +204,9 @@ def _replaced(form: Linear, variable: int, image: Linear) -> Linear:
     scale = dict(form.coefficients).get(variable, 0)
     if not scale:
         return form
-    rest = Linear(tuple([item for item in form.coefficients if item[0] != variable]), form.constant)
+    rest = Linear(
+        tuple([coefficient for coefficient in form.coefficients if coefficient[0] != variable]), form.constant
+    )
     return combined(rest, 1, image, scale)
 
 

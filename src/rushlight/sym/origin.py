@@ -38,8 +38,8 @@ class Origin:
     def name(self) -> str | None:
         """How users write it: as it was said, or by the name that the user's line gives it."""
         if self.written is None and self.frame is not None and self.kind is OriginKind.VALUE:
-            found = re.match(_NAMED, self.frame.source)
-            return None if found is None else found[1]
+            match = re.match(_NAMED, self.frame.source)
+            return None if match is None else match[1]
         return self.written
 
     def __str__(self) -> str:

@@ -154,8 +154,8 @@ class _Proof:
         self.least[atom] = value if lower is None else max(lower, value)
 
     def _lower(self, atom: SizeExpr) -> int | None:
-        known = self.least.get(atom)
-        return declared_bounds(atom)[0] if known is None else known
+        bound = self.least.get(atom)
+        return declared_bounds(atom)[0] if bound is None else bound
 
     def _is_nonnegative(self, atom: SizeExpr) -> bool:
         lower = self._lower(atom)
@@ -288,8 +288,8 @@ class _Proof:
             return 1
         if all(sign < 0 for sign in simple):
             return -1
-        for known in self.positive:
-            sign = _sign_of_multiple(factor, known)
+        for positive in self.positive:
+            sign = _sign_of_multiple(factor, positive)
             if sign:
                 return sign
         if depth >= _DEEPEST:

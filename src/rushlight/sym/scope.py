@@ -189,9 +189,9 @@ class Scope(SymbolOwner):
 
     def guard(self, condition: bool | Condition, reason: str = "") -> bool:
         """Decides the condition by what is known, else by the hints, and records that as a guard."""
-        known = self.knowledge.known(condition)
-        if known is not None or isinstance(condition, bool):
-            return bool(known)
+        answer = self.knowledge.known(condition)
+        if answer is not None or isinstance(condition, bool):
+            return bool(answer)
         value = self.hint_or_none(condition.expr)
         if value is None:
             implied = self._guard_of_backed_part(condition, reason)
@@ -209,7 +209,7 @@ class Scope(SymbolOwner):
 
         Of `s + u == 0` it is `s >= 1`, if the example says so, since u is not negative.
         """
-        backed = weighted_sum([item for item in terms(condition.expr) if self.hint_or_none(item[0]) is not None], 0)
+        backed = weighted_sum([term for term in terms(condition.expr) if self.hint_or_none(term[0]) is not None], 0)
         value = self.hint_or_none(backed)
         if value is None or isinstance(backed, int):
             return None
@@ -230,9 +230,9 @@ class Scope(SymbolOwner):
 
         Guarded while a program is traced. Passes only ask for what nobody sees, and guard nothing.
         """
-        known = self.knowledge.known(condition)
-        if known is not None:
-            return known
+        answer = self.knowledge.known(condition)
+        if answer is not None:
+            return answer
         value = self.hint_or_none(condition.expr)
         if value is None:
             return None
@@ -283,7 +283,7 @@ class Scope(SymbolOwner):
         """The guard or assert by which a symbol came to be a constant; None where none did."""
         if not isinstance(self.resolve(symbol), int):
             return None
-        said = {item.condition: item for item in (*self.guards, *self.asserts)}
+        said = {guard.condition: guard for guard in (*self.guards, *self.asserts)}
         so_far = Knowledge()
         for fact in self.knowledge.facts:
             so_far.learn(fact)
@@ -293,8 +293,8 @@ class Scope(SymbolOwner):
 
     def hint_or_none(self, e: Size) -> int | None:
         """The value of `e` for the example; None if some symbol in it is unbacked."""
-        found = backed_hint(e)
-        return backed_hint(self.knowledge.resolve(e)) if found is None else found
+        hint = backed_hint(e)
+        return backed_hint(self.knowledge.resolve(e)) if hint is None else hint
 
     def optimization_hint(self, e: Size) -> int:
         """A plausible value of `e`, consistent with all that is known. It never guards and always answers."""
@@ -315,7 +315,7 @@ def scopes_of(symbols: Iterable[SizeExpr]) -> list[Scope]:
 
 def _fail_data_dependent(e: Size, question: str, hint: str) -> NoReturn:
     asked = sorted(free_symbols(e), key=_is_backed)
-    values: dict[str, object] = {item.facts.name: item.facts.source for item in asked[:8] if item.facts.source}
+    values: dict[str, object] = {symbol.facts.name: symbol.facts.source for symbol in asked[:8] if symbol.facts.source}
     raise error("C002", f"size: {question} is known only when the program runs", hint=hint, frame=None, **values)
 
 
@@ -356,9 +356,9 @@ def _guard_or(condition: bool | Condition, otherwise: bool, reason: str) -> bool
     scope = scope_of(condition.expr)
     if scope is None:
         return otherwise
-    known = scope.known(condition)
-    if known is not None:
-        return known
+    answer = scope.known(condition)
+    if answer is not None:
+        return answer
     if scope.hint_or_none(condition.expr) is not None:
         return scope.guard(condition, reason)
     scope.leave_open(condition, condition.negate() if otherwise else condition, reason)

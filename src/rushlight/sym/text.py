@@ -135,8 +135,12 @@ def _join_rows(rows: Iterable[tuple[int, str, int, bool]], constant: int) -> str
 
 def _with_quotients(table: Mapping[Monomial, int], texts: Mapping[SizeExpr, str]) -> list[Monomial]:
     """The products with a quotient, outermost quotients first, in an order set by names alone."""
-    found = [monomial for monomial in table if any(atom.op is FLOORDIV for atom in monomial)]
-    return found if len(found) < 2 else sorted(found, key=lambda one: _by_length("*".join([texts[x] for x in one])))
+    monomials = [monomial for monomial in table if any(atom.op is FLOORDIV for atom in monomial)]
+    return (
+        monomials
+        if len(monomials) < 2
+        else sorted(monomials, key=lambda one: _by_length("*".join([texts[x] for x in one])))
+    )
 
 
 def _by_length(text: str) -> tuple[int, str]:
@@ -287,8 +291,8 @@ class _Parser:
         except KeyError:
             raise self._error(f"unknown symbol {name!r}", position) from None
 
-    def _error(self, what: str, position: int) -> RushlightError:
-        return error("C009", f"size: {what} at column {position}", text=self.text)
+    def _error(self, message: str, position: int) -> RushlightError:
+        return error("C009", f"size: {message} at column {position}", text=self.text)
 
 
 Rules.text = format_size

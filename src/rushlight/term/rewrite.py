@@ -41,16 +41,16 @@ def match(pattern: Pattern | Wildcard, term: Term) -> dict[str, Term] | None:
     bindings: dict[str, Term] = {}
     stack: list[tuple[Pattern | Wildcard, Term]] = [(pattern, term)]
     while stack:
-        part, found = stack.pop()
-        if part.where is not None and not part.where(found):
+        part, result = stack.pop()
+        if part.where is not None and not part.where(result):
             return None
         if isinstance(part, Wildcard):
-            if bindings.setdefault(part.name, found) is not found:
+            if bindings.setdefault(part.name, result) is not result:
                 return None
             continue
-        if found.op is not part.op or len(found.operands) != len(part.operands):
+        if result.op is not part.op or len(result.operands) != len(part.operands):
             return None
-        stack.extend(zip(part.operands, found.operands, strict=True))
+        stack.extend(zip(part.operands, result.operands, strict=True))
     return bindings
 
 

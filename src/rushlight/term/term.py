@@ -92,7 +92,7 @@ def attr_key(value: Any) -> object:
     if kind is str:
         return value
     if kind is tuple:
-        return tuple([attr_key(item) for item in value])
+        return tuple([attr_key(element) for element in value])
     if kind is float:
         return (float, struct.pack("<d", value))
     if kind is complex:
@@ -153,9 +153,9 @@ def interned_at(
     """
     while True:
         ref = _table.get(key)
-        found = ref() if ref is not None else None
-        if found is not None:
-            return found  # pyright: ignore[reportReturnType] - the key holds the class
+        result = ref() if ref is not None else None
+        if result is not None:
+            return result  # pyright: ignore[reportReturnType] - the key holds the class
         if _dead:
             forget_dead()
         term = cls(op, operands, attrs, type)
@@ -164,16 +164,16 @@ def interned_at(
         winner = _table.setdefault(key, mine)
         if winner is mine:
             return term
-        found = winner()
-        if found is not None:
-            return found  # pyright: ignore[reportReturnType] - the key holds the class
+        result = winner()
+        if result is not None:
+            return result  # pyright: ignore[reportReturnType] - the key holds the class
         _forget((winner,))
 
 
 def structural_digest(items: Iterable[str]) -> str:
     """A digest of canonical text lines, for cache keys: stable over processes, without identity or provenance."""
     state = lazy.hashlib.blake2b(digest_size=20)
-    for item in items:
-        state.update(item.encode())
+    for part in items:
+        state.update(part.encode())
         state.update(b"\n")
     return state.hexdigest()

@@ -65,11 +65,11 @@ class Reader:
         self.tokens: list[tuple[str, str]] = []
         position, end = 0, len(text.rstrip())
         while position < end:
-            found = _TOKEN.match(text, position)
-            if found is None:
+            match = _TOKEN.match(text, position)
+            if match is None:
                 raise TermSyntaxError(f"unexpected text: {text[position : position + 30]!r}")
-            self.tokens.append((found.lastgroup or "", found.group(found.lastgroup or 0)))
-            position = found.end()
+            self.tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0)))
+            position = match.end()
         self.position = 0
 
     def peek(self) -> str:
@@ -145,7 +145,7 @@ def format_value(value: object, language: FormatsAtoms) -> str:
     if isinstance(value, str):
         return lazy.json.dumps(value)
     if isinstance(value, tuple):
-        return f"[{', '.join([format_value(item, language) for item in value])}]"
+        return f"[{', '.join([format_value(element, language) for element in value])}]"
     text = language.format_atom(value)
     if text is None:
         raise TypeError(f"cannot print {value!r} of type {type(value).__name__}")
@@ -163,14 +163,14 @@ def format_terms(roots: Iterable[Term], language: Language, names: Mapping[Term,
     """The lines of all terms below the roots, then `return %a, %b`. Terms in `names` are given, not printed."""
     roots = list(roots)
     given = {id(term): name for term, name in (names or {}).items()}
-    known: dict[int, str] = dict(given)
+    valid: dict[int, str] = dict(given)
     lines: list[str] = []
     for term in postorder(roots, lambda term: () if id(term) in given else term.operands):
-        if id(term) in known:
+        if id(term) in valid:
             continue
-        name = known[id(term)] = f"%{len(lines)}"
-        lines.append(format_line(term, name, [known[id(operand)] for operand in term.operands], language))
-    lines.append("return " + ", ".join([known[id(root)] for root in roots]))
+        name = valid[id(term)] = f"%{len(lines)}"
+        lines.append(format_line(term, name, [valid[id(operand)] for operand in term.operands], language))
+    lines.append("return " + ", ".join([valid[id(root)] for root in roots]))
     return lines
 
 
@@ -209,7 +209,7 @@ def parse_terms(
     seen: Callable[[Term], None] | None = None,
 ) -> list[Term]:
     """The roots that the lines' `return` names; `seen` is called with each term in order."""
-    known: dict[str, Term] = dict(names or {})
+    terms: dict[str, Term] = dict(names or {})
     for line in lines:
         text = line.strip()
         if not text:
@@ -217,11 +217,11 @@ def parse_terms(
         if text.startswith("return"):
             refs = text.removeprefix("return").replace(",", " ").split()
             for ref in refs:
-                if ref not in known:
+                if ref not in terms:
                     raise TermSyntaxError(f"{ref} is returned but not defined")
-            return [known[ref] for ref in refs]
-        name, term = parse_line(text, known, language)
-        known[name] = term
+            return [terms[ref] for ref in refs]
+        name, term = parse_line(text, terms, language)
+        terms[name] = term
         if seen is not None:
             seen(term)
     raise TermSyntaxError("a program of terms ends with `return`")

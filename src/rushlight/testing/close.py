@@ -38,7 +38,7 @@ EXACT = Tolerances(0.0, 0.0)
 
 def tolerances_of(dtype: np.dtype[Any]) -> Tolerances:
     """The tolerances for values of a dtype of numpy; integers must be equal."""
-    return next((found for known, found in _TOLERANCES.items() if known.numpy == dtype), EXACT)
+    return next((tolerance for dtype_, tolerance in _TOLERANCES.items() if dtype_.numpy == dtype), EXACT)
 
 
 def unlike(actual: Array, expected: Array) -> NDArray[np.bool_]:
@@ -84,9 +84,9 @@ def assert_close(
     require((rtol is None) == (atol is None), "A002", "assert_close: give both rtol and atol, or neither")
     given = None if rtol is None or atol is None else Tolerances(rtol, atol)
     options = Options(given, equal_nan, check_device, check_dtype, check_stride)
-    found = _difference(actual, expected, options, "")
-    if found is not None:
-        text = found if msg is None else msg(found) if callable(msg) else msg
+    difference = _difference(actual, expected, options, "")
+    if difference is not None:
+        text = difference if msg is None else msg(difference) if callable(msg) else msg
         raise AssertionError(text)
 
 
@@ -182,6 +182,6 @@ def _may_overflow(actual: Array, expected: Array) -> bool:
 def _greatest(kind: str, values: Array, wrong: Array, allowed: float) -> str:
     """Return the line of the largest mismatch; a NaN is larger than all."""
     ranked = np.where(wrong, np.where(np.isnan(values), np.inf, values), -1.0)
-    place = tuple([int(at) for at in np.unravel_index(int(np.argmax(ranked)), ranked.shape)])
+    index = tuple([int(at) for at in np.unravel_index(int(np.argmax(ranked)), ranked.shape)])
     limit = f" (up to {allowed} allowed)" if allowed else ""
-    return f"Greatest {kind} difference: {float(values[place])} at index {place}{limit}"
+    return f"Greatest {kind} difference: {float(values[index])} at index {index}{limit}"

@@ -64,10 +64,14 @@ class Report:
     findings: tuple[Finding, ...]
 
     def __str__(self) -> str:
-        found = ", ".join([f"{count} {kind}" for kind, count in Counter(item.kind for item in self.findings).items()])
+        finding_counts = ", ".join(
+            [f"{count} {kind}" for kind, count in Counter(finding.kind for finding in self.findings).items()]
+        )
         outcomes = ", ".join([f"{count} {outcome}" for outcome, count in sorted(self.outcomes.items())])
-        lines = [f"{self.programs} programs of {len(self.calls)} operators: {outcomes}; found: {found or 'nothing'}"]
-        return "\n\n".join([*lines, *[str(item) for item in self.findings[:5]]])
+        lines = [
+            f"{self.programs} programs of {len(self.calls)} operators: {outcomes}; found: {finding_counts or 'nothing'}"
+        ]
+        return "\n\n".join([*lines, *[str(finding) for finding in self.findings[:5]]])
 
 
 def unbacked_fuzz(
@@ -138,19 +142,19 @@ class _Session:
     def checked(self, traced: Traced, name: str) -> Outcome | None:
         """Eager's results at a set of sizes, where the traced program has to have the same."""
         outcome = run_eagerly(traced.program, name, self.execute)
-        found = traced.judge(outcome)
+        verdict = traced.judge(outcome)
         if (
-            not self.execute and found not in AGREED
+            not self.execute and verdict not in AGREED
         ):  # what is made of nothing has data, and does not go with what has none
             outcome = run_eagerly(traced.program, name)
-            found = traced.judge(outcome)
+            verdict = traced.judge(outcome)
         if outcome.error == "I001":
             self.outcomes["left out"] += 1
             return None
-        if found in AGREED:
-            self.outcomes[found] += 1
-            return outcome if found == "equal" else None
-        kind, detail = found.split(": ", 1)
+        if verdict in AGREED:
+            self.outcomes[verdict] += 1
+            return outcome if verdict == "equal" else None
+        kind, detail = verdict.split(": ", 1)
         self.findings.append(Finding(kind, traced.program, name, detail))
         return None
 
@@ -159,11 +163,11 @@ class _Session:
         running = pool.compile([traced for traced, _ in ready], self.backend)
         for number, name in enumerate(SETS):
             outcomes = [row[number] or row[0] or Outcome((), None, ()) for _, row in ready]
-            found = running.run([outcome.given for outcome in outcomes].__getitem__)
-            for (row, place), tensor in zip(running.results, found, strict=True):
+            results = running.run([outcome.given for outcome in outcomes].__getitem__)
+            for (row, position), tensor in zip(running.results, results, strict=True):
                 traced, outcome = ready[row][0], outcomes[row]
                 program = traced.program
-                undefined = any(item in ("empty", "empty_like") for item in program.operators)
-                text = None if undefined else difference(tensor, outcome.values[place])
+                undefined = any(operator in ("empty", "empty_like") for operator in program.operators)
+                text = None if undefined else difference(tensor, outcome.values[position])
                 if text is not None and ready[row][1][number] is not None:
-                    self.findings.append(Finding("wrong", program, name, f"v{place}: {text}"))
+                    self.findings.append(Finding("wrong", program, name, f"v{position}: {text}"))

@@ -94,7 +94,7 @@ def make_program(seed: int, number: int, ops: Sequence[Operator], *, functional:
 
 def single_calls(op: Operator) -> list[Program]:
     """Programs of one call of an operator on row-major inputs, with equal sizes known to be: one for each sample."""
-    found: list[Program] = []
+    programs: list[Program] = []
     for number, sample in enumerate(_samples_of(op.name)):
         maker = _Maker(np.random.default_rng(0))
         if maker.add(op, *sample, None, False):
@@ -102,8 +102,8 @@ def single_calls(op: Operator) -> list[Program]:
                 replace(part, layout="row-major", apart=False) if isinstance(part, Input) else part
                 for part in maker.parts
             ]
-            found.append(Program(f"{op.name}, sample {number}", tuple(plain), tuple(maker.sizes)))
-    return found
+            programs.append(Program(f"{op.name}, sample {number}", tuple(plain), tuple(maker.sizes)))
+    return programs
 
 
 class _Maker:
@@ -127,10 +127,10 @@ class _Maker:
 
     def own(self, sample: int) -> Own:
         """A new size."""
-        found = Own(len(self.sizes), sample)
-        self.sizes.append(found)
+        symbol = Own(len(self.sizes), sample)
+        self.sizes.append(symbol)
         self.symbols.append(self.scope.symbol(hint=sample))
-        return found
+        return symbol
 
     def size(self, dim: Dim) -> Size:
         """A dim by symbols with hints."""
@@ -140,9 +140,9 @@ class _Maker:
 
     def hint(self, size: Size) -> int:
         """A size as it is at the samples' sizes."""
-        found = self.scope.hint_or_none(size)
-        assert found is not None
-        return found
+        hint = self.scope.hint_or_none(size)
+        assert hint is not None
+        return hint
 
     def extend(self, ops: Sequence[Operator], writes: bool) -> None:
         """Adds a call that takes an earlier result, if one is found."""
@@ -205,12 +205,12 @@ class _Maker:
 
     def differentiate(self) -> None:
         """Adds the gradients of one or two results, if there are any that have gradients."""
-        found = [value for value in self.results if self.has_gradient(value)]
-        if not found:
+        results = [value for value in self.results if self.has_gradient(value)]
+        if not results:
             return
-        values = [found[-1 - int(self.rng.integers(min(2, len(found))))]]
-        if len(found) > 1 and self.chance(0.3):
-            values.append(found[int(self.rng.integers(len(found)))])
+        values = [results[-1 - int(self.rng.integers(min(2, len(results))))]]
+        if len(results) > 1 and self.chance(0.3):
+            values.append(results[int(self.rng.integers(len(results)))])
         made_from = frozenset().union(*[self.origins[value] for value in values])
         inputs = [value for value in range(len(self.types)) if self.is_input(value)]
         wanted = [
@@ -232,7 +232,7 @@ class _Maker:
         type_ = self.types[value]
         if not type_.ndim and self.chance(0.5):
             return None
-        dims = [1 if size == 1 else Of(((value, place),)) for place, size in enumerate(type_.shape)]
+        dims = [1 if size == 1 else Of(((value, position),)) for position, size in enumerate(type_.shape)]
         sample = _STARTS.astype(type_.dtype.numpy)
         return self.input(Input(tuple(dims), sample, self.layout(len(dims)), self.chance(0.5), None))
 
@@ -266,12 +266,15 @@ class _Call:
             self.cut = attrs["dim"]
         refs: list[object] = [None] * len(operands)
         for indices in (False, True):  # indices are made when the sizes that they lie within are known
-            for place, item in enumerate(operands):
-                if refs[place] is None and (indices or not _is_index(self.op, item)):
-                    refs[place] = self.operand(item)
+            for position, operand in enumerate(operands):
+                if refs[position] is None and (indices or not _is_index(self.op, operand)):
+                    refs[position] = self.operand(operand)
         if self.taken is not None:
             raise _Unfit
-        given = {item.name: self.attribute(item.type, attrs[item.name]) for item in self.op.schema.attributes}
+        given = {
+            attribute.name: self.attribute(attribute.type, attrs[attribute.name])
+            for attribute in self.op.schema.attributes
+        }
         if self.writes:
             refs[0] = self.target(refs[0])
         first = maker.call(self.op, tuple(refs), given, self.writes)
@@ -286,13 +289,13 @@ class _Call:
             return operand
         return Ref(maker.call(OPERATORS["clone"], (operand,), {}, False))
 
-    def operand(self, item: object) -> object:
+    def operand(self, operand: object) -> object:
         """An operand of the sample as a Ref, or as it is."""
-        if isinstance(item, (tuple, list)):
-            return tuple([self.operand(part) for part in item])
-        if item is None or type(item) in NUMBERS:
-            return item
-        array = np.asarray(item)
+        if isinstance(operand, (tuple, list)):
+            return tuple([self.operand(part) for part in operand])
+        if operand is None or type(operand) in NUMBERS:
+            return operand
+        array = np.asarray(operand)
         value = self.take(array) if self.taken is not None else self.input(array)
         self.values.append((value, array.shape))
         return Ref(value)
@@ -305,20 +308,20 @@ class _Call:
         type_ = maker.types[value]
         if type_.weak or type_.dtype is not dtype_of(array) or type_.ndim != array.ndim:
             raise _Unfit
-        for place, (sample, size) in enumerate(zip(array.shape, type_.shape, strict=True)):
+        for position, (sample, size) in enumerate(zip(array.shape, type_.shape, strict=True)):
             one = isinstance(size, int) and size == 1
-            known = self.known.setdefault(sample, Of(((value, place),)))
-            if self.cut is not None and self.cut % array.ndim == place and not isinstance(size, int):
+            origin = self.known.setdefault(sample, Of(((value, position),)))
+            if self.cut is not None and self.cut % array.ndim == position and not isinstance(size, int):
                 raise _Unfit
-            if one != (sample == 1) or maker.hint(maker.size(known)) != maker.hint(size):
+            if one != (sample == 1) or maker.hint(maker.size(origin)) != maker.hint(size):
                 raise _Unfit
-            self.data.append(known)
+            self.data.append(origin)
         return value
 
     def input(self, array: Array) -> int:
         """A new input like an array: sizes other than 1 are open."""
         maker = self.maker
-        dims = tuple([self.dim_of(array, place) for place in range(array.ndim)])
+        dims = tuple([self.dim_of(array, position) for position in range(array.ndim)])
         index = _is_index(self.op, array)
         layout = maker.layout(array.ndim)
         value = maker.input(Input(dims, array, layout, self.apart, tuple(self.data) if index else None))
@@ -326,15 +329,15 @@ class _Call:
             self.data.extend(dims)
         return value
 
-    def dim_of(self, array: Array, place: int) -> Dim:
+    def dim_of(self, array: Array, position: int) -> Dim:
         """What stands for a size of the sample: equal ones go together; 1 is broadcast, and stays."""
-        sample = array.shape[place]
-        if sample == 1 or (self.cut is not None and self.cut % array.ndim == place):
+        sample = array.shape[position]
+        if sample == 1 or (self.cut is not None and self.cut % array.ndim == position):
             return sample
-        found = self.known.get(sample)
-        if found is None:
-            found = self.known[sample] = self.maker.own(sample)
-        return found
+        origin = self.known.get(sample)
+        if origin is None:
+            origin = self.known[sample] = self.maker.own(sample)
+        return origin
 
     def attribute(self, type_: str, value: object) -> object:
         """A sample's attribute, with sizes of the operands in place of equal numbers, mostly."""
@@ -342,7 +345,7 @@ class _Call:
             return value
         follows = self.maker.chance(0.8)
         if isinstance(value, (tuple, list)):
-            return tuple([self.size_like(item) if follows else item for item in value])
+            return tuple([self.size_like(element) if follows else element for element in value])
         return self.size_like(value) if follows and self.cut is None else value
 
     def size_like(self, number: object) -> object:
@@ -362,11 +365,11 @@ class _Call:
         return Of(tuple([(value, dim) for dim in range(first, end)]))
 
 
-def _is_index(op: Operator, item: object) -> bool:
+def _is_index(op: Operator, operand: object) -> bool:
     """Whether an operand holds indices: integers beside an operator's data."""
-    if isinstance(item, (tuple, list)):
-        return any(_is_index(op, part) for part in item)
-    return isinstance(item, np.ndarray) and item.dtype.kind in "iu" and op.dtypes not in ("int", "integral")
+    if isinstance(operand, (tuple, list)):
+        return any(_is_index(op, part) for part in operand)
+    return isinstance(operand, np.ndarray) and operand.dtype.kind in "iu" and op.dtypes not in ("int", "integral")
 
 
 def _typed(operand: Any, types: Sequence[TensorType]) -> Any:
@@ -374,5 +377,5 @@ def _typed(operand: Any, types: Sequence[TensorType]) -> Any:
     if type(operand) in NUMBERS:
         return TensorType((), number_dtype(operand), CPU, weak=True)
     if isinstance(operand, tuple):
-        return tuple([_typed(item, types) for item in operand])
+        return tuple([_typed(element, types) for element in operand])
     return types[operand.value] if isinstance(operand, Ref) else operand

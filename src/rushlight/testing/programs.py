@@ -46,9 +46,9 @@ class Ref:
 
 def dtype_of(array: Array) -> DType:
     """The dtype of a sample's elements."""
-    found = from_numpy_dtype(array.dtype)
-    assert found is not None, "a sample of an operator has a dtype"
-    return found
+    dtype = from_numpy_dtype(array.dtype)
+    assert dtype is not None, "a sample of an operator has a dtype"
+    return dtype
 
 
 @frozen
@@ -143,55 +143,55 @@ class Program:
 
     def __str__(self) -> str:
         lines = [self.name]
-        place = 0
+        position = 0
         for part in self.parts:
-            lines.append(f"  {_part_text(part, place)}")
-            place += 1 if isinstance(part, Input) else part.results
+            lines.append(f"  {_part_text(part, position)}")
+            position += 1 if isinstance(part, Input) else part.results
         return "\n".join(lines)
 
 
-def _part_text(part: Part, place: int) -> str:
+def _part_text(part: Part, position: int) -> str:
     if isinstance(part, Input):
         sizes = ", ".join([_dim_text(dim) for dim in part.dims])
-        return f"v{place}: {part.dtype.name}[{sizes}] {part.layout}{' apart' if part.apart else ''}"
+        return f"v{position}: {part.dtype.name}[{sizes}] {part.layout}{' apart' if part.apart else ''}"
     if isinstance(part, Gradient):
         of, by = (", ".join([f"v{value}" for value in values]) for values in (part.values, part.inputs))
         starts = ", ".join(["1" if start is None else f"v{start}" for start in part.starts])
-        return f"v{place} = gradients of {of} by {by} from {starts}"
+        return f"v{position} = gradients of {of} by {by} from {starts}"
     attrs = {name: replaced_sizes(value, _dim_text) for name, value in part.attrs.items()}
     text = ", ".join([_operand_text(operand) for operand in part.operands])
-    return f"v{place} = {part.name}({text}) {attrs}"
+    return f"v{position} = {part.name}({text}) {attrs}"
 
 
 def _dim_text(dim: Dim) -> str:
     if isinstance(dim, Own):
         return f"n{dim.number}={dim.sample}"
-    return str(dim) if isinstance(dim, int) else "*".join([f"v{value}.{place}" for value, place in dim.dims])
+    return str(dim) if isinstance(dim, int) else "*".join([f"v{value}.{position}" for value, position in dim.dims])
 
 
 def _operand_text(operand: object) -> str:
     if isinstance(operand, tuple):
-        return f"[{', '.join([_operand_text(item) for item in operand])}]"
+        return f"[{', '.join([_operand_text(element) for element in operand])}]"
     return f"v{operand.value}" if isinstance(operand, Ref) else repr(operand)
 
 
 def replaced_sizes(value: object, image: Callable[[Of], object]) -> object:
     """An attribute with an image in place of each `Of`."""
     if isinstance(value, tuple):
-        return tuple([replaced_sizes(item, image) for item in value])
+        return tuple([replaced_sizes(element, image) for element in value])
     return image(value) if isinstance(value, Of) else value
 
 
 def replaced_refs(operand: object, image: Callable[[int], object]) -> object:
     """An operand with an image in place of each value."""
     if isinstance(operand, tuple):
-        return tuple([replaced_refs(item, image) for item in operand])
+        return tuple([replaced_refs(element, image) for element in operand])
     return image(operand.value) if isinstance(operand, Ref) else operand
 
 
 def product_of(dim: Of, shapes: Sequence[Sequence[Size]]) -> Any:
     """The size that an `Of` stands for, by the shapes of the values."""
-    return product([shapes[value][place] for value, place in dim.dims])
+    return product([shapes[value][position] for value, position in dim.dims])
 
 
 def strides_of(shape: Sequence[Size], layout: str) -> tuple[Size, ...]:

@@ -82,23 +82,23 @@ def run_eagerly(program: Program, name: str, data: bool = True) -> Outcome:
         given.append(from_numpy(_elements(part, size, seed)) if program.writes else tensor)
         return (tensor.requires_grad_(len(values) in program.leaves),)
 
-    for place, part in enumerate(program.parts):
+    for position, part in enumerate(program.parts):
         try:
             if isinstance(part, Input):
-                made = read(part, (len(values), place, SETS.index(name)))
+                made = read(part, (len(values), position, SETS.index(name)))
             else:
                 made = applied(part, values, size)
         except Exception as error:  # noqa: BLE001 - a finding, unless it has a code or dims are not those of the trace
             code = error.code if isinstance(error, RushlightError) else f"{type(error).__name__}: {error}"
             return Outcome(tuple(values), code, tuple(given))
         values.extend(made)
-        shapes.extend([() if item is None else tuple(item.form.type.shape) for item in made])
+        shapes.extend([() if tensor is None else tuple(tensor.form.type.shape) for tensor in made])
     return Outcome(tuple(values), None, tuple(given))
 
 
 def drawn_inputs(program: Program, name: str, shapes: Sequence[tuple[int, ...]]) -> dict[int, Array]:
     """A program's inputs at a set of sizes, by position, as `run_eagerly` draws them. `shapes` are its values'."""
-    sizes, found, place = sizes_of(program, name), dict[int, Array](), 0
+    sizes, drawn, position = sizes_of(program, name), dict[int, Array](), 0
 
     def size(dim: Dim) -> int:
         if isinstance(dim, Own):
@@ -107,9 +107,9 @@ def drawn_inputs(program: Program, name: str, shapes: Sequence[tuple[int, ...]])
 
     for number, part in enumerate(program.parts):
         if isinstance(part, Input):
-            found[place] = _elements(part, size, (place, number, SETS.index(name)))
-        place += 1 if isinstance(part, Input) else part.results
-    return found
+            drawn[position] = _elements(part, size, (position, number, SETS.index(name)))
+        position += 1 if isinstance(part, Input) else part.results
+    return drawn
 
 
 def _without_data(tensor: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ def applied(part: Step | Gradient, values: Sequence[Any], size: Callable[[Of], o
     """A call's results, or gradients: None where an input is not used."""
     if isinstance(part, Gradient):
         starts = [None if start is None else values[start] for start in part.starts]
-        of, by = ([values[place] for place in places] for places in (part.values, part.inputs))
+        of, by = ([values[position] for position in places] for places in (part.values, part.inputs))
         return grad(of, by, starts, allow_unused=True)
     operands = tuple([replaced_refs(operand, values.__getitem__) for operand in part.operands])
     attrs = {name: replaced_sizes(value, size) for name, value in part.attrs.items()}

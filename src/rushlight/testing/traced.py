@@ -54,20 +54,20 @@ class Traced:
         """The values that are compared: those that no call takes, and where tensors are written to, all of them."""
         used: set[int] = set()
         made: list[int] = []
-        place = 0
+        position = 0
         for part in self.program.parts:
             if isinstance(part, Step):
                 replaced_refs(part.operands, used.add)
             if not isinstance(part, Input):
-                made.extend(range(place, place + part.results))
-            place += 1 if isinstance(part, Input) else part.results
-        wanted = range(place) if self.program.writes else [at for at in made if at not in used]
+                made.extend(range(position, position + part.results))
+            position += 1 if isinstance(part, Input) else part.results
+        wanted = range(position) if self.program.writes else [at for at in made if at not in used]
         return [at for at in wanted if self.values[at] is not None]
 
     def judge(self, outcome: Outcome) -> str:
         """One of AGREED; or else what is wrong, after a word for its kind and a colon."""
-        known = self._symbols(outcome.values)
-        failed = [item for item in self.asserts if _is_about(item, known) and not item.condition.holds(known)]
+        symbols = self._symbols(outcome.values)
+        failed = [check for check in self.asserts if _is_about(check, symbols) and not check.condition.holds(symbols)]
         ranks = [None if value is None else len(value.form.type.shape) for value in outcome.values]
         structure = ranks == [None if type_ is None else type_.ndim for type_ in self.types[: len(ranks)]]
         if outcome.error is not None:
@@ -75,36 +75,36 @@ class Traced:
             return "raised" if agreed else f"accepted: eager raises {outcome.error}"
         structure = structure and len(ranks) == len(self.types)
         if not failed:
-            return self._compared(outcome, known) if structure else "wrong: other dims or results than eager's"
+            return self._compared(outcome, symbols) if structure else "wrong: other dims or results than eager's"
         first = failed[0].message
         if first in _REFUSALS:  # what is asserted later may rest on that
             return _REFUSALS[first]
-        said = ", ".join([f"{item.message} {item.condition}" for item in failed])
+        said = ", ".join([f"{check.message} {check.condition}" for check in failed])
         return f"refused: {said}" if structure else "other structure"
 
     def _symbols(self, values: Sequence[Any]) -> dict[SizeExpr, int]:
-        found: dict[SizeExpr, int] = {}
+        symbols: dict[SizeExpr, int] = {}
         for symbol, (value, word, dim) in self.places.items():
             if value < len(values) and values[value] is not None:
-                found[symbol] = getattr(values[value].form.type, word)[dim]
-        return found
+                symbols[symbol] = getattr(values[value].form.type, word)[dim]
+        return symbols
 
-    def _compared(self, outcome: Outcome, known: Mapping[SizeExpr, int]) -> str:
-        for place, (value, type_) in enumerate(zip(outcome.values, self.types, strict=True)):
+    def _compared(self, outcome: Outcome, values: Mapping[SizeExpr, int]) -> str:
+        for position, (value, type_) in enumerate(zip(outcome.values, self.types, strict=True)):
             if type_ is None:
                 continue
-            shape = tuple([evaluate(size, known) for size in type_.shape])
+            shape = tuple([evaluate(size, values) for size in type_.shape])
             if (
                 shape != tuple(value.form.type.shape)
                 or type_.dtype is not value.form.dtype
                 or min(shape, default=0) < 0
             ):
-                return f"wrong: v{place} is {type_.dtype.name}{list(shape)}, in eager {value.form.type}"
+                return f"wrong: v{position} is {type_.dtype.name}{list(shape)}, in eager {value.form.type}"
         return "equal"
 
 
-def _is_about(item: RuntimeAssert, known: Mapping[SizeExpr, int]) -> bool:
-    return all(symbol in known for symbol in free_symbols(item.condition.expr))
+def _is_about(check: RuntimeAssert, values: Mapping[SizeExpr, int]) -> bool:
+    return all(symbol in values for symbol in free_symbols(check.condition.expr))
 
 
 class Pool:
@@ -120,9 +120,9 @@ class Pool:
         fail("X001", "fuzz: a program reads a tensor that it was not given", tensor=tensor)
 
     def _random_state(self, generator: object, count: int) -> tuple[int, int]:
-        found = self.ordinal
+        state = self.ordinal
         self.ordinal += count
-        return SEED, found
+        return SEED, state
 
     def trace(self, program: Program) -> Traced:
         """Adds a program's calls to the graph, all of its sizes symbols without hints."""
@@ -140,7 +140,7 @@ class Pool:
                 else:
                     made = applied(part, values, inputs.size)
                 values.extend(made)
-                inputs.shapes.extend([() if item is None else tuple(item.form.type.shape) for item in made])
+                inputs.shapes.extend([() if element is None else tuple(element.form.type.shape) for element in made])
         return Traced(program, tuple(values), calls, inputs.places, tuple(self.scope.asserts[before:]))
 
     def graph(self, programs: Sequence[Traced]) -> Graph:
@@ -153,10 +153,10 @@ class Pool:
         return Running(build.compile_graph(graph, backend), inputs, results)
 
     def _graph(self, programs: Sequence[Traced]) -> tuple[Graph, list[tuple[int, int]], list[tuple[int, int]]]:
-        results = [(row, place) for row, traced in enumerate(programs) for place in traced.results()]
-        outputs = [self.tracer.node(programs[row].values[place]) for row, place in results]
+        results = [(row, position) for row, traced in enumerate(programs) for position in traced.results()]
+        outputs = [self.tracer.node(programs[row].values[position]) for row, position in results]
         parameters = {
-            id(call): (row, place) for row, traced in enumerate(programs) for place, call in traced.inputs.items()
+            id(call): (row, position) for row, traced in enumerate(programs) for position, call in traced.inputs.items()
         }
         whole = self.builder.graph(outputs)
         kept: tuple[Call, ...] = tuple([call for call in whole.parameters if id(call) in parameters])
@@ -185,17 +185,17 @@ class _Inputs:
         """The type of an input, each dim a symbol or 1."""
         value = len(self.shapes)
         shape: list[Size] = []
-        for place, dim in enumerate(part.dims):
+        for position, dim in enumerate(part.dims):
             size: Size = self.scope.symbol() if part.apart and not isinstance(dim, int) else self.size(dim)
             if isinstance(size, SizeExpr) and not is_symbol(size):
                 size = self.scope.symbol()
             if isinstance(size, SizeExpr):
-                self.places.setdefault(size, (value, "shape", place))
+                self.places.setdefault(size, (value, "shape", position))
             shape.append(size)
         strides = strides_of(shape, part.layout)
         if part.layout == "spread":
             symbols = [self.scope.symbol() for _ in shape]
-            self.places.update({symbol: (value, "strides", place) for place, symbol in enumerate(symbols)})
+            self.places.update({symbol: (value, "strides", index) for index, symbol in enumerate(symbols)})
             strides = tuple(symbols)
         return TensorType(tuple(shape), part.dtype, CPU, strides)
 
@@ -212,7 +212,7 @@ class Running:
 
     def run(self, values: Callable[[int], Sequence[Any]]) -> Sequence[Handle]:
         """The results, with the inputs that `values` has of each program."""
-        tensors = [values(row)[place] for row, place in self._inputs]
+        tensors = [values(row)[position] for row, position in self._inputs]
         forms = [tensor.form for tensor in tensors]
         layouts = self._executable.infer_outputs([tuple(form.shape) for form in forms])
         rows = zip(layouts, self._executable.output_types, strict=True)

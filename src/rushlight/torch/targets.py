@@ -65,8 +65,8 @@ def _public(path: list[str]) -> ModuleType | None:
 
 def _elsewhere(path: list[str]) -> ModuleType | None:
     """Where Rushlight keeps what PyTorch has in this module."""
-    place = ELSEWHERE.get(".".join(path))
-    return None if place is None else import_module(place)
+    target = ELSEWHERE.get(".".join(path))
+    return None if target is None else import_module(target)
 
 
 def public_names(targets: tuple[Target, ...]) -> Iterator[str]:

@@ -172,7 +172,7 @@ def _kept(executable: NativeExecutable, operands: Sequence[Array]) -> list[Array
     if once is None:
         return []
     kept = [np.empty([int(size) for size in type_.shape], type_.dtype.numpy) for type_ in once.output_types]
-    words = [_described(array) for array in (*[operands[place] for place in executable.reads], *kept)]
+    words = [_described(array) for array in (*[operands[position] for position in executable.reads], *kept)]
     once.launch([address for _, address in words], once.work_of([array.shape for array in kept]))
     return kept
 

@@ -68,8 +68,8 @@ class Tuner:
     def choose(self, product: Product) -> GemmTile:
         """The tile for a product."""
         problem = Problem.of(product)
-        known = self.records.get(self.machine, str(problem))
-        tile = None if known is None else tile_from_text(known.tile, product.tile)
+        record = self.records.get(self.machine, str(problem))
+        tile = None if record is None else tile_from_text(record.tile, product.tile)
         if tile is not None:
             return tile
         events.record("tuning", "search", f"{problem} on {self.machine}")

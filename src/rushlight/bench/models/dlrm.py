@@ -26,7 +26,7 @@ class DLRM(nn.Module):
     def forward(self, numbers: rl.Tensor, offsets: rl.Tensor, *categories: rl.Tensor) -> rl.Tensor:
         """[batch, 13], [3, batch] and three times [categories of all bags] to [batch]."""
         dense = self.bottom(numbers)
-        bags = [table(found, start) for table, found, start in zip(self.tables, categories, offsets, strict=True)]
+        bags = [table(category, start) for table, category, start in zip(self.tables, categories, offsets, strict=True)]
         vectors = rl.stack([dense, *bags], 1)
         count = len(bags) + 1
         rows, columns = rl.tril_indices(count, count, -1)

@@ -23,8 +23,8 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: rl.Tensor) -> rl.Tensor:
         """[batch, length] of int64 to [batch, length, vocabulary]."""
-        found, _ = self.layers(self.token(tokens))
-        return F.linear(found, self.token.weight, self.bias)
+        states, _ = self.layers(self.token(tokens))
+        return F.linear(states, self.token.weight, self.bias)
 
 
 def inputs(batch: int, length: int, seed: int = 0) -> tuple[rl.Tensor, ...]:

@@ -19,10 +19,10 @@ def bucket(distance: rl.Tensor, both: bool, buckets: int, farthest: int) -> rl.T
 
     `both` keeps half of the buckets for positions ahead; otherwise these are all in the first.
     """
-    found = rl.zeros_like(distance)
+    buckets_of = rl.zeros_like(distance)
     if both:
         buckets //= 2
-        found = (distance > 0).long() * buckets
+        buckets_of = (distance > 0).long() * buckets
         distance = distance.abs()
     else:
         distance = (-distance).clamp(min=0)
@@ -30,7 +30,7 @@ def bucket(distance: rl.Tensor, both: bool, buckets: int, farthest: int) -> rl.T
     scale = (buckets - exact) / math.log(farthest / exact)
     # A distance of 0 is exact: its logarithm, which is -inf, is not to become an integer.
     far = exact + ((distance.clamp(min=1).float() / exact).log() * scale).long()
-    return found + rl.where(distance < exact, distance, far.clamp(max=buckets - 1))
+    return buckets_of + rl.where(distance < exact, distance, far.clamp(max=buckets - 1))
 
 
 class Distances(nn.Module):
@@ -47,8 +47,8 @@ class Distances(nn.Module):
         """[1, heads, length, length]; positions ahead are -inf unless `both`."""
         places = rl.arange(length)
         distance = places[None, :] - places[:, None]
-        found = self.bias(bucket(distance, self.both, self.buckets, self.farthest)).permute(2, 0, 1)[None]
-        return found if self.both else found.masked_fill(distance > 0, float("-inf"))
+        biases = self.bias(bucket(distance, self.both, self.buckets, self.farthest)).permute(2, 0, 1)[None]
+        return biases if self.both else biases.masked_fill(distance > 0, float("-inf"))
 
 
 class Attention(nn.Module):

@@ -128,8 +128,8 @@ def convolution(x: Array, w: Array, stride: int = 1, groups: int = 1) -> Array:
     padded = np.pad(x, ((0, 0), (0, 0), (border, border), (border, border)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
     pairs = zip(np.split(windows, groups, 1), np.split(w, groups), strict=True)
-    found = [np.tensordot(part, weights, ((1, 4, 5), (1, 2, 3))) for part, weights in pairs]
-    return np.concatenate(found, 3).transpose(0, 3, 1, 2)
+    products = [np.tensordot(part, weights, ((1, 4, 5), (1, 2, 3))) for part, weights in pairs]
+    return np.concatenate(products, 3).transpose(0, 3, 1, 2)
 
 
 def add(*operands: Array) -> Array:

@@ -29,10 +29,10 @@ def sum_items(counts: rl.Tensor) -> rl.Tensor:
 
 def join_selected(x: rl.Tensor) -> rl.Tensor:
     """The positive elements of x, joined one row after another."""
-    found = x[0, :0]
+    selected = x[0, :0]
     for row in x.unbind():
-        found = rl.cat([found, row[row > 0]])
-    return found
+        selected = rl.cat([selected, row[row > 0]])
+    return selected
 
 
 FUNCTIONS: dict[str, Callable[[Modes], Function]] = {

@@ -33,7 +33,7 @@ class Texts(Protocol):
         """A value; of a template that holds no number known only after the call."""
         ...
 
-    def output(self, place: int) -> str:
+    def output(self, position: int) -> str:
         """An output of the graph, as a tensor."""
         ...
 
@@ -114,14 +114,14 @@ class CommitText:
         if template.attributes:
             fail("C003", f"compile: a {template.kind.__name__} with attributes is kept, and a number that item() gave")
         parts = f"parts{next(self._fresh)}"
-        places = [self.names(item) for item in template.keys] or [str(at) for at in range(len(template.items))]
-        keys = "".join([f"{place}, " for place in places])
+        places = [self.names(element) for element in template.keys] or [str(at) for at in range(len(template.items))]
+        keys = "".join([f"{position}, " for position in places])
         yield f"{parts} = dict.fromkeys(({keys}))" if template.keys else f"{parts} = [None] * {len(places)}"
-        for place, item in zip(places, template.items, strict=True):
-            if holds_number(item, self.texts.is_number):
-                yield from self._later(item, parts, place)
+        for index, value in zip(places, template.items, strict=True):
+            if holds_number(value, self.texts.is_number):
+                yield from self._later(value, parts, index)
             else:
-                yield f"{parts}[{place}] = {self.texts.value(item)}"
+                yield f"{parts}[{index}] = {self.texts.value(value)}"
         yield f"calls.append(({self.names(_maker(template.kind))}, ({parts}, ), {target}, {key}))"
 
     def _target(self, effect: Effect) -> str:
@@ -136,8 +136,8 @@ class CommitText:
 def holds_number(template: Template, is_number: Callable[[Template], bool]) -> bool:
     """Whether a template contains a number that is known only after the call."""
     if isinstance(template, Container):
-        parts = (*template.items, *[item for _, item in template.attributes])
-        return any(holds_number(item, is_number) for item in parts)
+        parts = (*template.items, *[value for _, value in template.attributes])
+        return any(holds_number(part, is_number) for part in parts)
     return is_number(template)
 
 

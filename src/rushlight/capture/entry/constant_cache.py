@@ -31,10 +31,10 @@ class ConstantCache:
         self.seen: list[int] | None = None
         self._lock = threading.RLock()  # a signal handler may call the function too
         used = [*tensors, *self.results]
-        self._sheets = ArgumentBlocks([item.form.words for item in used])
-        for position, item in enumerate(used):
-            self._sheets.fix(position, item.address())
-        self._launch = executable.launcher(executable.work_of([tuple(item.form.shape) for item in used]))
+        self._sheets = ArgumentBlocks([constant.form.words for constant in used])
+        for position, constant in enumerate(used):
+            self._sheets.fix(position, constant.address())
+        self._launch = executable.launcher(executable.work_of([tuple(constant.form.shape) for constant in used]))
 
     def refresh(self) -> None:
         """Makes the results anew, unless another thread just did."""

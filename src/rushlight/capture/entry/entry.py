@@ -63,7 +63,7 @@ class Planner:
         self.commits = commits
         self.bounded = [symbol for symbol in symbols_in(executable.input_types) if symbol.facts.is_bounded]
         self.plans: dict[tuple[Any, ...], RunPlan | Ran] = {}
-        self.dynamic = [place for place, source in enumerate(sources) if isinstance(source, DYNAMIC)]
+        self.dynamic = [position for position, source in enumerate(sources) if isinstance(source, DYNAMIC)]
 
     def plan(self, key: tuple[Any, ...]) -> RunPlan | Ran | None:
         """The plan for dynamic inputs of these forms, and these integers. None if the program does not fit them.

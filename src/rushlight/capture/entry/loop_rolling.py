@@ -28,10 +28,10 @@ def rolled(lines: Iterable[str], names: Names) -> list[str]:
 def _taken_apart(line: str) -> tuple[str, list[str]]:
     """A statement with holes, and what was there."""
     parts = _PARTS.split(line)
-    places = [place for place in range(1, len(parts), 2) if parts[place][0] not in "'\""]
-    holes = [parts[place] for place in places]
-    for place in places:
-        parts[place] = _HOLE
+    places = [position for position in range(1, len(parts), 2) if parts[position][0] not in "'\""]
+    holes = [parts[position] for position in places]
+    for index in places:
+        parts[index] = _HOLE
     return "".join(parts), holes
 
 
@@ -42,10 +42,12 @@ def _filled(text: str, holes: Sequence[str]) -> str:
 
 def _loop(text: str, rows: Sequence[Sequence[str]], names: Names) -> str:
     columns = list(zip(*rows, strict=True))
-    varying = [place for place, column in enumerate(columns) if len(set(column)) > 1]
-    table = tuple([tuple([_value(row[place], names) for place in varying]) for row in rows])
-    body = _filled(text, [f"t{place}" if place in varying else column[0] for place, column in enumerate(columns)])
-    return f"for ({''.join([f't{place}, ' for place in varying])}) in {names(table)}: {body}"
+    varying = [position for position, column in enumerate(columns) if len(set(column)) > 1]
+    table = tuple([tuple([_value(row[position], names) for position in varying]) for row in rows])
+    body = _filled(
+        text, [f"t{position}" if position in varying else column[0] for position, column in enumerate(columns)]
+    )
+    return f"for ({''.join([f't{position}, ' for position in varying])}) in {names(table)}: {body}"
 
 
 def _value(part: str, names: Names) -> object:

@@ -25,7 +25,7 @@ class ValueTexts(ABC):
     _hoisted: list[str] | None = None
 
     @abstractmethod
-    def output(self, place: int) -> str:
+    def output(self, position: int) -> str:
         """An output of the graph, as a tensor."""
 
     @abstractmethod
@@ -58,20 +58,20 @@ class ValueTexts(ABC):
         made = self._container(template)
         if not template.attributes:
             return made
-        pairs = "".join([f"({name!r}, {self.value(item)}), " for name, item in template.attributes])
+        pairs = "".join([f"({name!r}, {self.value(element)}), " for name, element in template.attributes])
         return f"{self.names(with_attributes)}({made}, ({pairs}))"
 
     def _container(self, template: Container) -> str:
         """A new container of values."""
-        items = [self.value(item) for item in template.items]
+        items = [self.value(element) for element in template.items]
         kind = template.kind
         if issubclass(kind, dict):
-            pairs = [f"{self.names(key)}: {item}" for key, item in zip(template.keys, items, strict=True)]
+            pairs = [f"{self.names(key)}: {element}" for key, element in zip(template.keys, items, strict=True)]
             text = f"{{{', '.join(pairs)}}}"
             return text if kind is dict else f"{self.names(kind)}({text})"
         if kind is list:
             return f"[{', '.join(items)}]"
-        inner = f"({''.join([f'{item}, ' for item in items])})"
+        inner = f"({''.join([f'{element}, ' for element in items])})"
         named = hasattr(kind, "_fields")  # a NamedTuple takes its items one by one, other sequences take one sequence
         return inner if kind is tuple else f"{self.names(kind)}({'*' if named else ''}{inner})"
 
@@ -85,7 +85,7 @@ class ValueTexts(ABC):
             return f"({size} {template.relation} 0)" if template.relation else size
         source = template.source
         if isinstance(source, ViewSource):
-            made = [place for place, view in enumerate(self.views) if view is source]
+            made = [position for position, view in enumerate(self.views) if view is source]
             return f"w{made[0]}" if made else self.view_text(source)
         return self._input_text(source)
 

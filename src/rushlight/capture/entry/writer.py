@@ -159,8 +159,8 @@ def state_guards(containers: Sequence[tuple[object, str]], leaves: Sequence[Leaf
         elif leaf.is_numbers and leaf.runtime:
             failed = f"{text}.__class__ is not {names(tuple)} or len({text}) != {len(leaf.value)}"
             guards.append(Guard("type", leaf.path, f"a tuple of {len(leaf.value)}", failed))
-            for at, item in enumerate(leaf.value):  # those that were asked for are in `fixed`, and guarded there
-                guards.append(type_guard(f"{text}[{at}]", f"{leaf.path}[{at}]", item, names))
+            for at, number in enumerate(leaf.value):  # those that were asked for are in `fixed`, and guarded there
+                guards.append(type_guard(f"{text}[{at}]", f"{leaf.path}[{at}]", number, names))
         else:
             guards.append(constant_guard(text, leaf.path, leaf.value, names))
     return guards
@@ -242,7 +242,7 @@ class Writer(ValueTexts):
         self.constants = _constant_cache(program, executable)
         self.sources: list[Source] = [*program.inputs.sources]
         if self.constants is not None:
-            self.sources += [TensorSource(item) for item in self.constants.results]
+            self.sources += [TensorSource(result) for result in self.constants.results]
         self.executable = executable
         self.commits = has_writes(program)
         self.has_many = len(executable.output_types) > _MANY
@@ -258,11 +258,11 @@ class Writer(ValueTexts):
         asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
         sizes = list(program.inputs.sizes.values())
         self.planner = Planner(executable, self.sources, conditions, asserts, sizes, self.commits)
-        entries = [item for item in program.effects.entries if not isinstance(item.container, Reached)]
-        changed = {(id(item.container), item.key) for item in entries}
+        entries = [entry for entry in program.effects.entries if not isinstance(entry.container, Reached)]
+        changed = {(id(entry.container), entry.key) for entry in entries}
         mark_type_only(walk.leaves, names, program, changed)
         kept = unextended_containers(walk, changed)
-        others = [item for item in walk.containers if id(item[0]) not in kept]
+        others = [container for container in walk.containers if id(container[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
@@ -274,7 +274,7 @@ class Writer(ValueTexts):
                 text = f"{self.owner(source.owner)}.gradient.grad"
                 self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
         snapshot = Snapshot(
-            [item for item in walk.containers if id(item[0]) in kept],
+            [container for container in walk.containers if id(container[0]) in kept],
             [leaf for leaf in walk.leaves if id(leaf.container) in kept],
             [source.tensor for source in program.inputs.sources if isinstance(source, TensorSource)],
         )
@@ -283,7 +283,9 @@ class Writer(ValueTexts):
             text, other = arguments.leaves[position][0], self.owner(first)
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
-        self.guards += alias_guards(program.inputs.sources, written, lambda place: arguments.leaves[place][0], names)
+        self.guards += alias_guards(
+            program.inputs.sources, written, lambda position: arguments.leaves[position][0], names
+        )
         self.guards += history_guards(program, self._input_text)
         self.guards += hook_guards(program.inputs.hooked, arguments, names)
         self.guards += gradient_guards(program, self.owner)
@@ -357,12 +359,12 @@ class Writer(ValueTexts):
             return run
         lines = [f"reserved = [None] * {len(draws)}"]
         undo: list[str] = []
-        for place, (generator, count) in enumerate(draws.items()):
-            seed, ordinal = random_names(place)
+        for position, (generator, count) in enumerate(draws.items()):
+            seed, ordinal = random_names(position)
             name = self.names(generator)
-            lines.append(f"{seed}, {ordinal} = {name}.reserve({count}, reserved, {place})")
+            lines.append(f"{seed}, {ordinal} = {name}.reserve({count}, reserved, {position})")
             lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
-            undo.append(f"if reserved: {name}.give_back({count}, reserved[{place}])")
+            undo.append(f"if reserved: {name}.give_back({count}, reserved[{position}])")
         first, *rest = [*lines, *run]
         inside, after = [f"    {line}" for line in rest], [f"    {line}" for line in undo]
         return [first, "try:", *inside, "except BaseException:", *after, "    raise"]
@@ -376,10 +378,10 @@ class Writer(ValueTexts):
         numbers = [(self._input_text(sources[slot.position]), kinds[slot.position], slot) for slot in slots]
         ints, filled = _filled(numbers, True), _filled(numbers, False)
         lines += guarded_text(ints, [text for text, kind, _ in numbers if kind is int])
-        for place, source in enumerate(sources):
+        for position, source in enumerate(sources):
             if isinstance(source, DYNAMIC):
-                itemsize = self.executable.input_types[place].dtype.itemsize
-                filled.append(tensor_text(self._input_text(source), self.starts[place], itemsize))
+                itemsize = self.executable.input_types[position].dtype.itemsize
+                filled.append(tensor_text(self._input_text(source), self.starts[position], itemsize))
         return [*lines, *rolled(filled, self.names)]
 
     def _refresh(self) -> list[str]:
@@ -435,9 +437,9 @@ class Writer(ValueTexts):
         backward = self.program.backward
         if attach is None or backward is None:
             return []
-        views = [f"w{place} = {self.view_text(source)}" for place, source in enumerate(self.views)]
+        views = [f"w{position} = {self.view_text(source)}" for position, source in enumerate(self.views)]
         sources = (backward.written, self.program.inputs.sources, backward.joint.wanted)
-        given = [[self._input_text(item) for item in items] for items in sources]
+        given = [[self._input_text(source) for source in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
         outputs = f"outputs = [*{self._outputs_text()}]"
         return [outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
@@ -446,13 +448,15 @@ class Writer(ValueTexts):
         """The arguments that the program writes to."""
         written = dict(self.program.graph.mutations)
         sources = enumerate(self.program.inputs.sources)
-        return [self._input_text(item) for at, item in sources if isinstance(item, ArgumentSource) and at in written]
+        return [
+            self._input_text(source) for at, source in sources if isinstance(source, ArgumentSource) and at in written
+        ]
 
     def _native(self, attach: object, result: str) -> list[str]:
         """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""
         types = self.executable.output_types
         tensor = self.names(_tensor_class(self.program))
-        starts = [self.starts[len(self.sources) + place] for place in range(len(types))]
+        starts = [self.starts[len(self.sources) + position] for position in range(len(types))]
         if self.has_many:
             allocated = ["s = allocate(plan.nbytes)"]
             pairs = f"zip({self.names(tuple(starts))}, s)"
@@ -461,9 +465,9 @@ class Writer(ValueTexts):
             made = ["r = []", "for storage, form in zip(s, plan.forms):", *[f"    {line}" for line in each]]
         else:
             allocated, made = output_text(starts, "plan.nbytes"), []
-            for place, type_ in enumerate(types):
+            for index, type_ in enumerate(types):
                 keys = bit(backend_key(type_.device.type))
-                made += result_text(f"r{place}", f"s{place}", f"plan.forms[{place}]", keys, tensor)
+                made += result_text(f"r{index}", f"s{index}", f"plan.forms[{index}]", keys, tensor)
         made += self._attached(attach)
         before = [*self._sheet(), *allocated]
         if not self.commits:
@@ -475,17 +479,17 @@ class Writer(ValueTexts):
     def _outputs_text(self) -> str:
         if self.has_many:
             return "r"
-        return f"({''.join([f'{self.output(place)}, ' for place in range(len(self.executable.output_types))])})"
+        return f"({''.join([f'{self.output(position)}, ' for position in range(len(self.executable.output_types))])})"
 
-    def output(self, place: int) -> str:
+    def output(self, position: int) -> str:
         """An output of the graph, as a tensor."""
-        return f"r[{place}]" if self.has_many else f"r{place}"
+        return f"r[{position}]" if self.has_many else f"r{position}"
 
 
 def _constant_cache(program: Program, executable: Executable | Segmented) -> ConstantCache | None:
     if isinstance(executable, Segmented) or executable.once is None:
         return None
-    sources = [program.inputs.sources[place] for place in executable.reads]
+    sources = [program.inputs.sources[position] for position in executable.reads]
     return ConstantCache(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
 
 

@@ -131,7 +131,7 @@ def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[
     """What becomes of the containers among its arguments."""
     for text, key, now in changed_arguments(copies, walk):
         if key is WHOLE:
-            value: Template = Container(list, tuple([values(item) for item in now]))
+            value: Template = Container(list, tuple([values(element) for element in now]))
         else:
             value = Deleted() if now is MISSING else values(now)
         yield Effect(Reached(text), key, value, text)

@@ -31,8 +31,8 @@ class Frozen:
 
     def wanted(self, tensors: Iterable[Handle], arguments: Container[int]) -> list[Handle]:
         """Those of the inputs that want a gradient which get one; `arguments` are told by identity."""
-        required = [item for item in tensors if item.gradient is not None and item.gradient.required]
-        return [item for item in required if id(item) in arguments] if self.frozen else required
+        required = [tensor for tensor in tensors if tensor.gradient is not None and tensor.gradient.required]
+        return [tensor for tensor in required if id(tensor) in arguments] if self.frozen else required
 
     def refuse(self, changed: Iterable[Handle], arguments: Container[int]) -> None:
         """C016 where one of them changes."""

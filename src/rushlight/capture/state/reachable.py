@@ -80,7 +80,7 @@ class Leaf:
     @property
     def is_numbers(self) -> bool:
         """Whether it is a tuple of numbers, such as Adam's betas."""
-        return type(self.value) is tuple and all(type(item) in (int, float) for item in self.value)
+        return type(self.value) is tuple and all(type(number) in (int, float) for number in self.value)
 
 
 class CellBox:
@@ -132,9 +132,9 @@ class StateWalk:
 
     def keep_only(self, reached: Collection[int]) -> None:
         """Forgets other containers, by identity, and the leaves in them."""
-        self.containers = [item for item in self.containers if id(item[0]) in reached]
-        self.objects = [item for item in self.objects if id(item[0]) in reached]
-        self.collections = [item for item in self.collections if id(item[0]) in reached]
+        self.containers = [container for container in self.containers if id(container[0]) in reached]
+        self.objects = [row for row in self.objects if id(row[0]) in reached]
+        self.collections = [collection for collection in self.collections if id(collection[0]) in reached]
         forgotten = self.before.keys() - reached
         self.leaves = [leaf for leaf in self.leaves if id(leaf.container) not in forgotten]
 
@@ -202,9 +202,9 @@ class StateWalk:
             return
         entries = self.before[id(container)] = entries_of(container)
         kind.append((container, path))
-        for key, item in entries.items() if kind is not self.collections else ():
+        for key, element in entries.items() if kind is not self.collections else ():
             if kind is not self.objects or key in self.names:
-                yield key, item, path + form.format(key if form == ".{}" else _key_text(key))
+                yield key, element, path + form.format(key if form == ".{}" else _key_text(key))
 
     def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[object, object, str]]:
         for index, entry in enumerate(value):
@@ -255,7 +255,7 @@ def walk_function(
         bound = function
     root = code_of if isinstance(code_of, FunctionType) else None
     walk = _walked(root, bound, arguments, frozenset(names_in(root.__code__)) if root else frozenset(), skipped)
-    classes = {type(item): None for item in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
+    classes = {type(instance): None for instance in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
     functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
     reach = ReachableGlobals([*([] if root is None else [root]), *classes, *functions])
     if walk.objects and not reach.names <= walk.names:
@@ -300,7 +300,7 @@ def _bind_plain(walk: StateWalk, reach: ReachableGlobals, root: FunctionType | N
 
 
 def _is_plain(value: object) -> bool:
-    return type(value) in PLAIN or (type(value) is tuple and all(type(item) in PLAIN for item in value))
+    return type(value) in PLAIN or (type(value) is tuple and all(type(element) in PLAIN for element in value))
 
 
 def walk_prepared(
@@ -308,7 +308,7 @@ def walk_prepared(
 ) -> StateWalk:
     """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
     walk = walk_function(function, arguments)
-    prepared = [getattr(item, PREPARE) for item in walk.marked if hasattr(type(item), PREPARE)]
+    prepared = [getattr(instance, PREPARE) for instance in walk.marked if hasattr(type(instance), PREPARE)]
     for prepare in prepared:
         prepare([] if undo is None else undo)
     return walk_function(function, arguments) if prepared else walk

@@ -21,8 +21,8 @@ class Reads:
     """Records which attributes of a walk's static modules this thread reads, from `enter` to `leave`."""
 
     def __init__(self, walk: StateWalk) -> None:
-        self._owners = {id(vars(item)): item for item in walk.marked if getattr(type(item), MARK) == "static"}
-        self._classes = {_marked_class(type(item)) for item in self._owners.values()}
+        self._owners = {id(vars(owner)): owner for owner in walk.marked if getattr(type(owner), MARK) == "static"}
+        self._classes = {_marked_class(type(owner)) for owner in self._owners.values()}
         self._names: dict[int, set[str]] = {}
         self._whole: set[int] = set()
 
@@ -88,6 +88,6 @@ def forget_unread(
             values.add(id(leaf.value))
             deep = deep or (type(leaf.value) not in PLAIN and not isinstance(leaf.value, (Handle, set)))
     values -= {id(leaf.value) for leaf in walk.leaves if not leaf.unread}
-    walk.collections = [item for item in walk.collections if id(item[0]) not in values]
+    walk.collections = [collection for collection in walk.collections if id(collection[0]) not in values]
     if deep:
         walk.keep_only(again(skipped).before.keys() | written)

@@ -60,7 +60,7 @@ class Snapshot:
         self._table = array("q", words)
         self._table_at = self._table.buffer_info()[0]
         self._same = functions().same_objects
-        self._others = [(item, inside[id(item)]) for item, _ in containers if type(item) not in _KINDS]
+        self._others = [(element, inside[id(element)]) for element, _ in containers if type(element) not in _KINDS]
 
     @property
     def is_empty(self) -> bool:

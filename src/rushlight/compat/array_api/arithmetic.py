@@ -12,11 +12,11 @@ from rushlight.eager.tensor import Tensor
 
 def floor_divide(x1: Any, x2: Any) -> Tensor:
     """Quotients rounded down; those of infinities, and by them, are the rounded quotients: 1 // -inf is -0."""
-    found = x1 // x2
-    if not found.dtype.is_floating_point:
-        return found
+    quotient = x1 // x2
+    if not quotient.dtype.is_floating_point:
+        return quotient
     infinite = ops.logical_or(_infinite(x1), _infinite(x2))
-    return ops.where(infinite, ops.floor(x1 / x2), found)
+    return ops.where(infinite, ops.floor(x1 / x2), quotient)
 
 
 def _infinite(value: Any) -> Any:
@@ -25,13 +25,13 @@ def _infinite(value: Any) -> Any:
 
 def remainder(x1: Any, x2: Any) -> Tensor:
     """Remainders with the sign of the divisor, also those that are 0."""
-    found = x1 % x2
-    if not found.dtype.is_floating_point:
-        return found
-    return ops.where(found == 0, ops.copysign(found, x2), found)
+    remainders = x1 % x2
+    if not remainders.dtype.is_floating_point:
+        return remainders
+    return ops.where(remainders == 0, ops.copysign(remainders, x2), remainders)
 
 
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1, or the phase of a complex number; NaN of NaN."""
-    found = x.sgn()
-    return ops.where(x.isnan(), x, found) if x.dtype.is_floating_point else found
+    signs = x.sgn()
+    return ops.where(x.isnan(), x, signs) if x.dtype.is_floating_point else signs

@@ -27,7 +27,7 @@ def arrayed(result: Any) -> Any:
     """A tensor as an Array on the same storage; tuples, named tuples and lists item by item."""
     if isinstance(result, Handle):
         return wrap(result, Array)
-    items = [arrayed(item) for item in result]
+    items = [arrayed(element) for element in result]
     if isinstance(result, list):
         return items
     return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
@@ -190,7 +190,7 @@ def _plain_index(index: Any, of: Tensor) -> tuple[Any, ...]:
     if isinstance(index, Handle) and index.dtype is bool_:
         return (_covering(plain(index), of),)
     items = index if isinstance(index, tuple) else (index,)
-    return tuple([plain(item) if isinstance(item, Handle) else item for item in items])
+    return tuple([plain(part) if isinstance(part, Handle) else part for part in items])
 
 
 def _covering(mask: Tensor, tensor: Tensor) -> Tensor:
@@ -203,16 +203,16 @@ def _covering(mask: Tensor, tensor: Tensor) -> Tensor:
 def _forward(tensor: Tensor, index: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """The tensor, flipped where slices have negative steps, and the same index with positive ones."""
     tensor = plain(tensor)
-    if not any(isinstance(item, slice) and item.step is not None and item.step < 0 for item in index):
+    if not any(isinstance(part, slice) and part.step is not None and part.step < 0 for part in index):
         return tensor, index
     items = list(normal_index(index, tensor.ndim))
     dim = 0
     flipped: list[int] = []
-    for at, item in enumerate(items):
-        if isinstance(item, slice) and item.step is not None and item.step < 0:
+    for at, entry in enumerate(items):
+        if isinstance(entry, slice) and entry.step is not None and entry.step < 0:
             size = tensor.shape[dim]
-            steps = range(size)[item]
+            steps = range(size)[entry]
             items[at] = slice(size - 1 - steps[0], size - steps[-1], -steps.step) if steps else slice(0, 0)
             flipped.append(dim)
-        dim += dims_taken(item)
+        dim += dims_taken(entry)
     return tensor.flip(tuple(flipped)), tuple(items)

@@ -58,9 +58,9 @@ def promoted_dtype(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a.kind is Kind.INT and b.kind is Kind.INT:
-        found = from_numpy_dtype(np.promote_types(a.numpy, b.numpy))
-        if found is not None and found.kind is Kind.INT:
-            return found
+        promoted = from_numpy_dtype(np.promote_types(a.numpy, b.numpy))
+        if promoted is not None and promoted.kind is Kind.INT:
+            return promoted
     elif Kind.INT in (a.kind, b.kind):
         return max(a, b, key=lambda dtype: dtype.kind)  # as PyTorch, which lacks most unsigned ones
     return promote_dtypes(a, b)
@@ -84,18 +84,18 @@ def result_type(*arrays_and_dtypes: object) -> DType:
 
     Errors: A001 without a tensor or dtype, D001 for dtypes without a common one.
     """
-    found: DType | None = None
-    for item in arrays_and_dtypes:
-        dtype = item if isinstance(item, DType) else item.dtype if isinstance(item, Handle) else None
+    promoted: DType | None = None
+    for argument in arrays_and_dtypes:
+        dtype = argument if isinstance(argument, DType) else argument.dtype if isinstance(argument, Handle) else None
         if dtype is not None:
-            found = dtype if found is None else promoted_dtype(found, dtype)
-    if found is None:
+            promoted = dtype if promoted is None else promoted_dtype(promoted, dtype)
+    if promoted is None:
         fail("A001", "result_type: at least one tensor or dtype is expected", given=arrays_and_dtypes)
-    for item in arrays_and_dtypes:
-        number = _number_dtype(item)
-        if number is not None and number.kind > found.kind:
-            found = promote_dtypes(found, number)
-    return found
+    for argument in arrays_and_dtypes:
+        number = _number_dtype(argument)
+        if number is not None and number.kind > promoted.kind:
+            promoted = promote_dtypes(promoted, number)
+    return promoted
 
 
 def _number_dtype(value: object) -> DType | None:
@@ -125,7 +125,7 @@ def isdtype(dtype: object, kind: Any) -> bool:
     if not isinstance(dtype, DType):
         fail("D004", "isdtype: not a dtype", dtype=dtype)
     if isinstance(kind, tuple):
-        return any(isdtype(dtype, item) for item in kind)
+        return any(isdtype(dtype, part) for part in kind)
     if isinstance(kind, DType):
         return dtype is kind
     if kind not in KINDS:

@@ -40,12 +40,12 @@ class NamespaceInfo:
         """Return the standard's dtypes of one kind, or of a tuple of kinds, by name. Errors: A002."""
         if kind is None:
             return {"bool": bool_, **KINDS["numeric"]}
-        found: dict[str, DType] = {}
+        dtypes: dict[str, DType] = {}
         for name in kind if isinstance(kind, tuple) else (kind,):
             if name not in KINDS:
                 fail("A002", "dtypes: no such kind of dtypes", kind=name, hint=f"kinds: {', '.join(KINDS)}")
-            found.update(KINDS[name])
-        return found
+            dtypes.update(KINDS[name])
+        return dtypes
 
 
 def __array_namespace_info__() -> NamespaceInfo:  # noqa: N807 - the standard's name

@@ -118,12 +118,12 @@ def _scanned(
     source = plain(x)
     require(axis is not None or source.ndim == 1, "A002", "an axis is needed for several dims", x=source)
     dim = 0 if axis is None else axis
-    found = function(source, dim, dtype=dtype or sum_dtype(source.dtype))
+    scanned = function(source, dim, dtype=dtype or sum_dtype(source.dtype))
     if include_initial:
-        shape = list(found.shape)
+        shape = list(scanned.shape)
         shape[dim] = 1
-        found = ops.cat((ops.full(tuple(shape), initial, dtype=found.dtype), found), dim)
-    return arrayed(found)
+        scanned = ops.cat((ops.full(tuple(shape), initial, dtype=scanned.dtype), scanned), dim)
+    return arrayed(scanned)
 
 
 @checked

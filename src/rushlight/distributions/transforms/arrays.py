@@ -207,7 +207,7 @@ class _Parts(Transform):
     @property
     def bijective(self) -> bool:
         """Whether all are."""
-        return all(item.bijective for item in self.transforms)
+        return all(transform.bijective for transform in self.transforms)
 
     def _split(self, x: Tensor) -> Sequence[Tensor]:
         raise NotImplementedError
@@ -217,11 +217,11 @@ class _Parts(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         pairs = zip(self.transforms, self._split(x), strict=True)
-        return self._joined([item(part) for item, part in pairs], self.dim)
+        return self._joined([transform(part) for transform, part in pairs], self.dim)
 
     def _inverse(self, y: Tensor) -> Tensor:
         pairs = zip(self.transforms, self._split(y), strict=True)
-        return self._joined([item.inv(part) for item, part in pairs], self.dim)
+        return self._joined([transform.inv(part) for transform, part in pairs], self.dim)
 
 
 class CatTransform(_Parts):
@@ -231,7 +231,7 @@ class CatTransform(_Parts):
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
     ) -> None:
         super().__init__(cache_size=cache_size)
-        self.transforms = [item.with_cache(cache_size) for item in tseq]
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq]
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         require(len(self.lengths) == len(self.transforms), "A002", "CatTransform: each transform needs a length")
         self.dim = dim
@@ -239,7 +239,7 @@ class CatTransform(_Parts):
     @property
     def event_dim(self) -> int:
         """The largest number of dims of an event."""
-        return max(item.event_dim for item in self.transforms)
+        return max(transform.event_dim for transform in self.transforms)
 
     @property
     def length(self) -> int:
@@ -249,12 +249,12 @@ class CatTransform(_Parts):
     @property
     def domain(self) -> Constraint:
         """The domains of the parts."""
-        return constraints.cat([item.domain for item in self.transforms], self.dim, self.lengths)
+        return constraints.cat([transform.domain for transform in self.transforms], self.dim, self.lengths)
 
     @property
     def codomain(self) -> Constraint:
         """The codomains of the parts."""
-        return constraints.cat([item.codomain for item in self.transforms], self.dim, self.lengths)
+        return constraints.cat([transform.codomain for transform in self.transforms], self.dim, self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> CatTransform:
         """Return the transform with a cache of this size."""
@@ -273,9 +273,9 @@ class CatTransform(_Parts):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return those of the parts, side by side; or their sum, where the dim belongs to an event."""
         terms: list[Tensor] = []
-        for item, before, after in zip(self.transforms, self._split(x), self._split(y), strict=True):
-            term = item.log_abs_det_jacobian(before, after)
-            terms.append(sum_rightmost(term, self.event_dim - item.event_dim))
+        for transform, before, after in zip(self.transforms, self._split(x), self._split(y), strict=True):
+            term = transform.log_abs_det_jacobian(before, after)
+            terms.append(sum_rightmost(term, self.event_dim - transform.event_dim))
         dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + self.event_dim
         if dim < 0:
             return rl.cat(terms, dim)
@@ -290,18 +290,18 @@ class StackTransform(_Parts):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
-        self.transforms = [item.with_cache(cache_size) for item in tseq]
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq]
         self.dim = dim
 
     @property
     def domain(self) -> Constraint:
         """The domains of the slices."""
-        return constraints.stack([item.domain for item in self.transforms], self.dim)
+        return constraints.stack([transform.domain for transform in self.transforms], self.dim)
 
     @property
     def codomain(self) -> Constraint:
         """The codomains of the slices."""
-        return constraints.stack([item.codomain for item in self.transforms], self.dim)
+        return constraints.stack([transform.codomain for transform in self.transforms], self.dim)
 
     def with_cache(self, cache_size: int = 1) -> StackTransform:
         """Return the transform with a cache of this size."""
@@ -318,4 +318,6 @@ class StackTransform(_Parts):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return those of the slices, along the dim."""
         triples = zip(self.transforms, self._split(x), self._split(y), strict=True)
-        return rl.stack([item.log_abs_det_jacobian(before, after) for item, before, after in triples], self.dim)
+        return rl.stack(
+            [transform.log_abs_det_jacobian(before, after) for transform, before, after in triples], self.dim
+        )

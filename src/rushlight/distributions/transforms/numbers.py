@@ -231,7 +231,7 @@ class AffineTransform(Transform):
 
     def forward_shape(self, shape: Any) -> Any:
         """Return the shape, broadcast with loc and scale."""
-        shapes = [tuple(item.shape) for item in (self.loc, self.scale) if isinstance(item, Tensor)]
+        shapes = [tuple(parameter.shape) for parameter in (self.loc, self.scale) if isinstance(parameter, Tensor)]
         return rl.broadcast_shapes(tuple(shape), *shapes)
 
     def inverse_shape(self, shape: Any) -> Any:

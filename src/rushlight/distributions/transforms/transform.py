@@ -43,11 +43,11 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse."""
-        found = None if self._inv is None else self._inv()
-        if found is None:
-            found = InverseTransform(self)
-            self._inv = weakref.ref(found)
-        return found
+        inverse = None if self._inv is None else self._inv()
+        if inverse is None:
+            inverse = InverseTransform(self)
+            self._inv = weakref.ref(inverse)
+        return inverse
 
     def with_cache(self, cache_size: int = 1) -> Any:
         """Return the transform with a cache of this size."""
@@ -223,12 +223,12 @@ class ComposeTransform(Transform):
     @property
     def inv(self) -> Transform:
         """The inverses, the last one first."""
-        found = None if self._inv is None else self._inv()
-        if found is None:
-            found = ComposeTransform([part.inv for part in reversed(self.parts)])
-            self._inv = weakref.ref(found)
-            found._inv = weakref.ref(self)
-        return found
+        inverse = None if self._inv is None else self._inv()
+        if inverse is None:
+            inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inv = weakref.ref(inverse)
+            inverse._inv = weakref.ref(self)
+        return inverse
 
     def with_cache(self, cache_size: int = 1) -> ComposeTransform:
         """Return the composition with a cache of this size."""

@@ -43,8 +43,8 @@ class AccumulateGrad(Node):
         if gradients[0] is not None:
             record.grad = accumulated(self.variable, record.grad, gradients[0], create_graph, id(gradients[0]) in owned)
             for hook in tuple((record.accumulated or {}).values()):
-                found = hook(self.variable)
-                require(found is None, "A001", "a hook after accumulation must return None", returned=found)
+                replacement = hook(self.variable)
+                require(replacement is None, "A001", "a hook after accumulation must return None", returned=replacement)
         return ()
 
 
@@ -86,11 +86,11 @@ def _allocated(form: TensorMeta, variable: Handle, new: Handle) -> Any:
 def sink_of(leaf: Handle) -> Any:
     """The node that accumulates into a leaf's `grad`; one per leaf while anything refers to it."""
     gradient = gradient_of(leaf)
-    found = gradient.sink() if gradient.sink is not None else None
-    if found is None:
-        found = AccumulateGrad(leaf)
-        gradient.sink = weakref.ref(found)
-    return found
+    sink = gradient.sink() if gradient.sink is not None else None
+    if sink is None:
+        sink = AccumulateGrad(leaf)
+        gradient.sink = weakref.ref(sink)
+    return sink
 
 
 def edge_of(tensor: Any) -> tuple[Any, int] | None:

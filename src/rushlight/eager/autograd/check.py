@@ -20,9 +20,11 @@ from rushlight.support.errors import fail
 Function = Callable[..., Any]
 
 
-def _outputs(found: object) -> list[Any]:
-    listed = list(found) if isinstance(found, (tuple, list)) else [found]
-    return [item for item in listed if isinstance(item, Handle) and item.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)]
+def _outputs(outputs: object) -> list[Any]:
+    listed = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+    return [
+        output for output in listed if isinstance(output, Handle) and output.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)
+    ]
 
 
 def _directions(tensor: Handle) -> tuple[complex, ...]:
@@ -45,9 +47,9 @@ def _numeric(function: Function, inputs: Sequence[Handle], position: int, eps: f
         for step in _directions(inputs[position]):
             try:
                 array[index] = before + step * eps
-                high = [_flat(array_of(item)) for item in _outputs(function(*inputs))]
+                high = [_flat(array_of(output)) for output in _outputs(function(*inputs))]
                 array[index] = before - step * eps
-                low = [_flat(array_of(item)) for item in _outputs(function(*inputs))]
+                low = [_flat(array_of(output)) for output in _outputs(function(*inputs))]
             finally:
                 array[index] = before
             rows.append([(one - two) / (2 * eps) for one, two in zip(high, low, strict=True)])
@@ -64,8 +66,8 @@ def _analytic(output: Handle, tensor: Handle, shape: tuple[int, ...]) -> Any:
             seed = np.zeros(tuple(output.form.shape), np.asarray(direction).dtype)
             seed[index] = direction
             start = copied(seed, output.dtype)
-            (found,) = grad(output, tensor, start, retain_graph=True, allow_unused=True)
-            columns.append(np.zeros(rows) if found is None else _flat(array_of(found)))
+            (gradient,) = grad(output, tensor, start, retain_graph=True, allow_unused=True)
+            columns.append(np.zeros(rows) if gradient is None else _flat(array_of(gradient)))
     return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
 
@@ -100,7 +102,7 @@ def gradcheck(
     if not callable(func):
         fail("A001", "gradcheck: func must be a function", func=func)
     listed: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
-    wanted = [at for at, item in enumerate(listed) if isinstance(item, Handle) and requires(item)]
+    wanted = [at for at, value in enumerate(listed) if isinstance(value, Handle) and requires(value)]
     if not wanted:
         fail("G005", "gradcheck: none of the inputs requires gradients")
     with Scope(grad=True):
@@ -111,18 +113,18 @@ def gradcheck(
                 if not requires(output):
                     continue
                 shape = tuple(listed[at].form.shape)
-                found = _analytic(output, listed[at], shape)
-                expected = numeric[number] if numeric else np.zeros_like(found)
-                if np.allclose(found, expected, rtol, atol):
+                gradient = _analytic(output, listed[at], shape)
+                expected = numeric[number] if numeric else np.zeros_like(gradient)
+                if np.allclose(gradient, expected, rtol, atol):
                     continue
                 if not raise_exception:
                     return False
-                worst = float(np.abs(found - expected).max())
+                worst = float(np.abs(gradient - expected).max())
                 fail(
                     "G013",
                     f"gradcheck: output {number} by input {at}",
                     difference=worst,
-                    computed=found,
+                    computed=gradient,
                     numeric=expected,
                 )
     return True
@@ -150,18 +152,18 @@ def gradgradcheck(
     count = len(_outputs(func(*listed)))
     random = np.random.default_rng(0)
     if grad_outputs is None:
-        given = [_drawn(random, item) for item in _outputs(func(*listed))]
-        for item in given:
-            item.requires_grad = True
+        given = [_drawn(random, output) for output in _outputs(func(*listed))]
+        for tensor in given:
+            tensor.requires_grad = True
     else:
         given = list(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else [grad_outputs]
 
     def first(*args: object) -> Any:
         arguments, seeds = args[: len(args) - count], args[len(args) - count :]
-        wanted = [item for item in arguments if isinstance(item, Handle) and requires(item)]
+        wanted = [argument for argument in arguments if isinstance(argument, Handle) and requires(argument)]
         with Scope(grad=True):
             outputs = _outputs(func(*arguments))
-            found = grad(outputs, wanted, seeds, create_graph=True, allow_unused=True)
-        return tuple([item for item in found if item is not None])
+            gradients = grad(outputs, wanted, seeds, create_graph=True, allow_unused=True)
+        return tuple([gradient for gradient in gradients if gradient is not None])
 
     return gradcheck(first, (*listed, *given), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, **rest)

@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
     def for_results(self, count: int) -> Rule:
         """The rule for a call with so many results."""
-        return self._replace(results=tuple([f"out{place}" for place in range(count)])) if self.many else self
+        return self._replace(results=tuple([f"out{position}" for position in range(count)])) if self.many else self
 
 
 def _copy_vjp(g: Any, source: object) -> Any:
@@ -64,9 +64,9 @@ def rule_of(op: Any) -> Rule | None:
         return None
     else:
         schema = base.schema
-        operands = tuple([item.name for item in schema.operands])
+        operands = tuple([operand.name for operand in schema.operands])
         many = schema.results[0].type.endswith("[]")
-        results = () if many else tuple([item.name for item in schema.results])
+        results = () if many else tuple([result.name for result in schema.results])
         rule = Rule(base, base.vjp_rule, base.vjp_needs, operands, results, base.vjp_types, many)
     _rules[op] = rule
     return rule
@@ -122,7 +122,7 @@ def apply_rule(
 
 def _types(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple([_types(item) for item in value])
+        return tuple([_types(element) for element in value])
     return None if value is None else value.type
 
 
@@ -145,7 +145,7 @@ def uses_data(
 ) -> tuple[bool, ...]:
     """For each saved tensor or number (flattened), whether the gradients read more than its type."""
     graph, _ = traced(rule, attrs, structure, needed, [*results, *saved])
-    used = {id(item) for call in graph.calls for item in call.inputs()} | {id(call) for call in graph.outputs}
+    used = {id(input_) for call in graph.calls for input_ in call.inputs()} | {id(call) for call in graph.outputs}
     return tuple([id(parameter) in used for parameter in graph.parameters[len(results) :]])
 
 
@@ -190,13 +190,13 @@ def derivative_plan(
     rule: Rule, attrs: Mapping[str, object], key: Hashable, structure: object, needed: Needed, values: Sequence[object]
 ) -> DerivativePlan:
     """The plan for a rule on values of these forms: gradients of the results, then what the rule needs."""
-    found = _plans.get(key)
-    if found is None:
-        found = _make_plan(rule, attrs, structure, needed, values)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _make_plan(rule, attrs, structure, needed, values)
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
-        _plans[key] = found
-    return found
+        _plans[key] = plan
+    return plan
 
 
 _programs: Memo[tuple[Graph, list[Any]]] = Memo(_MOST_PLANS)
@@ -210,17 +210,17 @@ def traced(
     Also returns, for each operand, the position of its gradient among the graph's outputs, or None.
     """
     inputs = structure_of(values)
-    forms = [form_of_operand(item) for item in flatten(values)]
+    forms = [form_of_operand(value) for value in flatten(values)]
     key = (rule.owner, attribute_key(attrs), structure, needed, inputs, *forms)
-    found = _programs.get(key)
-    if found is None:
+    program = _programs.get(key)
+    if program is None:
         builder = GraphBuilder()
         gradients = trace_rule(rule, attrs, structure, needed, [form.type for form in forms], inputs, builder)
-        graph = builder.graph([item for item in gradients if item is not None])
+        graph = builder.graph([gradient for gradient in gradients if gradient is not None])
         numbers = iter(range(len(graph.outputs)))
-        found = graph, [None if item is None else next(numbers) for item in gradients]
-        _programs.put(key, found, any(form.symbolic for form in forms))
-    return found
+        program = graph, [None if gradient is None else next(numbers) for gradient in gradients]
+        _programs.put(key, program, any(form.symbolic for form in forms))
+    return program
 
 
 def _make_plan(
@@ -258,7 +258,7 @@ def _kernel(
 ) -> KernelPlan:
     """The executable for some of a rule's outputs; `graph` computes the same at the forms at hand."""
     inputs = structure_of(values)
-    forms = [form_of_operand(item) for item in flatten(values)]
+    forms = [form_of_operand(value) for value in flatten(values)]
     outputs = [form_of_type(call.type) for call in graph.outputs]
     if not any(form.numel for form in outputs):
         return KernelPlan(None, flatten(values), [form.words for form in (*forms, *outputs)], outputs)
@@ -269,8 +269,8 @@ def _kernel(
         named = with_sizes(rule.owner, attrs, symbols) if of_sizes else attrs
         _learn_not_one(nodes)
         gradients = apply_rule(rule, named, structure, needed, unflatten(inputs, nodes), builder)
-        found = [item for item in gradients if item is not None]
-        return results_in(builder, [found[number] for number in computed], layouts)
+        present = [gradient for gradient in gradients if gradient is not None]
+        return results_in(builder, [present[number] for number in computed], layouts)
 
     signature = with_run_time_sizes(signature_of(forms), sizes)
     layouts = result_layouts(outputs)
@@ -307,8 +307,8 @@ def _alias(graph: Graph, call: Call, flat: Sequence[object]) -> Any:
         attrs = dict(call.attrs)
         if Fact.VIEW not in op.facts:
             named = op.named((Layout(below.type.shape, below.type.strides, 0, below.type.dtype),), attrs)
-            found: Any = op.view_rule(**named)
-            if found is None:
+            layout: Any = op.view_rule(**named)
+            if layout is None:
                 return None
         steps.append((op, attrs))
         call = below

@@ -86,14 +86,14 @@ class Pass:
 
     def walk(self, roots: Sequence[Any], targets: Sequence[Any], **how: Any) -> dict[tuple[int, int], Any]:
         """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
-        found: dict[tuple[int, int], Any] = {}
+        gradients: dict[tuple[int, int], Any] = {}
         self._plan = roots, targets
 
         def captured(edge: Edge, gradient: object) -> None:
-            found[id(edge[0]), edge[1]] = gradient
+            gradients[id(edge[0]), edge[1]] = gradient
 
         walk(roots, self.run, self.add, prepare=self.prepare, targets=targets, captured=captured, **how)
-        return found
+        return gradients
 
     def will_run(self) -> set[int]:
         """The nodes, by identity, at which gradients may arrive in this pass."""
@@ -103,11 +103,11 @@ class Pass:
 
 def _refuse_nan(node: Any, results: Sequence[object]) -> None:
     """Fails where a node gives NaN; only anomaly mode asks."""
-    for place, result in enumerate(results):
+    for position, result in enumerate(results):
         if not isinstance(result, Handle) or result.storage is None or result.form.dtype.kind < Kind.FLOAT:
             continue
         if bool(np.isnan(array_of(result)).any()):
-            fail("G021", f"backward: {node.name()} gives NaN as gradient {place}", frame=node.frame, gradient=result)
+            fail("G021", f"backward: {node.name()} gives NaN as gradient {position}", frame=node.frame, gradient=result)
 
 
 def _engaged(grad: bool, one: Pass) -> Scope:
@@ -134,13 +134,13 @@ def run_backward(
         targets.append(edge)
     one = Pass(keep_graph, create_graph, inputs is not None)
     with _engaged(create_graph, one):
-        found = one.walk(roots, targets, until_targets=inputs is not None)
+        result = one.walk(roots, targets, until_targets=inputs is not None)
         if inputs is not None and accumulate:
             for tensor, edge in zip(inputs, targets, strict=True):
-                _accumulate(tensor, edge, found.get((id(edge[0]), edge[1])), one)
+                _accumulate(tensor, edge, result.get((id(edge[0]), edge[1])), one)
         for callback in one.callbacks:
             callback()
-    return tuple([_result(found, edge, allow_unused) for edge in targets]) if not accumulate else ()
+    return tuple([_result(result, edge, allow_unused) for edge in targets]) if not accumulate else ()
 
 
 class Arrived:
@@ -169,19 +169,21 @@ class Tape:
     __slots__ = ("_part", "edges", "roots")
 
     def __init__(self, results: Sequence[object], since: int) -> None:
-        self.roots = [edge_of(item) if isinstance(item, Handle) and requires(item) else None for item in results]
+        self.roots = [
+            edge_of(result) if isinstance(result, Handle) and requires(result) else None for result in results
+        ]
         self._part: dict[int, Any] = {}
-        found: dict[tuple[int, int], Any] = {}
+        gradients: dict[tuple[int, int], Any] = {}
         stack = [edge for edge in reversed(self.roots) if edge is not None]
         while stack:
             edge = stack.pop()
             step = edge[0]
             if not since <= step.sequence < SINK:
-                found[id(step), edge[1]] = edge
+                gradients[id(step), edge[1]] = edge
             elif id(step) not in self._part:
                 self._part[id(step)] = step
                 stack.extend([one for one in reversed(step.edges) if one is not None])
-        self.edges: tuple[Any, ...] = tuple(found.values())
+        self.edges: tuple[Any, ...] = tuple(gradients.values())
 
     def freed(self) -> list[bool]:
         """Return for each result whether an earlier backward pass freed a step that it depends on."""
@@ -203,16 +205,16 @@ class Tape:
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         one = Pass(keep, create_graph)
         with _engaged(create_graph, one):
-            found = one.walk(roots, self.edges, part=self._part)
-        return [found.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
+            arrived = one.walk(roots, self.edges, part=self._part)
+        return [arrived.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
     def arrived(self, gradients: Sequence[Any], passed: Callable[[Any], object]) -> list[Arrived]:
         """What arrives at each of the `edges` from gradients of the results; the tape can be walked again.
 
         `passed` is called with each gradient that a step gives, and with each that a hook leaves.
         """
-        found = [Arrived() for _ in self.edges]
-        pairs = [*zip(self.edges, found, strict=True), *zip(self.roots, gradients, strict=True)]
+        result = [Arrived() for _ in self.edges]
+        pairs = [*zip(self.edges, result, strict=True), *zip(self.roots, gradients, strict=True)]
         one = Pass(keep=True, create_graph=False)
 
         def add(a: object, b: object) -> Any:
@@ -232,15 +234,15 @@ class Tape:
                 gradient.turn = next(turns)
 
         def noted(items: Sequence[object]) -> Sequence[Any]:
-            for item in items:
-                if isinstance(item, Handle):
-                    passed(item)
+            for result in items:
+                if isinstance(result, Handle):
+                    passed(result)
             return items
 
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         with _engaged(False, one):
             walk(roots, run, add, prepare=prepare, targets=self.edges, captured=captured, part=self._part)
-        return found
+        return result
 
 
 DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]
@@ -294,8 +296,8 @@ def _accumulate(tensor: Handle, edge: Edge, gradient: Handle | None, one: Pass) 
         record.grad = accumulated(tensor, record.grad, gradient, one.create_graph, id(gradient) in one.owned)
 
 
-def _result(found: dict[tuple[int, int], object], edge: Any, allow_unused: bool) -> Any:
-    gradient = found.get((id(edge[0]), edge[1]))
+def _result(gradients: dict[tuple[int, int], object], edge: Any, allow_unused: bool) -> Any:
+    gradient = gradients.get((id(edge[0]), edge[1]))
     if gradient is None and not allow_unused:
         fail("G009", "grad: one of the inputs was not used to compute the outputs")
     return gradient
@@ -339,10 +341,13 @@ def grad(
     require(len(given) == len(listed), "A004", f"grad: {len(given)} gradients for {len(listed)} outputs")
     keep = create_graph if retain_graph is None else retain_graph
     unused = materialize_grads if allow_unused is None else allow_unused
-    found = DRIVER[0](listed, given, keep, create_graph, wanted, False, unused)
+    gradients = DRIVER[0](listed, given, keep, create_graph, wanted, False, unused)
     if not materialize_grads:
-        return found
+        return gradients
     with Scope(grad=False):
         return tuple(
-            [OPERATORS["full_like"](leaf, 0) if one is None else one for leaf, one in zip(wanted, found, strict=True)]
+            [
+                OPERATORS["full_like"](leaf, 0) if one is None else one
+                for leaf, one in zip(wanted, gradients, strict=True)
+            ]
         )

@@ -33,9 +33,11 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: object) -> None:
         """Keeps inputs or outputs for `saved_tensors` in backward. Errors: A001 for what is no tensor and not None."""
-        for item in tensors:
-            fits = item is None or isinstance(item, Handle)
-            require(fits, "A001", "save_for_backward: tensors are expected", given=item, hint="set an attribute of ctx")
+        for tensor in tensors:
+            fits = tensor is None or isinstance(tensor, Handle)
+            require(
+                fits, "A001", "save_for_backward: tensors are expected", given=tensor, hint="set an attribute of ctx"
+            )
         self._to_save = tensors
 
     def mark_dirty(self, *tensors: object) -> None:
@@ -91,18 +93,20 @@ class FunctionNode(Node, FunctionCtx):
         """What was saved; G001 after the graph was freed, G003 when a tensor was changed since."""
         if self._released:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
-        return tuple([item.unpack(self, self.frame) if isinstance(item, SavedTensor) else item for item in self._saved])
+        return tuple(
+            [value.unpack(self, self.frame) if isinstance(value, SavedTensor) else value for value in self._saved]
+        )
 
     def finish_forward(self, inputs: Sequence[Handle], outputs: Sequence[object], needed: Sequence[bool]) -> None:
         """Fixes the edges and what is saved, once the outputs are known."""
-        self._positions = [at for at, item in enumerate(inputs) if isinstance(item, Handle)]
+        self._positions = [at for at, input_ in enumerate(inputs) if isinstance(input_, Handle)]
         self.edges = tuple([edge_of(inputs[at]) if needed[at] else None for at in self._positions])
         self._input_forms = [inputs[at].form for at in self._positions]
-        self._forms = [item.form if isinstance(item, Handle) else None for item in outputs]
+        self._forms = [element.form if isinstance(element, Handle) else None for element in outputs]
         saved: list[Any] = []
-        for item in self._to_save:
-            output = next((at for at, one in enumerate(outputs) if one is item), None)
-            saved.append(SavedTensor(item, output) if isinstance(item, Handle) else item)
+        for tensor in self._to_save:
+            output = next((at for at, one in enumerate(outputs) if one is tensor), None)
+            saved.append(SavedTensor(tensor, output) if isinstance(tensor, Handle) else tensor)
         self._saved, self._to_save = tuple(saved), ()
 
     def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
@@ -112,14 +116,14 @@ class FunctionNode(Node, FunctionCtx):
             pairs = zip(arrived, self._forms, strict=True)
             arrived = [_zeros(form) if one is None and form is not None else one for one, form in pairs]
         with reenter(Key.AUTOCAST):
-            found = self._function.backward(self, *arrived)
-        results = found if isinstance(found, tuple) else (found,)
+            result = self._function.backward(self, *arrived)
+        results = result if isinstance(result, tuple) else (result,)
         expected = len(self.needs_input_grad)
         if len(results) != expected and not (
-            len(results) > expected and all(item is None for item in results[expected:])
+            len(results) > expected and all(element is None for element in results[expected:])
         ):
             fail("G007", f"{self.name()}: {len(results)} gradients for {expected} inputs", frame=self.frame)
-        owned.difference_update([id(item) for item in results])
+        owned.difference_update([id(element) for element in results])
         return [self._fitted(results[at], form) for at, form in zip(self._positions, self._input_forms, strict=True)]
 
     def _fitted(self, gradient: object, form: TensorMeta) -> object:
@@ -173,7 +177,7 @@ class Function:
     def apply(cls, *args: object) -> Any:
         """Runs forward and records backward."""
         node = FunctionNode(cls)
-        needed = tuple([isinstance(item, Handle) and requires(item) for item in args])
+        needed = tuple([isinstance(arg, Handle) and requires(arg) for arg in args])
         node.needs_input_grad = needed
         with Scope(grad=False):
             if cls.setup_context is Function.setup_context:
@@ -191,22 +195,22 @@ class Function:
 
 
 def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed: Sequence[bool]) -> None:
-    for item in node._dirty:
-        check_write(node.name(), item)
-        require(any(item is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
-        item.version.value += 1  # the write may be one that nothing here has seen, as through numpy
+    for output in node._dirty:
+        check_write(node.name(), output)
+        require(any(output is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
+        output.version.value += 1  # the write may be one that nothing here has seen, as through numpy
     node.finish_forward(args, outputs, needed)
-    for position, item in enumerate(outputs):
-        plain = isinstance(item, Handle) and differentiable(item)
-        if not plain or any(item is one for one in node._nondifferentiable):
+    for position, output in enumerate(outputs):
+        plain = isinstance(output, Handle) and differentiable(output)
+        if not plain or any(output is one for one in node._nondifferentiable):
             continue
-        dirty = any(item is one for one in node._dirty)
-        if not dirty and any(item is one for one in args):
-            item = outputs[position] = share(item)
+        dirty = any(output is one for one in node._dirty)
+        if not dirty and any(output is one for one in args):
+            output = outputs[position] = share(output)
         if dirty:
-            record_function_write(item, node, position)
+            record_function_write(output, node, position)
         else:
-            attach(item, node, position)
+            attach(output, node, position)
 
 
 def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:
@@ -215,14 +219,14 @@ def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(backward)
     def run(ctx: Any, *grads: object) -> Any:
         with Scope(grad=False):
-            found = backward(ctx, *grads)
+            gradients = backward(ctx, *grads)
         if not STATE.grad:
-            return found
-        results = found if isinstance(found, tuple) else (found,)
-        for item in results:
-            if isinstance(item, Handle) and differentiable(item):
-                attach(item, OnceDifferentiable(ctx.name()), 0)
-        return found
+            return gradients
+        results = gradients if isinstance(gradients, tuple) else (gradients,)
+        for result in results:
+            if isinstance(result, Handle) and differentiable(result):
+                attach(result, OnceDifferentiable(ctx.name()), 0)
+        return gradients
 
     return run
 

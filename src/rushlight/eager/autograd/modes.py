@@ -31,10 +31,10 @@ class GradMode(Scope):
                 while True:
                     with self:
                         try:
-                            item = generator.send(sent)
+                            value = generator.send(sent)
                         except StopIteration as end:
                             return end.value
-                    sent = yield item
+                    sent = yield value
 
             return generate  # pyright: ignore[reportReturnType] - of the same signature
 

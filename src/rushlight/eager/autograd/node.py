@@ -138,9 +138,9 @@ class Node:
             if output < len(gradients) and gradients[output] is not None:
                 gradients[output] = run_tensor_hooks(hooks, gradients[output], owned)
         for hook in tuple((self._before or {}).values()):
-            found = hook(tuple(gradients))
-            if found is not None:
-                gradients[:] = fitting(found, gradients, self.name())
+            replaced = hook(tuple(gradients))
+            if replaced is not None:
+                gradients[:] = fitting(replaced, gradients, self.name())
             owned.difference_update([id(gradient) for gradient in gradients])
         for output, reference in (self._retained or {}).items():
             tensor = reference()
@@ -151,9 +151,9 @@ class Node:
     def finish(self, results: Sequence[object], gradients: list[object], owned: set[int]) -> Sequence[object]:
         """Runs the hooks that come after the node."""
         for hook in tuple((self._after or {}).values()):
-            found = hook(tuple(results), tuple(gradients))
-            if found is not None:
-                results = fitting(found, results, self.name())
+            replaced = hook(tuple(results), tuple(gradients))
+            if replaced is not None:
+                results = fitting(replaced, results, self.name())
             owned.difference_update([id(result) for result in results])
         return results
 
@@ -169,16 +169,16 @@ def run_tensor_hooks(hooks: Hooks, gradient: object, owned: set[int]) -> object:
     """The gradient after a tensor's hooks, each of which may replace it."""
     for hook in tuple(hooks.values()):
         owned.discard(id(gradient))
-        found = hook(gradient)
-        if found is not None:
-            (gradient,) = fitting((found,), (gradient,), "a tensor's hook")
+        replaced = hook(gradient)
+        if replaced is not None:
+            (gradient,) = fitting((replaced,), (gradient,), "a tensor's hook")
         owned.discard(id(gradient))
     return gradient
 
 
-def fitting(found: object, before: Sequence[Any], whose: str) -> tuple[Any, ...]:
+def fitting(replaced: object, before: Sequence[Any], whose: str) -> tuple[Any, ...]:
     """The gradients that a hook returned, a tuple or a single one, to replace `before`. Errors: A001, G007."""
-    results: tuple[Any, ...] = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    results: tuple[Any, ...] = tuple(replaced) if isinstance(replaced, (tuple, list)) else (replaced,)
     if len(results) != len(before):
         fail("G007", f"{whose}: a hook returned {len(results)} gradients for {len(before)}")
     for new, old in zip(results, before, strict=True):

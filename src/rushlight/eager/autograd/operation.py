@@ -24,8 +24,8 @@ _ALONE = bit(Key.CPU) | bit(Key.AUTOGRAD)
 def needed_of(flat: Sequence[object]) -> tuple[bool, ...]:
     """For each tensor or number, whether a gradient is wanted."""
     needed: list[bool] = []
-    for item in flat:
-        needed.append(isinstance(item, Handle) and item.keys & AUTOGRAD != 0 and requires(item))
+    for operand in flat:
+        needed.append(isinstance(operand, Handle) and operand.keys & AUTOGRAD != 0 and requires(operand))
     return tuple(needed)
 
 
@@ -62,15 +62,15 @@ class Recipe:
         self.key = (rule.owner, attribute_key(self.attrs), self.structure, needed)
         places = {name: (True, at) for at, name in enumerate(rule.results)}
         places |= {name: (False, at) for at, name in enumerate(rule.operands)}
-        found = [places[name] for name in rule.needs if name not in self.attrs]
-        values = [forms[at] if is_result else operands[at] for is_result, at in found]
+        missing = [places[name] for name in rule.needs if name not in self.attrs]
+        values = [forms[at] if is_result else operands[at] for is_result, at in missing]
         used = iter(uses_data(rule, self.attrs, self.structure, needed, self.forms, values))
         self.sources = tuple(
             [
-                (is_result, at, tuple([item is not None and next(used) for item in value]))
+                (is_result, at, tuple([element is not None and next(used) for element in value]))
                 if isinstance(value, tuple)
                 else (is_result, at, value is not None and next(used))
-                for (is_result, at), value in zip(found, values, strict=True)
+                for (is_result, at), value in zip(missing, values, strict=True)
             ]
         )
 
@@ -107,13 +107,13 @@ def recipe_for(
             kind = operand.__class__
             parts.append(kind if kind in PLAIN else form_key(operand))
     key = tuple(parts)
-    found = _recipes.get(key)
-    if found is None:
+    recipe = _recipes.get(key)
+    if recipe is None:
         forms = [result.form for result in results]
-        found = Recipe(rule, operands, attrs, needed, forms)
-        operand_forms = [item.form for item in flatten(operands) if isinstance(item, Handle)]
-        _recipes.put(key, found, any(form.symbolic for form in (*forms, *operand_forms)))
-    return found
+        recipe = Recipe(rule, operands, attrs, needed, forms)
+        operand_forms = [element.form for element in flatten(operands) if isinstance(element, Handle)]
+        _recipes.put(key, recipe, any(form.symbolic for form in (*forms, *operand_forms)))
+    return recipe
 
 
 class OperatorNode(Node):
@@ -142,13 +142,13 @@ class OperatorNode(Node):
         self._recipe = recipe
         self._released = False
         saved: list[Any] = recipe.saved.copy()
-        for place in recipe.differing:
-            is_result, at, used = recipe.sources[place]
+        for position in recipe.differing:
+            is_result, at, used = recipe.sources[position]
             if is_result:
-                saved[place] = _saved(results[at], used, at)
+                saved[position] = _saved(results[at], used, at)
             else:
                 value = operands[at] if replaced is None or at not in replaced else replaced[at]
-                saved[place] = _saved(value, used, None)
+                saved[position] = _saved(value, used, None)
         self._saved: Any = saved
 
     def name(self) -> str:
@@ -160,12 +160,12 @@ class OperatorNode(Node):
         if self._saved is None:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
         return [
-            tuple([self._unpacked(item) for item in part]) if isinstance(part, tuple) else self._unpacked(part)
+            tuple([self._unpacked(element) for element in part]) if isinstance(part, tuple) else self._unpacked(part)
             for part in self._saved
         ]
 
-    def _unpacked(self, item: object) -> Any:
-        return item.unpack(self, self.frame) if isinstance(item, SavedTensor) else item
+    def _unpacked(self, value: object) -> Any:
+        return value.unpack(self, self.frame) if isinstance(value, SavedTensor) else value
 
     def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Gradients of the operands: by one executable, or call by call where those calls are dispatched on."""
@@ -178,7 +178,7 @@ class OperatorNode(Node):
             graph, numbers = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
             outputs = replay(graph, flat)
             return [None if number is None else outputs[number] for number in numbers]
-        key = (recipe.key, structure_of(values), *[form_key(item) for item in flat])
+        key = (recipe.key, structure_of(values), *[form_key(value) for value in flat])
         plan = derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
         return plan.run(flat, owned)
 
@@ -189,7 +189,7 @@ class OperatorNode(Node):
 
     def release(self) -> None:
         """Frees what was saved; a node that saved no tensor may run again."""
-        if any(isinstance(item, (SavedTensor, tuple)) for item in self._saved or ()):
+        if any(isinstance(value, (SavedTensor, tuple)) for value in self._saved or ()):
             self._saved = None
         self._released = True
 
@@ -197,17 +197,17 @@ class OperatorNode(Node):
 def _forms_of(value: object, used: Any) -> Any:
     """What is saved of something of which only forms are read; None for anything else."""
     if isinstance(value, tuple):
-        forms = [_forms_of(item, one) for item, one in zip(value, used, strict=True)]
+        forms = [_forms_of(element, one) for element, one in zip(value, used, strict=True)]
         return None if any(form is None for form in forms) else tuple(forms)
     if value.__class__ is TensorMeta:
         return None if used else value
     return None if used or not isinstance(value, Handle) else value.form
 
 
-def _saved(item: object, used: Any, output: int | None) -> Any:
+def _saved(value: object, used: Any, output: int | None) -> Any:
     """What to keep of a tensor, a number or a list of them: all of it, or forms where only those are read."""
-    if isinstance(item, tuple):
-        return tuple([_saved(one, one_used, output) for one, one_used in zip(item, used, strict=True)])
-    if not isinstance(item, Handle):
-        return item
-    return SavedTensor(item, output) if used else item.form
+    if isinstance(value, tuple):
+        return tuple([_saved(one, one_used, output) for one, one_used in zip(value, used, strict=True)])
+    if not isinstance(value, Handle):
+        return value
+    return SavedTensor(value, output) if used else value.form

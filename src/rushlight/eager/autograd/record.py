@@ -39,8 +39,8 @@ def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[st
     result = call_below(Key.AUTOGRAD, op, active, operands, attrs)
     results = result if isinstance(result, tuple) else (result,)
     outputs: list[int] = []
-    for output, item in enumerate(results):
-        if differentiable(item):
+    for output, tensor in enumerate(results):
+        if differentiable(tensor):
             outputs.append(output)
     if not outputs:
         return result
@@ -60,7 +60,7 @@ def _has_no_derivative(op: Operator) -> bool:
 
 
 def _edges(operands: tuple[object, ...], needed: Sequence[bool]) -> list[Any]:
-    return [item for item, wanted in zip(flatten(operands), needed, strict=True) if wanted]
+    return [operand for operand, wanted in zip(flatten(operands), needed, strict=True) if wanted]
 
 
 class MissingRule(Node):

@@ -42,10 +42,10 @@ def record_write(
     target = op.target_of(operands)
     flat = flatten(operands)
     needed = (requires(target), *needed_of(flat[1:]))
-    edges = [edge_of(item) if wanted else None for item, wanted in zip(flat, needed, strict=True)]
+    edges = [edge_of(operand) if wanted else None for operand, wanted in zip(flat, needed, strict=True)]
     view: View | None = target.view_of
     base_edge = edge_of(view.base) if view is not None and requires(view.base) else None
-    if any(isinstance(item, Handle) and item.form.symbolic for item in flat):
+    if any(isinstance(operand, Handle) and operand.form.symbolic for operand in flat):
         _ask_sizes(op, operands, attrs)
     recipe = recipe_for(op, rule, operands, attrs, needed, (target,))
     before = _old_values(recipe, operands, target)
@@ -114,21 +114,21 @@ def write_decomposed(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str
     _ask_sizes(op, operands, attrs)
     target = op.target_of(operands)
     # What the calls save of the target, or of its views, stays as it was: they read copies.
-    read = tuple([copy_of(item) if _shares(item, target) else item for item in operands])
+    read = tuple([copy_of(operand) if _shares(operand, target) else operand for operand in operands])
     return dispatch(COPY, (target, run_decomposition(base, Key.AUTOGRAD, read, attrs)), {})
 
 
 def _ask_sizes(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> None:
     """Asks what the write asks of sizes, so that its derivative rule finds the answers: which dims are broadcast."""
-    types = tuple([_type_of(item) for item in op.base_operands(operands)])
+    types = tuple([_type_of(operand) for operand in op.base_operands(operands)])
     value = types[0] if op.base is None else op.base.infer(types, attrs)
     op.check(op.target_of(operands).form.type, value)
 
 
-def _type_of(item: object) -> Any:
-    if isinstance(item, (tuple, list)):
-        return tuple([_type_of(part) for part in item])
-    return None if item is None else form_of_operand(item).type
+def _type_of(operand: object) -> Any:
+    if isinstance(operand, (tuple, list)):
+        return tuple([_type_of(part) for part in operand])
+    return None if operand is None else form_of_operand(operand).type
 
 
 class CopySlices(Node):
@@ -219,7 +219,7 @@ class Rewriting:
         made: list[Any] = []
         for tensor, record in self._records.values():
             made += [tensor, "gradient", record, tensor, "keys", tensor.keys | AUTOGRAD]
-        for view in [item.view_of for item in views]:
+        for view in [view_of.view_of for view_of in views]:
             if view is not None and id(view.base) in self._records:
                 made += [view, "rebases", self._records[id(view.base)][1].rebases]
         return made

@@ -74,7 +74,7 @@ def as_copies(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*args: object, **named: object) -> Any:
         result = function(*args, **named)
-        return tuple([_copied(item) for item in result]) if isinstance(result, (tuple, list)) else _copied(result)
+        return tuple([_copied(element) for element in result]) if isinstance(result, (tuple, list)) else _copied(result)
 
     return with_out(_renamed(call, function, f"{function.__name__}_copy", "As a copy."))
 

@@ -188,9 +188,9 @@ def resize_(input: Tensor, *sizes: Any, memory_format: object = None) -> Tensor:
 
 
 def _longer(storage: Storage, nbytes: int) -> Storage:
-    found = Storage.allocate(nbytes)
-    found.view()[: storage.nbytes] = storage.view()
-    return found
+    longer = Storage.allocate(nbytes)
+    longer.view()[: storage.nbytes] = storage.view()
+    return longer
 
 
 @checked

@@ -136,12 +136,12 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
 
     With `get_infos` also which pivot is 0.
     """
-    found = tuple(ops.linalg_lu_factor_ex(required_tensor(A), pivot=flag(pivot)))
-    found = found if flag(get_infos) else found[:2]
+    factors = tuple(ops.linalg_lu_factor_ex(required_tensor(A), pivot=flag(pivot)))
+    factors = factors if flag(get_infos) else factors[:2]
     if out is None:
-        return found
-    require(len(out) == len(found), "A004", f"lu: out is one tensor for each of {len(found)} results", out=out)
-    return tuple([target.copy_(value) for target, value in zip(out, found, strict=True)])
+        return factors
+    require(len(out) == len(factors), "A004", f"lu: out is one tensor for each of {len(factors)} results", out=out)
+    return tuple([target.copy_(value) for target, value in zip(out, factors, strict=True)])
 
 
 @checked

@@ -193,9 +193,9 @@ def _order_of(tensor: Handle) -> tuple[int, ...]:
     if not tensor.form.numel:
         return tuple(order)
     strides: Sequence[Any] = tensor.form.strides
-    for place in range(1, len(order)):
-        at = place
-        for before in range(place - 1, -1, -1):
+    for position in range(1, len(order)):
+        at = position
+        for before in range(position - 1, -1, -1):
             mine, other = strides[order[at]], strides[order[before]]
             if not mine or not other:
                 continue
@@ -221,9 +221,9 @@ def _each(name: str, target: Any, others: tuple[Any, ...], function: Callable[..
     values = [function(*row) for row in zip(target.reshape(-1).tolist(), *columns, strict=True)]
     converted = target.new_empty(len(values))
     array = array_of(converted)
-    for place, value in enumerate(values):
+    for position, value in enumerate(values):
         try:
-            array[place] = number(value)
+            array[position] = number(value)
         except (TypeError, ValueError, OverflowError):
             fail("A001", f"{name}: the function's results are numbers of the tensor's dtype", result=value)
     dispatch(COPY, (target, converted.reshape(shape)), {})

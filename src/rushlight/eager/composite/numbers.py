@@ -124,7 +124,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Frequent:
     places = arange(count, device=input.device).expand(ordered.shape)
     starts = ops.where(ops.constant_pad_nd(begins, (1, 0), True), places, 0)
     longest = ops.argmax(places - ops.cummax(starts, -1)[0], -1, True)
-    found = ops.gather(order, -1, longest)
-    values = ops.gather(input.movedim(along, -1), -1, found)
-    results = [part.movedim(-1, along) if kept else part.squeeze(-1) for part in (values, found)]
+    modes = ops.gather(order, -1, longest)
+    values = ops.gather(input.movedim(along, -1), -1, modes)
+    results = [part.movedim(-1, along) if kept else part.squeeze(-1) for part in (values, modes)]
     return Frequent(*results)

@@ -115,8 +115,8 @@ def index_reduce(
     fits = same_shape([integer(size) for size in shape], other.form.shape)
     require(fits, "S014", "index_reduce: the source does not fit", input=input, index=places, source=values)
     spread = places.reshape([-1 if at == along else 1 for at in range(one.ndim)]).expand(shape)
-    found = ops.scatter_reduce(one, along, spread, other, reduce, include_self=flag(include_self))
-    return found if input.ndim else found.reshape(())
+    combined = ops.scatter_reduce(one, along, spread, other, reduce, include_self=flag(include_self))
+    return combined if input.ndim else combined.reshape(())
 
 
 index_reduce_ = in_place(index_reduce)
@@ -151,14 +151,14 @@ def unravel_index(indices: Tensor, shape: object) -> tuple[Tensor, ...]:
     """Return for each dim of a shape the coordinates of flat indices into a tensor of that shape."""
     _require_index("unravel_index", indices)
     sizes = integers(shape) or ()
-    found: list[Tensor] = []
+    coordinates: list[Tensor] = []
     rest = indices
     for size in reversed(sizes):
         require(not isinstance(size, int) or size >= 0, "S007", "unravel_index: a size is negative", shape=sizes)
         width = wrap_size(size)
-        found.append(ops.remainder(rest, width))
+        coordinates.append(ops.remainder(rest, width))
         rest = ops.floor_divide(rest, width)
-    return tuple(reversed(found))
+    return tuple(reversed(coordinates))
 
 
 @with_out
@@ -196,13 +196,13 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """Return whether each element is among others; `assume_unique` changes nothing here."""
     flag(assume_unique)
     one, other = required_operand(elements), required_operand(test_elements)
-    tensors = [item for item in (one, other) if isinstance(item, Handle)]
+    tensors = [operand for operand in (one, other) if isinstance(operand, Handle)]
     require(tensors, "A001", "isin: one of the two must be a tensor", elements=elements, test_elements=test_elements)
     values: Any = one if isinstance(one, Handle) else full((), one, dtype=_as_dtype(one, tensors[0]))
     choices: Any = other if isinstance(other, Handle) else full((), other, dtype=_as_dtype(other, tensors[0]))
     dtype = promote_dtypes(values.dtype, choices.dtype)
-    found = ops.any(ops.eq(values.to(dtype).unsqueeze(-1), choices.to(dtype).reshape(-1)), -1)
-    return ~found if flag(invert) else found
+    present = ops.any(ops.eq(values.to(dtype).unsqueeze(-1), choices.to(dtype).reshape(-1)), -1)
+    return ~present if flag(invert) else present
 
 
 def _as_dtype(number: complex, tensor: Handle) -> Any:
@@ -224,16 +224,16 @@ def unique_consecutive(
     first = ops.ones((min(size, 1),), dtype=bool_)
     starts = ops.cat((first, ops.any(ops.ne(rows[1:], rows[:-1]), 1))) if size else first
     places = starts.nonzero().reshape(-1)
-    found: list[Any] = [ops.index_select(flat, along, places)]
+    results: list[Any] = [ops.index_select(flat, along, places)]
     if flag(return_inverse):
-        found.append((ops.cumsum(starts, 0) - 1).reshape(input.shape if dim is None else (size,)))
+        results.append((ops.cumsum(starts, 0) - 1).reshape(input.shape if dim is None else (size,)))
     if flag(return_counts):
-        found.append(ops.cat((places[1:], full((min(size, 1),), size, dtype=int64))) - places)
-    return found[0] if len(found) == 1 else tuple(found)
+        results.append(ops.cat((places[1:], full((min(size, 1),), size, dtype=int64))) - places)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @checked
 def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
     """Return `input[indices]`, where None stands for a whole dim."""
     require(isinstance(indices, (tuple, list)), "A001", "index: indices are a list or a tuple", indices=indices)
-    return input[tuple([slice(None) if item is None else item for item in indices])]
+    return input[tuple([slice(None) if index is None else index for index in indices])]

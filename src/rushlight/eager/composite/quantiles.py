@@ -60,14 +60,14 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
         most: Any = ops.clamp(ops.sum(~ops.isnan(ordered), -1, True) - 1, 0)
     else:
         most = size - 1
-    found = _between(ordered, levels.reshape(-1) * most, interpolation)
-    found = found if ignore else ops.where(ops.isnan(last), last, found)
+    quantiles = _between(ordered, levels.reshape(-1) * most, interpolation)
+    quantiles = quantiles if ignore else ops.where(ops.isnan(last), last, quantiles)
     keep = [1] * rank if dim is None else [1 if at == along else length for at, length in enumerate(input.shape)]
     if levels.ndim:
-        found = ops.movedim(found, -1, 0)
-        return found.reshape(-1, *keep) if flag(keepdim) and rank else found
-    found = found.squeeze(-1)
-    return found.reshape(keep) if flag(keepdim) and rank else found
+        quantiles = ops.movedim(quantiles, -1, 0)
+        return quantiles.reshape(-1, *keep) if flag(keepdim) and rank else quantiles
+    quantiles = quantiles.squeeze(-1)
+    return quantiles.reshape(keep) if flag(keepdim) and rank else quantiles
 
 
 def _levels(name: str, input: Any, q: Any) -> Any:

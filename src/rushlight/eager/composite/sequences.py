@@ -107,7 +107,7 @@ def empty_strided(
         no_more(rest, OPTIONS)
     sizes, strides = shape_of((size,)), integers(stride) or ()
     require(len(sizes) == len(strides), "S002", "empty_strided: one stride for each size", size=sizes, stride=strides)
-    fits = all(not isinstance(item, int) or item >= 0 for item in strides)
+    fits = all(not isinstance(step, int) or step >= 0 for step in strides)
     require(fits, "A002", "empty_strided: strides are not negative", stride=strides)
     extent: Any = 1
     for length, step in zip(sizes, strides, strict=True):
@@ -149,7 +149,7 @@ def empty_permuted(
     if rest:
         no_more(rest, OPTIONS)
     sizes, order = shape_of((size,)), fixed_integers(physical_layout) or ()
-    fits = sorted(order) == [place for place, _ in enumerate(sizes)]
+    fits = sorted(order) == [position for position, _ in enumerate(sizes)]
     require(fits, "A002", "empty_permuted: the layout is an order of the dims", size=sizes, physical_layout=order)
     strides: list[Any] = [1] * len(sizes)
     step: Any = 1
@@ -171,7 +171,7 @@ def randint_like(
     **rest: object,
 ) -> Tensor:
     """Return integers of [low, high), or [0, high), in the shape and dtype of another tensor."""
-    given = (*bounds, *[item for item in (low, high) if item is not None])
+    given = (*bounds, *[bound for bound in (low, high) if bound is not None])
     require(1 <= len(given) <= 2, "A003", "randint_like: takes high, or low and high")
     named: dict[str, Any] = {name: rest.pop(name) for name in ("generator",) if name in rest}
     if rest:

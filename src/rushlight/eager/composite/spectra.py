@@ -73,9 +73,9 @@ def stft(
     cut = input.unfold(-1, frames.points, frames.hop)
     if frames.window is not None:
         cut = cut * frames.window
-    found = _transformed(cut, "ortho" if flag(normalized) else "backward", half).transpose(-2, -1)
+    spectrum = _transformed(cut, "ortho" if flag(normalized) else "backward", half).transpose(-2, -1)
     whole = is_complex if return_complex is None else flag(return_complex)
-    return found if whole else ops.stack((ops.real(found), ops.imag(found)), -1)
+    return spectrum if whole else ops.stack((ops.real(spectrum), ops.imag(spectrum)), -1)
 
 
 def _require_signal(input: Any, op: str) -> None:

@@ -61,9 +61,9 @@ def nanmedian(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     ordered = flat.sort(along)
     count = ops.sum(~ops.isnan(flat), along, True)
     middle = ops.clamp((count - 1) // 2, 0)
-    found = Ranked(ops.gather(ordered.values, along, middle), ops.gather(ordered.indices, along, middle))
+    medians = Ranked(ops.gather(ordered.values, along, middle), ops.gather(ordered.indices, along, middle))
     keep = flag(keepdim) and dim is not None and input.ndim > 0
-    result = found if keep else Ranked(*[item.squeeze(along) for item in found])
+    result = medians if keep else Ranked(*[tensor.squeeze(along) for tensor in medians])
     return result.values if dim is None else result
 
 
@@ -105,8 +105,8 @@ def std_mean(
     input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
 ) -> tuple[Tensor, Tensor]:
     """Return the standard deviation, as `std`, and the mean."""
-    found = dispatch(OPERATORS["var_mean"], (input,), spread_attributes(dim, unbiased, keepdim, correction))
-    return ops.sqrt(found[0]), found[1]
+    moments = dispatch(OPERATORS["var_mean"], (input,), spread_attributes(dim, unbiased, keepdim, correction))
+    return ops.sqrt(moments[0]), moments[1]
 
 
 @with_out
@@ -118,7 +118,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     power, most = number(p), number(maxnorm)
     require(power > 0, "A002", "renorm: p must be positive", p=power)
     require(most >= 0, "A002", "renorm: maxnorm must not be negative", maxnorm=most)
-    others = [place for place in range(input.ndim) if place != along]
+    others = [position for position in range(input.ndim) if position != along]
     length = ops.linalg_vector_norm(input, power, others, True)
     return input * ops.where(length > most, most / (length + 1e-7), 1.0).to(input.dtype)
 
@@ -170,17 +170,17 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
     along = own_dim(fixed_integer(dim), input.shape, "diff")
     times = fixed_integer(n)
     require(times >= 0, "A002", "diff: n must not be negative", n=times)
-    parts = [required_tensor(item) for item in (prepend, input, append) if item is not None]
-    found: Any = parts[0] if len(parts) == 1 else ops.cat(parts, along)
+    parts = [required_tensor(part) for part in (prepend, input, append) if part is not None]
+    differences: Any = parts[0] if len(parts) == 1 else ops.cat(parts, along)
     if times == 0:
         return ops.clone(input)
     for _ in range(times):
-        size = found.shape[along]
+        size = differences.shape[along]
         if size == 0:
-            return found
-        later, earlier = ops.narrow(found, along, 1, size - 1), ops.narrow(found, along, 0, size - 1)
-        found = ops.logical_xor(later, earlier) if found.dtype is bool_ else later - earlier
-    return found
+            return differences
+        later, earlier = ops.narrow(differences, along, 1, size - 1), ops.narrow(differences, along, 0, size - 1)
+        differences = ops.logical_xor(later, earlier) if differences.dtype is bool_ else later - earlier
+    return differences
 
 
 @checked

@@ -49,7 +49,7 @@ def tensor_split(input: Tensor, indices_or_sections: Sections, dim: int = 0) -> 
     require(0 < count <= _MOST_PARTS, "A002", f"tensor_split: parts are 1 to {_MOST_PARTS:,}", given=count)
     size = input.shape[along]
     length, rest = size // count, size % count
-    bounds = [place * length + sym_min(place, rest) for place in range(count + 1)]
+    bounds = [position * length + sym_min(position, rest) for position in range(count + 1)]
     return tuple([ops.narrow(input, along, a, b - a) for a, b in itertools.pairwise(bounds)])
 
 
@@ -124,7 +124,7 @@ def atleast_3d(*tensors: Any) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Handle):
         return _of_three_dims(tensors[0])
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    return tuple([_of_three_dims(required_tensor(item)) for item in listed])
+    return tuple([_of_three_dims(required_tensor(operand)) for operand in listed])
 
 
 def _of_three_dims(given: Any) -> Tensor:
@@ -136,15 +136,15 @@ def _of_three_dims(given: Any) -> Tensor:
 @with_out
 def column_stack(tensors: object) -> Tensor:
     """Return tensors joined along the second dim, vectors and numbers as columns."""
-    parts = [required_tensor(item) for item in operands(tensors)]
+    parts = [required_tensor(operand) for operand in operands(tensors)]
     require(parts, "A002", "column_stack: there is nothing to join")
-    return ops.cat([item if item.ndim > 1 else item.reshape(-1, 1) for item in parts], 1)
+    return ops.cat([part if part.ndim > 1 else part.reshape(-1, 1) for part in parts], 1)
 
 
 @with_out
 def dstack(tensors: object) -> Tensor:
     """Return tensors joined along the third dim, those of fewer dims as `atleast_3d` makes them."""
-    parts = [_of_three_dims(required_tensor(item)) for item in operands(tensors)]
+    parts = [_of_three_dims(required_tensor(operand)) for operand in operands(tensors)]
     require(parts, "A002", "dstack: there is nothing to join")
     return ops.cat(parts, 2)
 
@@ -153,16 +153,16 @@ def dstack(tensors: object) -> Tensor:
 def block_diag(*tensors: object) -> Tensor:
     """Return a matrix with the tensors, as matrices, along its diagonal and zeros elsewhere."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    parts = [required_tensor(item) for item in operands(listed)]
-    for item in parts:
-        require(item.ndim <= 2, "S002", "block_diag: tensors have at most 2 dims", given=item)
-    blocks = [item if item.ndim == 2 else item.reshape(1, -1) for item in parts]
+    parts = [required_tensor(operand) for operand in operands(listed)]
+    for part in parts:
+        require(part.ndim <= 2, "S002", "block_diag: tensors have at most 2 dims", given=part)
+    blocks = [element if element.ndim == 2 else element.reshape(1, -1) for element in parts]
     if not blocks:
         return zeros(1, 0)
-    dtype = promote(*[item.form.type for item in parts])
+    dtype = promote(*[element.form.type for element in parts])
     rows: list[Tensor] = []
     before: Any = 0
-    after: Any = sum([item.shape[1] for item in blocks])
+    after: Any = sum([element.shape[1] for element in blocks])
     for block in blocks:
         after = after - block.shape[1]
         rows.append(ops.constant_pad_nd(block.to(dtype), (before, after)))
@@ -174,16 +174,16 @@ def block_diag(*tensors: object) -> Tensor:
 def cartesian_prod(*tensors: object) -> Tensor:
     """Return all combinations of one element of each vector, a row for each; of one vector itself."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    parts = [required_tensor(item) for item in operands(listed)]
-    for item in parts:
-        require(item.ndim == 1, "S002", "cartesian_prod: vectors are expected", given=item)
+    parts = [required_tensor(operand) for operand in operands(listed)]
+    for part in parts:
+        require(part.ndim == 1, "S002", "cartesian_prod: vectors are expected", given=part)
     require(parts, "A002", "cartesian_prod: there is nothing to combine")
     if len(parts) == 1:
         return parts[0]
-    shape = [item.shape[0] for item in parts]
+    shape = [element.shape[0] for element in parts]
     grids = [
-        item.reshape([-1 if at == dim else 1 for at in range(len(parts))]).expand(*shape)
-        for dim, item in enumerate(parts)
+        element.reshape([-1 if at == dim else 1 for at in range(len(parts))]).expand(*shape)
+        for dim, element in enumerate(parts)
     ]
     return ops.stack(grids, -1).reshape(-1, len(parts))
 
@@ -293,7 +293,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Return the sum over the dims in which a tensor of `size` is expanded to the input's shape."""
     listed = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    sizes = [wrap_size(integer(item)) for item in listed]
+    sizes = [wrap_size(integer(element)) for element in listed]
     lead = input.ndim - len(sizes)
     fits = lead >= 0 and all(new in (1, old) for new, old in zip(sizes, input.shape[lead:], strict=True))
     require(fits, "S009", "sum_to_size: the size does not expand to the input's", input=input, size=tuple(listed))

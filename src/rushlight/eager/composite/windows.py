@@ -40,11 +40,11 @@ def windowed(name: str, count: Any, periodic: object, options: dict[str, Any], s
 def cosines(places: Any, last: Any, coefficients: tuple[float, ...]) -> Any:
     """The sum of cosines of whole periods, with alternating signs."""
     steps = places * (2 * math.pi / last)
-    found: Any = coefficients[0]
+    total: Any = coefficients[0]
     for order, coefficient in enumerate(coefficients[1:], 1):
         term = ops.cos(steps * order) * coefficient
-        found = found - term if order % 2 else found + term
-    return found if len(coefficients) > 1 else found + steps * 0
+        total = total - term if order % 2 else total + term
+    return total if len(coefficients) > 1 else total + steps * 0
 
 
 def triangle(places: Any, last: Any) -> Any:

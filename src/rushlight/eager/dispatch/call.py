@@ -39,9 +39,9 @@ def keys_of(operands: tuple[object, ...]) -> int:
         if isinstance(operand, Dispatched):
             keys |= operand.keys
         elif isinstance(operand, tuple):
-            for item in operand:
-                if isinstance(item, Dispatched):
-                    keys |= item.keys
+            for part in operand:
+                if isinstance(part, Dispatched):
+                    keys |= part.keys
     return keys
 
 
@@ -51,14 +51,14 @@ def dispatch(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], key
     If there is no tensor among them, as for `full`, `keys` are the keys of the operands. Errors from below name this
     operator, since it is the one that was called.
     """
-    found = 0
+    result = 0
     for operand in operands:  # as `keys_of`, without a call
         if isinstance(operand, Dispatched):
-            found |= operand.keys
+            result |= operand.keys
         elif operand.__class__ is tuple:
-            found |= keys_of(operand)
+            result |= keys_of(operand)
     state = STATE
-    active = ((found or keys) | state.included) & ~state.excluded
+    active = ((result or keys) | state.included) & ~state.excluded
     try:
         return call_below(_TOP, op, active, operands, attrs)
     except RushlightError as report:
@@ -92,10 +92,10 @@ def called(name: str) -> Generator[None]:
 
 def name_operation(report: RushlightError, name: str) -> None:
     """Lets an error name the operation that the user called where it names another operator, or none."""
-    found = report.operation
-    inner = found in (None, "copy_", "allocate") or found in OPERATORS
-    if inner or (found is not None and found.partition(".")[0].rstrip("_") in OPERATORS):
-        _, colon, rest = report.message.partition(": ") if found is not None else ("", ": ", report.message)
+    operation = report.operation
+    inner = operation in (None, "copy_", "allocate") or operation in OPERATORS
+    if inner or (operation is not None and operation.partition(".")[0].rstrip("_") in OPERATORS):
+        _, colon, rest = report.message.partition(": ") if operation is not None else ("", ": ", report.message)
         report.message = f"{name.partition('.')[0]}{colon}{rest}"
         report.args = (report.message,)
 

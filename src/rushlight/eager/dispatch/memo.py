@@ -24,10 +24,10 @@ class Memo(Generic[V]):
 
     def get(self, key: Hashable) -> V | None:
         """The entry under a key, or None."""
-        found = self._kept.get(key)
-        if found is None and STATE.tracer is not None:
-            found = STATE.tracer.memos.get((self, key))
-        return found
+        value = self._kept.get(key)
+        if value is None and STATE.tracer is not None:
+            value = STATE.tracer.memos.get((self, key))
+        return value
 
     def put(self, key: Hashable, value: V, symbolic: bool) -> V:
         """Keeps an entry, and returns it; a symbolic one that belongs to no trace is not kept."""

@@ -145,7 +145,7 @@ def table_of(op: Op) -> Entries:
             tables_generation[0] = record.generation
     entries = tables.get(op)
     if entries is None:
-        prepare = next((found for choose in _preparations if (found := choose(op)) is not None), None)
+        prepare = next((preparation for choose in _preparations if (preparation := choose(op)) is not None), None)
         entries = tables[op] = Entries(tuple([_resolve(op, key) for key in Key]), prepare)
     return entries
 

@@ -30,8 +30,8 @@ class Artifact(NamedTuple):
         """Whether it may run on these sizes and strides."""
         if not self.conditions:
             return True
-        known = dict(zip(self.symbols, values, strict=True))
-        return all(condition.holds(known) for condition in self.conditions)
+        bindings = dict(zip(self.symbols, values, strict=True))
+        return all(condition.holds(bindings) for condition in self.conditions)
 
 
 _MOST_ARTIFACTS = 1 << 12  # signatures; executables in use stay when the table is emptied

@@ -38,11 +38,15 @@ def with_sizes(op: Operator, attrs: Mapping[str, object], sizes: Any) -> Mapping
 
 
 def _size_attributes(op: Operator) -> frozenset[str]:
-    found = _of_sizes.get(op)
-    if found is None:
-        names = [item.name for item in op.schema.attributes if item.type.startswith("Size") or item.type == "any"]
-        found = _of_sizes[op] = frozenset(names)
-    return found
+    attributes = _of_sizes.get(op)
+    if attributes is None:
+        names = [
+            attribute.name
+            for attribute in op.schema.attributes
+            if attribute.type.startswith("Size") or attribute.type == "any"
+        ]
+        attributes = _of_sizes[op] = frozenset(names)
+    return attributes
 
 
 _of_sizes: dict[Operator, frozenset[str]] = {}
@@ -54,7 +58,7 @@ def _travels(value: Any) -> bool:
 
 def _split(value: Any, sizes: list[int]) -> Any:
     if isinstance(value, tuple):
-        return tuple([_split(item, sizes) for item in value])
+        return tuple([_split(element, sizes) for element in value])
     if not _travels(value):
         return attr_key(value)
     sizes.append(value)
@@ -63,5 +67,5 @@ def _split(value: Any, sizes: list[int]) -> Any:
 
 def _join(value: object, sizes: Iterator[object]) -> Any:
     if isinstance(value, tuple):
-        return tuple([_join(item, sizes) for item in value])
+        return tuple([_join(element, sizes) for element in value])
     return next(sizes) if _travels(value) else value

@@ -41,10 +41,10 @@ def single_view(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, 
 
 
 def _traced(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> tuple[Graph, bool]:
-    forms = [form_of_operand(item) for item in flatten(operands)]
+    forms = [form_of_operand(operand) for operand in flatten(operands)]
     trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands])
-    found = _traces.get(trace_key)
-    if found is None:
+    trace = _traces.get(trace_key)
+    if trace is None:
         builder = GraphBuilder(op.name)
         op.check_accepted(unflatten(structure_of(operands), [form.type for form in forms]), attrs)
         nodes = [builder.parameter(f"p{position}", form.type) for position, form in enumerate(forms)]
@@ -52,9 +52,9 @@ def _traced(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, obje
         result = op.decompose_rule(**op.named(unflatten(structure_of(operands), nodes), attrs))
         several = isinstance(result, tuple)
         outputs = result if several else (result,)
-        found = builder.graph([as_node(builder, item) for item in outputs]), several
-        _traces.put(trace_key, found, any(form.symbolic for form in forms))
-    return found
+        trace = builder.graph([as_node(builder, output) for output in outputs]), several
+        _traces.put(trace_key, trace, any(form.symbolic for form in forms))
+    return trace
 
 
 def as_node(builder: GraphBuilder, value: object) -> Node:

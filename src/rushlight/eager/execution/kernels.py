@@ -76,9 +76,9 @@ def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mappin
 
 def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Run:
     """Decides how a call of these forms runs."""
-    found = view_plan(op, operands, attrs)
-    if found is not None:
-        return found.call
+    plan = view_plan(op, operands, attrs)
+    if plan is not None:
+        return plan.call
     if runs_in_parts(op):
         return composite_plan(op, operands, attrs)
     if Fact.HOST in op.facts:
@@ -117,7 +117,7 @@ class HostPlan:
             fail("X002", f"{self._op.name}: there is neither a kernel nor a ref rule")
         arrays = map_operands(operands, lambda operand: array_of(operand) if isinstance(operand, Handle) else operand)
         result = rule(**self._op.named(arrays, self._attrs))
-        return tuple([_copied(item) for item in result]) if isinstance(result, tuple) else _copied(result)
+        return tuple([_copied(element) for element in result]) if isinstance(result, tuple) else _copied(result)
 
 
 def _copied(array: Any) -> Any:
@@ -127,9 +127,9 @@ def _copied(array: Any) -> Any:
 def operator_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Run:
     """One operator as one executable, composites included."""
     structure = structure_of(operands)
-    forms = [form_of_operand(item) for item in flatten(operands)]
+    forms = [form_of_operand(operand) for operand in flatten(operands)]
     result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
-    outputs = [form_of_type(item) for item in (result if isinstance(result, tuple) else (result,))]
+    outputs = [form_of_type(type_) for type_ in (result if isinstance(result, tuple) else (result,))]
     checks = checks_of(op, operands, attrs)
     run = kernel_plan(op, attrs, operands, outputs, bare=not isinstance(result, tuple)).run
     if not checks:
@@ -147,7 +147,7 @@ def kernel_plan(
 ) -> KernelPlan:
     """The plan of an operator's executable for such operands and results of these forms."""
     structure = structure_of(operands)
-    forms = [form_of_operand(item) for item in flatten(operands)]
+    forms = [form_of_operand(operand) for operand in flatten(operands)]
 
     fitting = outputs[0].dtype if Fact.FITTING in op.facts else None
 
@@ -213,8 +213,8 @@ def laid_out(
     for form, (shape, strides) in zip(outputs, executable.infer_outputs(shapes), strict=True):
         if tuple(shape) != tuple(form.shape):
             fail("X001", "an executable's output has another shape than its operator infers", form=form, found=shape)
-        known: Any = strides  # None where they depend on the inputs' strides
-        kept = form.strides if known is None else tuple(strides)
+        fixed: Any = strides  # None where they depend on the inputs' strides
+        kept = form.strides if fixed is None else tuple(strides)
         result.append(form_of(tuple(form.shape), form.dtype, form.device, kept, form.type.weak))
     return result
 

@@ -25,9 +25,9 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
         op.check(target.form.type, value)
         target.version.value += 1
         return target
-    found = view_plan(op, operands, attrs)
-    if found is not None:
-        return found.call(operands)
+    plan = view_plan(op, operands, attrs)
+    if plan is not None:
+        return plan.call(operands)
     if runs_in_parts(op):
         return run_decomposition(op, Key.META, operands, attrs)
     return typed_result(op, operands, attrs)
@@ -43,7 +43,7 @@ def typed_result(op: Operator, operands: tuple[object, ...], attrs: Mapping[str,
 
 def types_of(operands: tuple[object, ...]) -> tuple[Any, ...]:
     """The operands' types."""
-    return map_operands(operands, lambda item: form_of_operand(item).type)
+    return map_operands(operands, lambda operand: form_of_operand(operand).type)
 
 
 register_fallback(Key.META, run_on_meta, leaf=True)

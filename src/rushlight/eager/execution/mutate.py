@@ -47,15 +47,15 @@ def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, ob
 
 def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, run: Run) -> None:
     parts: list[Any] = [op, target.form, attribute_key(attrs)] if attrs else [op, target.form]
-    for item in base:
-        if isinstance(item, Handle):
-            parts += (item.form, _SAME if item is target else relation(item, target))
-        elif item.__class__ is tuple:
-            relations = [relation(one, target) if isinstance(one, Handle) else _APART for one in item]
-            parts += (form_key(item), *relations)
+    for operand in base:
+        if isinstance(operand, Handle):
+            parts += (operand.form, _SAME if operand is target else relation(operand, target))
+        elif operand.__class__ is tuple:
+            relations = [relation(one, target) if isinstance(one, Handle) else _APART for one in operand]
+            parts += (form_key(operand), *relations)
         else:
-            kind = item.__class__
-            parts.append(kind if kind in PLAIN else form_key(item))
+            kind = operand.__class__
+            parts.append(kind if kind in PLAIN else form_key(operand))
     key = tuple(parts)
     try:
         write = _plans[key]
@@ -102,11 +102,11 @@ def shows_twice(type_: TensorType) -> bool:
         return False
     rows = [(stride, size) for stride, size in zip(type_.strides, type_.shape, strict=True) if not _is_one(size)]
     filled = minimum(product(type_.shape), 1)
-    for place, (stride, size) in enumerate(rows):
+    for position, (stride, size) in enumerate(rows):
         reach: Size = 0
         for other, (step, count) in enumerate(rows):
-            if other != place:  # of equal strides the first one comes first
-                before = minimum(maximum(stride - step + (other < place), 0), 1)
+            if other != position:  # of equal strides the first one comes first
+                before = minimum(maximum(stride - step + (other < position), 0), 1)
                 reach = reach + before * step * maximum(count - 1, 0)
         several = minimum(maximum(size - 1, 0), 1)
         apart = several * (reach + 1 - stride)
@@ -121,7 +121,7 @@ def _is_one(size: Size) -> bool:
 
 def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> Write | None:
     flat = flatten(base)
-    types = unflatten(structure_of(base), [form_of_operand(item).type for item in flat])
+    types = unflatten(structure_of(base), [form_of_operand(operand).type for operand in flat])
     value = types[0] if op.base is None else op.base.infer(types, attrs)
     if isinstance(value, tuple):
         fail("A006", f"{op.name}: operators with several results have no in-place form")
@@ -133,7 +133,7 @@ def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, objec
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
     if not form.numel:
         return KernelPlan(None, (*base, target), [], (), structure_of((*base, target))).run
-    relations = [relation(item, target) if isinstance(item, Handle) else _APART for item in flat]
+    relations = [relation(operand, target) if isinstance(operand, Handle) else _APART for operand in flat]
     return None if _OVERLAP in relations or not pointwise else _direct(op, base, attrs, target, relations)
 
 
@@ -141,11 +141,11 @@ def _direct(
     op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle, relations: Sequence[str]
 ) -> Write:
     structure = structure_of(base)
-    forms = [form_of_operand(item) for item in flatten(base)]
+    forms = [form_of_operand(operand) for operand in flatten(base)]
     signature = collapsed_signature(forms, target.form)
     # The target is written through the parameter that reads it, so that the compiler sees one buffer, not two.
     readers = [
-        at for at, found in enumerate(relations) if found == _SAME and signature.specs[at] == signature.specs[-1]
+        at for at, relation in enumerate(relations) if relation == _SAME and signature.specs[at] == signature.specs[-1]
     ]
     position = readers[0] if readers else len(forms)
     static, sizes = split_sizes(op.base, attrs) if op.base is not None else ((), [])

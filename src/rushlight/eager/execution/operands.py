@@ -28,7 +28,7 @@ def flatten(operands: Sequence[Any]) -> list[Any]:
     flat: list[Any] = []
     for operand in operands:
         if operand.__class__ is tuple:
-            flat.extend([item for item in operand if item is not None])
+            flat.extend([element for element in operand if element is not None])
         elif operand is not None:
             flat.append(operand)
     return flat
@@ -38,7 +38,7 @@ def structure_of(operands: Sequence[object]) -> Structure:
     """What `flatten` forgets: for each operand whether it is there, and how long a list is."""
     return tuple(
         [
-            tuple([item is not None for item in operand]) if isinstance(operand, tuple) else operand is not None
+            tuple([element is not None for element in operand]) if isinstance(operand, tuple) else operand is not None
             for operand in operands
         ]
     )
@@ -67,7 +67,7 @@ def form_key(operand: Any) -> Any:
     if isinstance(operand, Handle):
         return operand.form
     if operand.__class__ is tuple:
-        return tuple([form_key(item) for item in operand])
+        return tuple([form_key(element) for element in operand])
     if operand.__class__ is TensorMeta:
         return (operand,)
     return None if operand is None else number_class(operand)
@@ -78,9 +78,9 @@ def number_class(value: object) -> type:
     kind = value.__class__
     if kind in NUMBER_FORMS:
         return kind
-    for known in (bool, int, float, complex):
-        if isinstance(value, known):
-            return known
+    for class_ in (bool, int, float, complex):
+        if isinstance(value, class_):
+            return class_
     raise error("A001", "an operand must be a tensor or a number", value=value)
 
 

@@ -74,15 +74,17 @@ class KernelPlan:
         """
         self.outputs = tuple(outputs)
         flat = flatten(operands)
-        forms = [item.form if isinstance(item, Handle) else item for item in flat]
-        numbers = [(at, number_class(item)) for at, item in enumerate(forms) if item.__class__ is not TensorMeta]
+        forms = [operand.form if isinstance(operand, Handle) else operand for operand in flat]
+        numbers = [
+            (at, number_class(operand)) for at, operand in enumerate(forms) if operand.__class__ is not TensorMeta
+        ]
         sheets = ArgumentBlocks(words, numbers)
         text = [f"{_pattern((True,) * len(flat) if structure is None else structure)} = operands"]
         text += fitting_text(flat, fitting)
         made: list[str] = []
-        for place, form in enumerate(outputs):
-            made += result_text(f"r{place}", f"s{place}", f"f{place}", form.keys)
-        results = "r0" if bare else f"({''.join([f'r{place}, ' for place in range(len(outputs))])})"
+        for position, form in enumerate(outputs):
+            made += result_text(f"r{position}", f"s{position}", f"f{position}", form.keys)
+        results = "r0" if bare else f"({''.join([f'r{index}, ' for index in range(len(outputs))])})"
         if executable is None:
             launch = None
             text += [*output_text([None] * len(outputs)), *made]
@@ -91,7 +93,7 @@ class KernelPlan:
             work = executable.work_of(shapes)
             launch = executable.committer(work) if commits else executable.launcher(work)
             text += sheet_text()
-            text += guarded_text(_operand_text(flat, sheets), [f"a{place}" for place in range(len(flat))])
+            text += guarded_text(_operand_text(flat, sheets), [f"a{index}" for index in range(len(flat))])
             text += output_text(sheets.starts[len(sheets.starts) - len(outputs) :])
             call = [f"launch(sheet, commit({results}))" if commits else "launch(sheet)", "free.append(sheet)"]
             text += [*made, *call] if commits else [*call, *made]
@@ -104,7 +106,7 @@ class KernelPlan:
 @functools.lru_cache(maxsize=4096)
 def _maker(text: str, outputs: int, arguments: str) -> Callable[..., Callable[..., Any]]:
     """What makes the `run` of plans whose calls have this text, and take these arguments."""
-    forms = "".join([f", f{place}" for place in range(outputs)])
+    forms = "".join([f", f{position}" for position in range(outputs)])
     whole = (
         f"def make(free, fresh, launch, sizes, cls{forms}):\n"
         f"    def run({arguments}):\n        {text}\n    return run\n"
@@ -147,7 +149,9 @@ def fitting_text(flat: Sequence[object], dtype: DType | None) -> list[str]:
 
     As in PyTorch, unsigned dtypes take negative numbers, which wrap.
     """
-    numbers = [(f"a{at}", item.__class__) for at, item in enumerate(flat) if item.__class__ in (int, float, complex)]
+    numbers = [
+        (f"a{at}", operand.__class__) for at, operand in enumerate(flat) if operand.__class__ in (int, float, complex)
+    ]
     conditions = [(name, None if dtype is None else _fits(dtype, class_)) for name, class_ in numbers]
     return [
         f"if not ({condition.format(name)}): unfit({name}, {dtype.name!r})"
@@ -176,8 +180,8 @@ def output_text(starts: Sequence[int | None], sizes: str = "sizes") -> list[str]
     """Allocates outputs s0, s1, ... and fills in their addresses."""
     if not starts:
         return []
-    names = "".join([f"s{place}, " for place in range(len(starts))])
-    addresses = [f"words[{start}] = s{place}.address" for place, start in enumerate(starts) if start is not None]
+    names = "".join([f"s{position}, " for position in range(len(starts))])
+    addresses = [f"words[{start}] = s{position}.address" for position, start in enumerate(starts) if start is not None]
     return [f"({names}) = allocate({sizes})", *addresses]
 
 
@@ -197,11 +201,11 @@ def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = 
 def _operand_text(flat: Sequence[object], sheets: ArgumentBlocks) -> list[str]:
     lines: list[str] = []
     slots = {slot.position: slot for slot in sheets.slots}
-    for position, item in enumerate(flat):
-        if isinstance(item, Handle):
-            lines.append(tensor_text(f"a{position}", sheets.starts[position], item.form.dtype.itemsize))
-        elif item.__class__ is not TensorMeta:
-            lines += number_text(f"a{position}", number_class(item), slots[position])
+    for position, operand in enumerate(flat):
+        if isinstance(operand, Handle):
+            lines.append(tensor_text(f"a{position}", sheets.starts[position], operand.form.dtype.itemsize))
+        elif operand.__class__ is not TensorMeta:
+            lines += number_text(f"a{position}", number_class(operand), slots[position])
     return lines
 
 
@@ -218,14 +222,14 @@ def _part(part: object, numbers: Iterator[int]) -> str:
 
 def refuse(flat: Sequence[object]) -> None:
     """The error of an operand that could not be filled in: V003 and its like without data, D007 for a large int."""
-    for item in flat:
-        if isinstance(item, Handle) and item.storage is None:
-            fail_without_data(item)
-        if isinstance(item, int):
+    for operand in flat:
+        if isinstance(operand, Handle) and operand.storage is None:
+            fail_without_data(operand)
+        if isinstance(operand, int):
             try:
-                array("q", (item,))
+                array("q", (operand,))
             except OverflowError:
-                fail("D007", "the number does not fit int64", value=item)
+                fail("D007", "the number does not fit int64", value=operand)
 
 
 CALL_NAMES: dict[str, Any] = {

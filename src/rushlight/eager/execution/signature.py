@@ -62,7 +62,7 @@ def layout_class(shape: Sequence[int], strides: Sequence[int], contiguous: bool)
 def result_layouts(forms: Sequence[TensorMeta]) -> tuple[Layout, ...]:
     """The layout classes in which an executable has to write results of these forms: those with gaps are row-major."""
     classes = [layout_class(form.shape, form.strides, form.is_contiguous) for form in forms]
-    return tuple([found if found.kind == "ordered" else ROW_MAJOR for found in classes])
+    return tuple([layouts if layouts.kind == "ordered" else ROW_MAJOR for layouts in classes])
 
 
 def in_layout(type_: TensorType, layout: Layout) -> TensorType:
@@ -186,11 +186,11 @@ def symbols_of(signature: Signature) -> Symbols:
     for spec in signature.specs:
         shape = tuple([1 if dim == ONE else sizes[dim] for dim in spec.dims])
         strides: list[Size] = []
-        for place, literal in enumerate(spec.layout.parts if spec.layout.kind == "strided" else ()):
+        for position, literal in enumerate(spec.layout.parts if spec.layout.kind == "strided" else ()):
             size: Size = literal if literal is not None else scope.symbol(f"t{len(symbols) - count}", hint=next(values))
             strides.append(size)
             if literal is None:
-                symbols.append(cast(SizeExpr, strides[place]))
+                symbols.append(cast(SizeExpr, strides[position]))
         if spec.layout.kind == "ordered":
             strides = _dense_strides(shape, cast(tuple[int, ...], spec.layout.parts))
         types.append(

@@ -92,7 +92,7 @@ def view_plan(op: Operator, operands: tuple[Handle, ...], attrs: Mapping[str, ob
     if op.view_rule is None:
         return None
     form: TensorMeta = operands[0].form
-    types = map_operands(operands[1:], lambda item: item.form.type if isinstance(item, Handle) else item)
+    types = map_operands(operands[1:], lambda operand: operand.form.type if isinstance(operand, Handle) else operand)
     key = (op, form, attr_key(types), attribute_key(attrs))
     shown = _shown.get(key)
     if shown is None:
@@ -110,24 +110,24 @@ def _what_is_shown(
     layout: Any = op.view_rule(**op.named((Layout(form.type.shape, form.strides, 0, form.dtype), *types), attrs))
     if layout is None:
         return None
-    found = form_of(layout.shape, layout.dtype or form.dtype, form.device, layout.strides, form.type.weak)
+    shown = form_of(layout.shape, layout.dtype or form.dtype, form.device, layout.strides, form.type.weak)
     distance: Any = layout.offset
-    known = not form.symbolic and not found.symbolic and isinstance(distance, int)
-    end = (distance + found.extent) * found.dtype.itemsize if known else 0
-    checked = known and (distance < 0 or end > form.extent * form.dtype.itemsize)
-    start = _start_in(found.dtype, form.dtype) if found.dtype.itemsize != form.dtype.itemsize else None
-    return Shown(found, distance, checked, start)
+    decided = not form.symbolic and not shown.symbolic and isinstance(distance, int)
+    end = (distance + shown.extent) * shown.dtype.itemsize if decided else 0
+    checked = decided and (distance < 0 or end > form.extent * form.dtype.itemsize)
+    start = _start_in(shown.dtype, form.dtype) if shown.dtype.itemsize != form.dtype.itemsize else None
+    return Shown(shown, distance, checked, start)
 
 
 def _start_in(dtype: DType, base: DType) -> Callable[[Any], Any]:
     """Says at which element of `dtype` one of a base of another width begins: S006 where that is inside of one."""
 
     def start(offset: Any) -> Any:
-        place = offset * base.itemsize
-        begins = required(eq(place % dtype.itemsize, 0))
+        start_byte = offset * base.itemsize
+        begins = required(eq(start_byte % dtype.itemsize, 0))
         hint = "call clone() first"
         require(begins, "S006", "a view as wider elements must begin at a multiple of these", offset=offset, hint=hint)
-        return place // dtype.itemsize
+        return start_byte // dtype.itemsize
 
     return start
 

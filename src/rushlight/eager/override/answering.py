@@ -52,13 +52,15 @@ def catches(code: CodeType) -> None:
 
 def relevant(values: Iterable[object]) -> list[Any]:
     """Values whose `__torch_function__` is asked, one of each class: derived classes first, then in order."""
-    found: list[object] = []
+    arguments: list[object] = []
     for value in in_arguments(values) if STATE.overriding else ():
-        kinds = [type(other) for other in found]
+        kinds = [type(other) for other in arguments]
         if type(value) not in kinds:
-            at = next((place for place, kind in enumerate(kinds) if issubclass(type(value), kind)), len(found))
-            found.insert(at, value)
-    return found
+            at = next(
+                (position for position, kind in enumerate(kinds) if issubclass(type(value), kind)), len(arguments)
+            )
+            arguments.insert(at, value)
+    return arguments
 
 
 def answer(function: Any, asked: Sequence[object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
@@ -111,8 +113,8 @@ def _sites() -> tuple[FrameType | None, FrameType | None]:
         if site is None and frame.f_globals.get("__name__") in _GENERATED:
             site = frame
         if frame.f_code in _catching:
-            found = frame.f_locals
-            if STATE.functions or relevant([*found["args"], *found["kwargs"].values()]):
+            variables = frame.f_locals
+            if STATE.functions or relevant([*variables["args"], *variables["kwargs"].values()]):
                 outer = frame
         frame = frame.f_back
     return site, outer
@@ -120,35 +122,35 @@ def _sites() -> tuple[FrameType | None, FrameType | None]:
 
 def _call_at(frame: FrameType) -> Call | None:
     """The call of a generated function or method, by its frame."""
-    code, found = frame.f_code, frame.f_locals
-    owner = adopted() if "self" in found else sys.modules[_GENERATED[0]]
+    code, variables = frame.f_code, frame.f_locals
+    owner = adopted() if "self" in variables else sys.modules[_GENERATED[0]]
     function = getattr(owner, code.co_name, None)
     if function is None:
         return None
     names = code.co_varnames
     count, keywords = code.co_argcount, code.co_kwonlyargcount
     defaults = getattr(function, "__defaults__", None) or ()
-    args = [plain(found[name]) for name in names[:count]]
+    args = [plain(variables[name]) for name in names[:count]]
     while defaults and len(args) > count - len(defaults) and args[-1] is defaults[len(args) - 1 - count]:
         args.pop()
     options = getattr(function, "__kwdefaults__", None) or {}
     kwargs = {
-        name: plain(found[name])
+        name: plain(variables[name])
         for name in names[count : count + keywords]
-        if name not in options or found[name] is not options[name]
+        if name not in options or variables[name] is not options[name]
     }
     rest = count + keywords
     if code.co_flags & 4:
-        args += [plain(value) for value in found[names[rest]]]
+        args += [plain(value) for value in variables[names[rest]]]
         rest += 1
     if code.co_flags & 8:
-        kwargs |= found[names[rest]]
+        kwargs |= variables[names[rest]]
     return Call(function, tuple([_listed(value) for value in args]), kwargs)
 
 
 def _listed(value: object) -> object:
-    if isinstance(value, tuple) and any(isinstance(item, Foreign) for item in value):
-        return tuple([plain(item) for item in value])
+    if isinstance(value, tuple) and any(isinstance(element, Foreign) for element in value):
+        return tuple([plain(element) for element in value])
     return value
 
 
@@ -274,10 +276,10 @@ def answer_plainly(
 
 def _as_class(result: Any, cls: type[Any]) -> Any:
     if isinstance(result, adopted()):
-        known: Any = result
-        return result if cls is adopted() or isinstance(result, cls) else wrap(known, cls)
+        answer: Any = result
+        return result if cls is adopted() or isinstance(result, cls) else wrap(answer, cls)
     if isinstance(result, (tuple, list)):
-        items = [_as_class(item, cls) for item in result]
+        items = [_as_class(element, cls) for element in result]
         kind: Any = type(result)
         return kind(*items) if hasattr(result, "_fields") else kind(items)
     return result

@@ -25,8 +25,8 @@ disabled: Any = _plainly
 def method_of(value: object) -> Any:
     """A value's `__torch_function__`, or None: plain tensors have none, and neither do classes that disable it."""
     cls = type(value)
-    found = getattr(cls, "__torch_function__", None)
-    return None if found is None or found is disabled or cls is adopted() else found
+    method = getattr(cls, "__torch_function__", None)
+    return None if method is None or method is disabled or cls is adopted() else method
 
 
 class Foreign(Dispatched):

@@ -131,5 +131,5 @@ def laid_out(tensor: Any, memory_format: object) -> Any:
 
 def cloned_in(tensor: Any, memory_format: object) -> Any:
     """A copy whose elements lie in the order of a format."""
-    found = laid_out(tensor, memory_format)
-    return dispatch(OPERATORS["clone"], (tensor,), {}) if found is tensor else found
+    copy = laid_out(tensor, memory_format)
+    return dispatch(OPERATORS["clone"], (tensor,), {}) if copy is tensor else copy

@@ -35,12 +35,12 @@ class UntypedStorage:
     @staticmethod
     def of(tensor: Handle) -> UntypedStorage:
         """The memory that a tensor shows a part of."""
-        found = object.__new__(UntypedStorage)
-        found.memory = tensor.storage
+        storage = object.__new__(UntypedStorage)
+        storage.memory = tensor.storage
         form = tensor.form
-        found._nbytes = (int(tensor.offset) + form.extent) * form.dtype.itemsize if tensor.storage is None else 0
-        found.device = form.device
-        return found
+        storage._nbytes = (int(tensor.offset) + form.extent) * form.dtype.itemsize if tensor.storage is None else 0
+        storage.device = form.device
+        return storage
 
     def nbytes(self) -> int:
         """The number of bytes."""
@@ -62,8 +62,8 @@ class UntypedStorage:
         return self.memory.view()
 
     def __getitem__(self, index: int | slice) -> Any:
-        found: Any = self._bytes()[index]
-        return found.tolist() if isinstance(index, slice) else int(found)
+        read: Any = self._bytes()[index]
+        return read.tolist() if isinstance(index, slice) else int(read)
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
         self._bytes()[index] = value

@@ -20,13 +20,13 @@ def settled(op: Any, attrs: Mapping[str, object]) -> Mapping[str, Any]:
     base = op.base if op.__class__ is Mutation else op
     if not isinstance(base, Operator):
         return attrs
-    types = {item.name: item.type for item in base.schema.attributes}
+    types = {attribute.name: attribute.type for attribute in base.schema.attributes}
     return {name: _settled(value, types[name].startswith(("Size", "Offset"))) for name, value in attrs.items()}
 
 
 def _settled(value: object, sized: bool) -> Any:
     if isinstance(value, (tuple, list)):
-        return tuple([_settled(item, sized) for item in value])
+        return tuple([_settled(element, sized) for element in value])
     if isinstance(value, TracedNumber):
         return value.size() if sized and value.is_integer else value.item()
     if isinstance(value, SymInt):

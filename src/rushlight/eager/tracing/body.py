@@ -121,8 +121,8 @@ class Body:
                     tracer.binding(tensor)
                 since = mark()
                 self.leaves, self.structure = flatten_tree(function(self.arguments))
-                found = [as_tensor(leaf) for leaf in self.leaves]
-                tensors = [tensor for tensor in found if tensor is not None]
+                results = [as_tensor(leaf) for leaf in self.leaves]
+                tensors = [tensor for tensor in results if tensor is not None]
                 self.results = [tracer.node(tensor) for tensor in tensors]
                 if records():
                     self._differentiate(Tape(tensors, since), tensors, starts, asked)
@@ -130,7 +130,7 @@ class Body:
             tracer.close()
 
     def _differentiate(self, tape: Tape, tensors: list[Any], starts: bool, asked: bool) -> None:
-        own = {_key(edge_of(item)) for item in self.arguments if requires(item)}
+        own = {_key(edge_of(argument)) for argument in self.arguments if requires(argument)}
         for tensor in (*self.arguments, *self.tracer.touched):
             if requires(tensor):
                 self.types[_key(edge_of(tensor))] = row_major(tensor.form.type)
@@ -138,25 +138,25 @@ class Body:
         if not outside and not (asked and own):
             return
         tracer = self.tracer
-        for place, (edge, tensor) in enumerate(zip(tape.roots, tensors, strict=True)):
+        for position, (edge, tensor) in enumerate(zip(tape.roots, tensors, strict=True)):
             if edge is not None:
-                self.tangents[place] = tracer.fake(row_major(tensor.form.type))
+                self.tangents[position] = tracer.fake(row_major(tensor.form.type))
         for edge in outside if starts else ():
             self.starts[_key(edge)] = tracer.fake(self.types[_key(edge)])
-        found, _ = tape.gradients(
-            [self.tangents.get(place) for place in range(len(tensors))],
+        gradients, _ = tape.gradients(
+            [self.tangents.get(index) for index in range(len(tensors))],
             [self.starts.get(_key(edge)) for edge in tape.edges],
         )
         self.edges = {_key(edge): edge for edge in tape.edges}
-        for edge, gradient in zip(tape.edges, found, strict=True):
+        for edge, gradient in zip(tape.edges, gradients, strict=True):
             if gradient is not None:
                 self.gradients[_key(edge)] = tracer.node(gradient)
 
     @property
     def captured(self) -> list[Handle]:
         """What it reads from outside."""
-        own = {id(item) for item in (*self.arguments, *self.tangents.values(), *self.starts.values())}
-        return [item for item in self.tracer.lifted if id(item) not in own]
+        own = {id(argument) for argument in (*self.arguments, *self.tangents.values(), *self.starts.values())}
+        return [tensor for tensor in self.tracer.lifted if id(tensor) not in own]
 
     def edge_of(self, argument: Handle) -> Edge:
         """Where the gradient of an argument goes."""
@@ -170,18 +170,18 @@ class Body:
         Where there is no result, one of the type takes its place that stands for a gradient that is not there.
         """
         builder = self.tracer.builder
-        calls = {id(item): call for item, call in zip(self.tracer.lifted, builder.parameters, strict=True)}
-        known = [
-            calls[id(item)] if id(item) in calls else parameter(f"unread{place}", dense_type(item))
-            for place, item in enumerate(parameters)
+        calls = {id(handle): call for handle, call in zip(self.tracer.lifted, builder.parameters, strict=True)}
+        known_types = [
+            calls[id(tensor)] if id(tensor) in calls else parameter(f"unread{position}", dense_type(tensor))
+            for position, tensor in enumerate(parameters)
         ]
         with self.branch.scope.within(self.branch):
             made: list[Call] = []
-            for place, node in enumerate(results):
+            for index, node in enumerate(results):
                 if node is None:
-                    node = filled(builder, types[place])
+                    node = filled(builder, types[index])
                 made.append(builder.laid_out(node, row_major(node.type)).call)
-            graph = Graph(tuple(known), tuple(builder.calls), tuple(made), name=builder.name).without_dead_calls()
+            graph = Graph(tuple(known_types), tuple(builder.calls), tuple(made), name=builder.name).without_dead_calls()
             return Inner(graph, self.branch)
 
     def unbacked_symbols(self) -> set[SizeExpr]:
@@ -189,9 +189,9 @@ class Body:
         return {symbol for call in self.tracer.builder.calls for symbol in call.unbacked_symbols()}
 
 
-def dense_type(item: Handle) -> TensorType:
+def dense_type(handle: Handle) -> TensorType:
     """The type of a tensor as a parameter of a body; types pass."""
-    type_: TensorType = item if isinstance(item, TensorType) else item.form.type
+    type_: TensorType = handle if isinstance(handle, TensorType) else handle.form.type
     return type_ if dense_order(type_.shape, type_.strides) is not None else row_major(type_)
 
 

@@ -95,10 +95,12 @@ def gradient_operand(outer: Tracer, gradient: Handle | None, type_: TensorType) 
     return operand(outer, gradient, row_major(gradient.form.type))
 
 
-def refuse(what: str, hint: str | None = None, **values: object) -> NoReturn:
+def refuse(message: str, hint: str | None = None, **values: object) -> NoReturn:
     """Raises C033: what functions return does not fit together."""
-    shown: dict[str, Any] = {name: item if isinstance(item, TensorType) else str(item) for name, item in values.items()}
-    fail("C033", what, hint=hint, **shown)
+    shown: dict[str, Any] = {
+        name: value if isinstance(value, TensorType) else str(value) for name, value in values.items()
+    }
+    fail("C033", message, hint=hint, **shown)
 
 
 # Branches.
@@ -166,12 +168,12 @@ def _returned(outer: Tracer, bodies: Sequence[Body], results: Sequence[Any]) -> 
     left = iter(results)
     leaves: list[Any] = []
     for first, second in zip(bodies[0].leaves, bodies[1].leaves, strict=True):
-        found = next(left) if is_tensor_like(first) else first
+        following = next(left) if is_tensor_like(first) else first
         if isinstance(first, Handle) or isinstance(second, Handle) or not is_tensor_like(first):
-            leaves.append(found)
+            leaves.append(following)
         else:
             same = type(first) is int and type(second) is int and first == second
-            leaves.append(first if same else SymInt(outer.size(found)))
+            leaves.append(first if same else SymInt(outer.size(following)))
     return unflatten_tree(bodies[0].structure, leaves)
 
 
@@ -183,24 +185,25 @@ def _attach_branches(
     results: Sequence[Handle],
 ) -> None:
     edges = {key: edge for body in bodies for key, edge in body.edges.items()}
-    known = {key: type_ for body in bodies for key, type_ in body.types.items()}
+    valid = {key: type_ for body in bodies for key, type_ in body.types.items()}
     keys = [key for key in edges if any(key in body.gradients for body in bodies)]
-    places = sorted({place for body in bodies for place in body.tangents})
-    types = tuple([known[key] for key in keys])
+    places = sorted({position for body in bodies for position in body.tangents})
+    types = tuple([valid[key] for key in keys])
     branches: list[Any] = []
     for body in bodies:
-        tangents = [body.tangents.get(place, row_major(body.results[place].type)) for place in places]
+        tangents = [body.tangents.get(position, row_major(body.results[position].type)) for position in places]
         branches.append(body.inner([*given, *tangents], [body.gradients.get(key) for key in keys], types))
 
-    tangent_types = [row_major(results[place].form.type) for place in places]  # the results hold the node
+    tangent_types = [row_major(results[position].form.type) for position in places]  # the results hold the node
 
     def backward(gradients: list[Handle | None]) -> Sequence[object]:
         tangents = [
-            gradient_operand(outer, gradients[place], type_) for place, type_ in zip(places, tangent_types, strict=True)
+            gradient_operand(outer, gradients[position], type_)
+            for position, type_ in zip(places, tangent_types, strict=True)
         ]
         attrs = {"branches": tuple(branches), "types": types, "sizes": ()}
         return outer.record(control.cond, (operands[0], (*operands[1], *tangents)), attrs)
 
     node = ControlNode("CondBackward", [edges[key] for key in keys], len(results), backward)
-    for place in places:
-        attach(results[place], node, place)
+    for index in places:
+        attach(results[index], node, index)

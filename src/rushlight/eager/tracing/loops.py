@@ -94,8 +94,8 @@ def traced_scan(
     slices = [TensorType(x.form.shape[1:], x.form.dtype, x.form.device) for x in xs]
     types = [*[row_major(carry.form.type) for carry in carries], *slices]
     wanted = [
-        records() and differentiable(item) and (place < count or requires(item))
-        for place, item in enumerate([*carries, *xs])
+        records() and differentiable(carry) and (position < count or requires(carry))
+        for position, carry in enumerate([*carries, *xs])
     ]
     made: list[Structure] = []
 
@@ -103,14 +103,14 @@ def traced_scan(
         following, outputs = function(arguments[:count], arguments[count:])
         leaves, structure = flatten_tree(outputs)
         made.append(structure)
-        for type_, item in zip(types, following, strict=False):
-            require_carried("scan", type_, item.form.type if isinstance(item, Handle) else item)
+        for type_, value in zip(types, following, strict=False):
+            require_carried("scan", type_, value.form.type if isinstance(value, Handle) else value)
         for leaf in leaves:
             if not isinstance(leaf, Handle):
                 refuse("scan: an output is no tensor", output=leaf)
         return [*following, *leaves]
 
-    asked = any(requires(item) for item in (*carries, *xs))
+    asked = any(requires(carry) for carry in (*carries, *xs))
     body.trace(run, as_tensor, types, wanted, starts=True, asked=asked)
     for node in body.results[count:]:
         if not body.unbacked_symbols().isdisjoint(_sizes(node.type)):
@@ -131,26 +131,26 @@ def _record_scan(scan: _Scan, count: int) -> Sequence[Any]:
     """
     body, outer = scan.body, scan.outer
     given = body.captured
-    init = [operand(outer, item, row_major(item.form.type)) for item in scan.carries]
-    inputs = [operand(outer, item, row_major(item.form.type)) for item in scan.xs]
-    captured = [operand(outer, item) for item in given]
+    init = [operand(outer, carry, row_major(carry.form.type)) for carry in scan.carries]
+    inputs = [operand(outer, x, row_major(x.form.type)) for x in scan.xs]
+    captured = [operand(outer, tensor) for tensor in given]
     back = _Back(scan, count) if body.edges else None
     saved = [] if back is None else back.saved
-    results = [*body.results, *[_value_of(body, item) for item in saved]]
+    results = [*body.results, *[_value_of(body, tensor) for tensor in saved]]
     inner = body.inner([*body.arguments, *given], results)
-    found = scan.record(inner, (init, inputs, captured), count, scan.reverse)
+    recorded = scan.record(inner, (init, inputs, captured), count, scan.reverse)
     if back is None:
-        return found
-    kept = {id(item): outer.node(tensor) for item, tensor in zip(saved, found[len(body.results) :], strict=True)}
-    kept.update({id(item): node for item, node in zip(body.arguments[count:], inputs, strict=True)})
-    results = found[: len(body.results)]
-    back.attach(results, [kept[id(item)] for item in back.read], captured)
+        return recorded
+    kept = {id(handle): outer.node(tensor) for handle, tensor in zip(saved, recorded[len(body.results) :], strict=True)}
+    kept.update({id(argument): node for argument, node in zip(body.arguments[count:], inputs, strict=True)})
+    results = recorded[: len(body.results)]
+    back.attach(results, [kept[id(handle)] for handle in back.read], captured)
     return results
 
 
 def _value_of(body: Body, argument: object) -> Value:
-    place = next(place for place, item in enumerate(body.tracer.lifted) if item is argument)
-    return Value(body.tracer.builder, body.tracer.builder.parameters[place])
+    position = next(index for index, handle in enumerate(body.tracer.lifted) if handle is argument)
+    return Value(body.tracer.builder, body.tracer.builder.parameters[position])
 
 
 class _Back:
@@ -160,27 +160,33 @@ class _Back:
         body = self.body = scan.body
         self.scan = scan
         self.carried = body.arguments[:count]
-        self.places = [place for place, item in enumerate(self.carried) if differentiable(item)]
-        self.sources = [place for place, item in enumerate(body.arguments) if place >= count and requires(item)]
+        self.places = [position for position, carry in enumerate(self.carried) if differentiable(carry)]
+        self.sources = [
+            position for position, argument in enumerate(body.arguments) if position >= count and requires(argument)
+        ]
         self.outside: list[Edge] = list(body.starts)
-        self.outputs = [place for place in body.tangents if place >= count]
-        carry_types = [row_major(self.carried[place].form.type) for place in self.places]
-        slices = [body.arguments[place] for place in self.sources]
-        results = [self._gradient(self.carried[place]) for place in self.places]
+        self.outputs = [position for position in body.tangents if position >= count]
+        carry_types = [row_major(self.carried[position].form.type) for position in self.places]
+        slices = [body.arguments[position] for position in self.sources]
+        results = [self._gradient(self.carried[position]) for position in self.places]
         results += [body.gradients.get(key) for key in self.outside]
-        results += [self._gradient(item) for item in slices]
+        results += [self._gradient(slice_) for slice_ in slices]
         self.types = [*carry_types, *[body.types[key] for key in self.outside]]
-        types = [*self.types, *[row_major(item.form.type) for item in slices]]
-        tangents = [body.tangents.get(place, type_) for place, type_ in zip(self.places, carry_types, strict=True)]
+        types = [*self.types, *[row_major(slice_.form.type) for slice_ in slices]]
+        tangents = [
+            body.tangents.get(position, type_) for position, type_ in zip(self.places, carry_types, strict=True)
+        ]
         starts = [body.starts[key] for key in self.outside]
-        outputs = [body.tangents[place] for place in self.outputs]
+        outputs = [body.tangents[position] for position in self.outputs]
         whole = body.inner([*tangents, *starts, *body.arguments, *outputs, *body.captured], results, types)
-        used = {id(item) for call in whole.graph.calls for item in call.inputs()} | set(map(id, whole.graph.outputs))
+        used = {id(input_) for call in whole.graph.calls for input_ in call.inputs()} | set(
+            map(id, whole.graph.outputs)
+        )
         first = len(self.types)
         parameters = whole.graph.parameters[first : first + len(body.arguments)]
-        self.read = [item for item, call in zip(body.arguments, parameters, strict=True) if id(call) in used]
+        self.read = [argument for argument, call in zip(body.arguments, parameters, strict=True) if id(call) in used]
         own = set(map(id, self.carried))
-        self.saved = [item for item in self.read if id(item) in own]
+        self.saved = [handle for handle in self.read if id(handle) in own]
         self.inner = body.inner([*tangents, *starts, *self.read, *outputs, *body.captured], results, types)
 
     def _gradient(self, argument: Handle) -> Value | None:
@@ -189,42 +195,44 @@ class _Back:
     def attach(self, results: Sequence[Any], read: list[Value], captured: list[Value]) -> None:
         """Gives the results a history; `read` are the stacked values of what the gradients read of each step."""
         scan, count = self.scan, len(self.carried)
-        ends = [scan.carries[place] for place in self.places] + [scan.xs[place - count] for place in self.sources]
+        ends = [scan.carries[position] for position in self.places] + [
+            scan.xs[position - count] for position in self.sources
+        ]
         edges = [
             *[self.body.edges[key] for key in self.outside],
-            *[edge_of(item) if requires(item) else None for item in ends],
+            *[edge_of(end) if requires(end) else None for end in ends],
         ]
 
         dense = [row_major(result.form.type) for result in results]  # the results hold the node
 
         def backward(gradients: list[Handle | None]) -> Sequence[object]:
             outer = scan.outer
-            carried = [gradient_operand(outer, gradients[place], dense[place]) for place in self.places]
+            carried = [gradient_operand(outer, gradients[position], dense[position]) for position in self.places]
             sums = [filled(outer.builder, type_) for type_ in self.types[len(self.places) :]]
-            arrived = [gradient_operand(outer, gradients[place], dense[place]) for place in self.outputs]
+            arrived = [gradient_operand(outer, gradients[position], dense[position]) for position in self.outputs]
             operands = ([*carried, *sums], [*read, *arrived], captured)
-            found = list(scan.record(self.inner, operands, len(self.types), not scan.reverse))
+            recorded = list(scan.record(self.inner, operands, len(self.types), not scan.reverse))
             first, last = len(self.places), len(self.types)
-            return _added(edges, [*found[first:last], *found[:first], *found[last:]])
+            return _added(edges, [*recorded[first:last], *recorded[:first], *recorded[last:]])
 
         node: Node = ControlNode("ScanBackward", edges, len(results), backward)
-        for place in self.body.tangents:
-            attach(results[place], node, place)
+        for index in self.body.tangents:
+            attach(results[index], node, index)
 
 
 def _added(edges: Sequence[Any], gradients: Sequence[Any]) -> list[Any]:
     """Gradients with those that go to one place added up, at the first of the edges that lead there."""
-    found: list[Any] = []
+    totals: list[Any] = []
     first: dict[Edge, int] = {}
-    for place, (edge, gradient) in enumerate(zip(edges, gradients, strict=True)):
-        found.append(gradient)
+    for position, (edge, gradient) in enumerate(zip(edges, gradients, strict=True)):
+        totals.append(gradient)
         if edge is None:
-            found[-1] = None
+            totals[-1] = None
             continue
-        before = first.setdefault((id(edge[0]), edge[1]), place)
-        if before != place:
-            found[before], found[-1] = OPERATORS["add"](found[before], gradient), None
-    return found
+        before = first.setdefault((id(edge[0]), edge[1]), position)
+        if before != position:
+            totals[before], totals[-1] = OPERATORS["add"](totals[before], gradient), None
+    return totals
 
 
 # Loops whose number of steps only the run tells.
@@ -257,14 +265,14 @@ def traced_while(
     def shown(arguments: list[Any]) -> list[Any]:
         tracer: Tracer = STATE.tracer
         pairs = zip(arguments, integers, strict=True)
-        return [SymInt(tracer.size(item)) if integer else item for item, integer in pairs]
+        return [SymInt(tracer.size(value)) if integer else value for value, integer in pairs]
 
     def step(arguments: list[object]) -> list[Any]:
-        found = function(shown(arguments))
-        for type_, item in zip(types, found, strict=True):
-            made = as_tensor(item) if is_tensor_like(item) else item
+        stepped = function(shown(arguments))
+        for type_, value in zip(types, stepped, strict=True):
+            made = as_tensor(value) if is_tensor_like(value) else value
             require_carried("while_loop", type_, made.form.type if isinstance(made, Handle) else made)
-        return found
+        return stepped
 
     bodies = [Body(outer, "condition"), Body(outer, "body")]
     for body in bodies:
@@ -274,20 +282,20 @@ def traced_while(
         bodies[1].trace(step, as_tensor, types, given=bodies[0].captured)
         given = bodies[1].captured
         inner = tuple([body.inner([*body.arguments, *given], body.results) for body in bodies])
-    operands = [operand(outer, item, row_major(item.form.type)) for item in carries]
-    values = tuple([operand(outer, item) for item in given])
+    operands = [operand(outer, carry, row_major(carry.form.type)) for carry in carries]
+    values = tuple([operand(outer, tensor) for tensor in given])
     attrs = {"bodies": inner, "types": tuple(types), "sizes": ()}
     results = outer.record(control.while_loop, (tuple(operands), values), attrs)
     if records():
         mark_endless(results, [*carries, *given])
-    return [SymInt(outer.size(item)) if one else item for item, one in zip(results, integers, strict=True)]
+    return [SymInt(outer.size(result)) if one else result for result, one in zip(results, integers, strict=True)]
 
 
 def mark_endless(results: Sequence[Any], sources: Sequence[Any]) -> None:
     """Gives a loop's results a history that says why they have no gradients, if the sources require some."""
-    edges = [edge_of(item) for item in sources if isinstance(item, Handle) and requires(item)]
+    edges = [edge_of(source) for source in sources if isinstance(source, Handle) and requires(source)]
     if edges:
         node = EndlessNode(edges)
-        for place, result in enumerate(results):
+        for position, result in enumerate(results):
             if differentiable(result):
-                attach(result, node, place)
+                attach(result, node, position)

@@ -195,9 +195,9 @@ def _plain(other: object) -> object:
 
 def traced_number(text: str, value: object, numbers: Numbers) -> TracedNumber:
     """A number that `text` computes at run time, the same for the same text: a program takes it but once."""
-    found = numbers.made.get(text)
-    if found is not None:
-        return found
+    number = numbers.made.get(text)
+    if number is not None:
+        return number
     self = numbers.made[text] = object.__new__(TracedNumber)
     self.storage = None
     self.offset = 0

@@ -28,7 +28,7 @@ def traced_list(tensor: Handle) -> list[Any]:
     """The elements as nested lists of what `traced_item` gives; how many there are is guarded."""
     int(wrap_size(tensor.form.shape[0]))
     items = OPERATORS["unbind"](tensor, 0)
-    return [traced_item(item) if not item.form.shape else traced_list(item) for item in items]
+    return [traced_item(element) if not element.form.shape else traced_list(element) for element in items]
 
 
 def needed_now(tensor: Any) -> Any:

@@ -57,7 +57,7 @@ def resolve_alias(tracer: Any, tensor: Handle) -> None:
 def _after(steps: Iterable[Any], layout: Layout | None) -> Layout | None:
     """The layout that view steps give a tensor of this layout; None where one of them copies."""
     for op, others, attrs in steps:
-        types = map_operands(others, lambda item: item.form.type if isinstance(item, Handle) else item)
+        types = map_operands(others, lambda operand: operand.form.type if isinstance(operand, Handle) else operand)
         rule = op.view_rule if op.shares_rule is None else op.shares_rule
         if layout is not None:
             shown: Layout | None = rule(**op.named((layout, *types), attrs))
@@ -119,16 +119,16 @@ def steps_by_strides(base: TensorType, layout: Layout, steps: tuple[Any, ...]) -
         fail(
             "A006", "a view by strides of a tensor whose elements do not lie dense, in a program", base=base, hint=hint
         )
-    found: list[Any] = []
+    result: list[Any] = []
     if order != tuple(range(len(order))):
-        found.append((OPERATORS["permute"], (), {"dims": order}))
+        result.append((OPERATORS["permute"], (), {"dims": order}))
     if layout.dtype is not None and layout.dtype is not base.dtype:
-        found.extend(_as_bytes_of(base.dtype, layout.dtype))
+        result.extend(_as_bytes_of(base.dtype, layout.dtype))
     attrs = {"size": layout.shape, "stride": layout.strides, "storage_offset": layout.offset}
-    found.append((OPERATORS["as_strided"], (), attrs))
+    result.append((OPERATORS["as_strided"], (), attrs))
     if any(Fact.NONDIFFERENTIABLE in op.facts for op, _, _ in steps):
-        found.append((OPERATORS["detach"], (), {}))
-    return tuple(found)
+        result.append((OPERATORS["detach"], (), {}))
+    return tuple(result)
 
 
 def _as_bytes_of(old: DType, new: DType) -> tuple[Any, ...]:
@@ -153,7 +153,7 @@ def direct_steps(
     if dense_order(base.shape, base.strides) is not None:
         return steps_by_strides(base, layout, steps)
     rows = row_major(base)
-    found = _after(steps, Layout(rows.shape, rows.strides, 0, rows.dtype))
-    assert found is not None, "a view step shows a value in any layout that it has been shown in"
-    found = replace(found, dtype=layout.dtype)
-    return ((OPERATORS["contiguous"], (), {}), *steps_by_strides(rows, found, steps))
+    direct = _after(steps, Layout(rows.shape, rows.strides, 0, rows.dtype))
+    assert direct is not None, "a view step shows a value in any layout that it has been shown in"
+    direct = replace(direct, dtype=layout.dtype)
+    return ((OPERATORS["contiguous"], (), {}), *steps_by_strides(rows, direct, steps))

@@ -213,11 +213,11 @@ class Tracer:
         if runs_in_parts(op):
             return run_decomposition(op, Key.TRACING, operands, attrs)
         if op.unbacked_outputs:
-            unbacked = [item for item in op.schema.attributes if item.type in UNBACKED]
-            attrs = {**attrs, **{item.name: self._unbacked_output(op, operands[0], item) for item in unbacked}}
+            unbacked = [attribute for attribute in op.schema.attributes if attribute.type in UNBACKED]
+            attrs = {**attrs, **{output.name: self._unbacked_output(op, operands[0], output) for output in unbacked}}
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
-            return tuple([self.wrap(item) for item in result])
+            return tuple([self.wrap(element) for element in result])
         made = self.wrap(result)
         if shares and operands[0].form.symbolic:
             doubt = MaybeAlias(operands[0], (op, operands[1:], dict(attrs)), made)
@@ -228,21 +228,21 @@ class Tracer:
     def record(self, op: object, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
         """Records a call on nodes and returns its results: tensors without data and without history."""
         self.builder.frames = self.frames()
-        results = tuple([self.wrap(item) for item in self.builder.apply(op, operands, attrs)])
+        results = tuple([self.wrap(output) for output in self.builder.apply(op, operands, attrs)])
         return self._detached(results) if self.detaches and not STATE.grad else results
 
     def _detached(self, result: Any) -> Any:
         if isinstance(result, tuple):
-            return tuple([self._detached(item) for item in result])
+            return tuple([self._detached(element) for element in result])
         return self._recorded(OPERATORS["detach"], (result,), {}) if result.form.dtype.kind >= Kind.FLOAT else result
 
     def _unbacked_output(self, op: Any, operand: Handle, parameter: Parameter) -> SizeExpr:
         """A size that a call of an operator will tell."""
         frames, lower = self.builder.frames, UNBACKED[parameter.type]
         truth = lower is None and operand.form.dtype.kind is Kind.BOOL
-        what = f"{'' if lower is None else 'a size of '}{op.name}() of {self.origin(operand).what}"
+        description = f"{'' if lower is None else 'a size of '}{op.name}() of {self.origin(operand).what}"
         kind = OriginKind.TRUTH if truth else OriginKind.VALUE
-        return self.scope.symbol(lower=lower, source=Origin(what, kind, frames[0] if frames else None))
+        return self.scope.symbol(lower=lower, source=Origin(description, kind, frames[0] if frames else None))
 
     def origin(self, tensor: Handle) -> Origin:
         """Where a tensor's elements come from: an argument, or a call and its line."""
@@ -267,12 +267,12 @@ class Tracer:
 
     def binding(self, tensor: Handle) -> Binding:
         """The tensor's cell and steps, with its value brought up to date; tensors from outside become inputs."""
-        found = tensor.node
-        if found is None or found.tracer is not self:
-            found = self._lifted(tensor)
-        if found.seen != found.cell.writes:
-            found.node, found.seen = self.replayed(found.steps, found.cell.node), found.cell.writes
-        return found
+        binding = tensor.node
+        if binding is None or binding.tracer is not self:
+            binding = self._lifted(tensor)
+        if binding.seen != binding.cell.writes:
+            binding.node, binding.seen = self.replayed(binding.steps, binding.cell.node), binding.cell.writes
+        return binding
 
     def replayed(self, steps: tuple[Step, ...], node: Node) -> Node:
         """The view that steps make of a value."""
@@ -289,18 +289,21 @@ class Tracer:
         return self.binding(tensor).node
 
     def _apply(self, op: object, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
-        nodes = [self.binding(item).node if isinstance(item, Handle) else self._operand(item) for item in operands]
+        nodes = [
+            self.binding(operand).node if isinstance(operand, Handle) else self._operand(operand)
+            for operand in operands
+        ]
         return _fitting(op, operands, self.builder.apply(op, tuple(nodes), attrs))
 
-    def _operand(self, item: object) -> Any:
-        if isinstance(item, Handle):
-            return self.binding(item).node
-        return tuple([self._operand(part) for part in item]) if isinstance(item, (tuple, list)) else item
+    def _operand(self, operand: object) -> Any:
+        if isinstance(operand, Handle):
+            return self.binding(operand).node
+        return tuple([self._operand(part) for part in operand]) if isinstance(operand, (tuple, list)) else operand
 
     def _bind(self, tensor: Handle, cell: Cell, steps: tuple[Step, ...], node: Node) -> Binding:
-        found = Binding(self, cell, steps, node)
-        self._ties.tie(tensor, found)
-        return found
+        binding = Binding(self, cell, steps, node)
+        self._ties.tie(tensor, binding)
+        return binding
 
     def _lifted(self, tensor: Handle) -> Binding:
         """A tensor from outside.
@@ -344,8 +347,8 @@ class Tracer:
         self.resolve_alias(target)
         binding = self.binding(target)
         base = op.base_operands(operands)
-        nodes = tuple([self._operand(item) for item in base])
-        nodes = tuple([Node(self.builder, self.builder.operand(item)) if _is_number(item) else item for item in nodes])
+        nodes = tuple([self._operand(node) for node in base])
+        nodes = tuple([Node(self.builder, self.builder.operand(node)) if _is_number(node) else node for node in nodes])
         require(
             op.fills or not overlaps_itself(target, binding),
             "S013",
@@ -384,7 +387,7 @@ def _carried_back(tracer: Tracer, binding: Binding, target: Handle, value: Node)
 def _layout_of(tensor: Handle, cell: Cell) -> Layout:
     """Where a tensor's elements lie in the memory of its cell's base."""
     form, source = tensor.form, cell.source
-    start = _in_elements_of(tensor, source, lambda item: 0 if item is None else item.offset)
+    start = _in_elements_of(tensor, source, lambda layout: 0 if layout is None else layout.offset)
     return Layout(tuple(form.shape), form.strides, tensor.offset - start, form.dtype)
 
 
@@ -396,7 +399,7 @@ def _in_elements_of(tensor: Handle, source: Handle | None, offset_of: Callable[[
     return offset * source.form.dtype.itemsize // tensor.form.dtype.itemsize
 
 
-def _refuse_more(*what: object) -> NoReturn:
+def _refuse_more(*message: object) -> NoReturn:
     fail("G015", "backward: a hook or a Function's backward reads what the function did not read")
 
 
@@ -407,18 +410,18 @@ def _fitting(op: Any, operands: tuple[object, ...], result: Any) -> Any:
 
 def _check_numbers(operands: tuple[object, ...], fitting: DType | None) -> None:
     """Refuses numbers that `fitting`, or int64, cannot hold, as plans do; guards run-time ones."""
-    for item in flatten(operands):
-        dtype = fitting or (int64 if item.__class__ is int else None)
-        if dtype is not None and item.__class__ in (int, float, complex) and not dtype.holds(item):
-            unfit(item, dtype.name)
-        if fitting is None or not fitting.is_integer or item.__class__ is not TracedNumber:
+    for operand in flatten(operands):
+        dtype = fitting or (int64 if operand.__class__ is int else None)
+        if dtype is not None and operand.__class__ in (int, float, complex) and not dtype.holds(operand):
+            unfit(operand, dtype.name)
+        if fitting is None or not fitting.is_integer or operand.__class__ is not TracedNumber:
             continue
-        if not (item.is_integer and fitting.bits == 64) and not fitting.holds(item):
-            unfit(item.value, fitting.name)
+        if not (operand.is_integer and fitting.bits == 64) and not fitting.holds(operand):
+            unfit(operand.value, fitting.name)
 
 
-def _is_number(item: object) -> bool:
-    return isinstance(item, (bool, int, float, complex))
+def _is_number(value: object) -> bool:
+    return isinstance(value, (bool, int, float, complex))
 
 
 def _record(op: object, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:

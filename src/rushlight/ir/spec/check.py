@@ -30,9 +30,9 @@ class Binding:
     scale: int = 1
     offset: int = 0
 
-    def value(self, found: int) -> int:
+    def value(self, actual: int) -> int:
         """The variable's value, given what is found at the place; exact for what fits."""
-        return (found - self.offset) // self.scale
+        return (actual - self.offset) // self.scale
 
 
 class Check:
@@ -55,22 +55,24 @@ class Check:
         self._conditions = conditions
         self._rows = [_row(leaf) for leaf in leaves]
         self._places = _places(leaves)
-        self._bound = {name: self._places.index((item.leaf, item.dim)) for name, item in bindings.items()}
-        self._values = {symbol_named(name): self._value(name, item) for name, item in bindings.items()}
-        self._forms = [self._form(place) for place in self._places]
-        fixed = [place for place, form in enumerate(self._forms) if isinstance(form, int)]
+        self._bound = {name: self._places.index((binding.leaf, binding.dim)) for name, binding in bindings.items()}
+        self._values = {symbol_named(name): self._value(name, binding) for name, binding in bindings.items()}
+        self._forms = [self._form(position) for position in self._places]
+        fixed = [position for position, form in enumerate(self._forms) if isinstance(form, int)]
         self._fixed = itemgetter(*fixed) if fixed else _nothing
         self._constants = self._fixed(self._forms)
-        again = [place for place, form in enumerate(self._forms) if self._first(form) not in (None, place)]
+        again = [position for position, form in enumerate(self._forms) if self._first(form) not in (None, position)]
         self._again = itemgetter(*again) if again else _nothing
-        self._before = itemgetter(*[self._first(self._forms[place]) for place in again]) if again else _nothing
-        self._ranges = [(self._values[symbol_named(name)], *item.facts[1:4]) for name, item in variables.items()]
+        self._before = itemgetter(*[self._first(self._forms[position]) for position in again]) if again else _nothing
+        self._ranges = [
+            (self._values[symbol_named(name)], *variable.facts[1:4]) for name, variable in variables.items()
+        ]
         self._derived = [
-            (place, self._compiled(form))
-            for place, form in enumerate(self._forms)
+            (position, self._compiled(form))
+            for position, form in enumerate(self._forms)
             if isinstance(form, SizeExpr) and not is_symbol(form)
         ]
-        self._related = [(self._compiled(item.expr), item.relation) for item in conditions]
+        self._related = [(self._compiled(condition.expr), condition.relation) for condition in conditions]
 
     def fits(self, leaves: Sequence[object]) -> bool:
         """Whether the leaves of a call fit."""
@@ -80,11 +82,11 @@ class Check:
         if sizes is None or self._fixed(sizes) != self._constants or self._again(sizes) != self._before(sizes):
             return False
         for value, lower, upper, step in self._ranges:
-            found = value(sizes)
-            if (lower is not None and found < lower) or (upper is not None and found > upper) or found % step:
+            actual = value(sizes)
+            if (lower is not None and actual < lower) or (upper is not None and actual > upper) or actual % step:
                 return False
-        for place, value in self._derived:
-            if sizes[place] != value(sizes):
+        for position, value in self._derived:
+            if sizes[position] != value(sizes):
                 return False
         return all(compares(relation, value(sizes)) for value, relation in self._related)
 
@@ -127,18 +129,18 @@ class Check:
         return None
 
     def _wrong_relation(self, sizes: Sequence[int]) -> str | None:
-        for (value, relation), item in zip(self._related, self._conditions, strict=True):
+        for (value, relation), condition in zip(self._related, self._conditions, strict=True):
             if not compares(relation, value(sizes)):
-                return f"{item} does not hold: {self._values_of(item.expr, sizes)}"
+                return f"{condition} does not hold: {self._values_of(condition.expr, sizes)}"
         return None
 
     def _values_of(self, e: SizeExpr, sizes: Sequence[int], without: int | None = None) -> str:
         names = sorted([symbol.facts.name for symbol in free_symbols(e)])
-        known = [name for name in names if self._bound[name] != without]
-        return ", ".join([f"{name} is {self._values[symbol_named(name)](sizes)}" for name in known])
+        bound = [name for name in names if self._bound[name] != without]
+        return ", ".join([f"{name} is {self._values[symbol_named(name)](sizes)}" for name in bound])
 
-    def _said(self, place: int) -> str:
-        leaf, dim = self._places[place]
+    def _said(self, position: int) -> str:
+        leaf, dim = self._places[position]
         return self._paths[leaf] if dim is None else f"dim {dim} of {self._paths[leaf]}"
 
     def _form(self, position: tuple[int, int | None]) -> Size | None:

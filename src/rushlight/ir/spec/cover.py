@@ -46,14 +46,14 @@ def require_coverage(domain: ParamsSpec, parts: Sequence[ParamsSpec]) -> None:
     if hole is None:
         return
     said = ", ".join([f"{name} = {value}" for name, value in hole.items()]) or "any call"
-    texts = {f"specification {place}": str(part) for place, part in enumerate(parts)}
+    texts = {f"specification {position}": str(part) for position, part in enumerate(parts)}
     values: dict[str, object] = {"domain": str(domain), **texts}
     fail("C021", f"spec: no specification takes {said}", hint=None, frame=None, **values)
 
 
 def _shape(spec: ParamsSpec) -> object:
     """How the arguments are nested, and the names of keywords."""
-    return spec.paths, _nesting(spec.args), {name: _nesting(item) for name, item in spec.kwargs.items()}
+    return spec.paths, _nesting(spec.args), {name: _nesting(kwarg) for name, kwarg in spec.kwargs.items()}
 
 
 def _nesting(argument: object) -> object:
@@ -114,7 +114,9 @@ def _facts(spec: ParamsSpec, places: _Places) -> list[Fact]:
     for (leaf, dim), size in places.items():
         form = _form(spec.leaves[leaf], dim)
         facts.append(True if form is None else eq(size, substitute(form, images)))
-    facts.extend([condition(item.relation, substitute(item.expr, images)) for item in spec.conditions])
+    facts.extend(
+        [condition(assumption.relation, substitute(assumption.expr, images)) for assumption in spec.conditions]
+    )
     return facts
 
 

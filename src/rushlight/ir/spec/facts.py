@@ -93,8 +93,8 @@ def assumed(
     for name in in_shapes:
         if facts[name].lower is None:
             facts[name].lower = 0
-    variables = {name: item.variable() for name, item in facts.items()}
-    conditions = sorted(_not_implied(others, variables), key=lambda item: natural_order(str(item)))
+    variables = {name: fact.variable() for name, fact in facts.items()}
+    conditions = sorted(_not_implied(others, variables), key=lambda assumption: natural_order(str(assumption)))
     derived = [size.size for leaf in leaves if isinstance(leaf, TensorSpec) for size in leaf.shape if _is_derived(size)]
     _require_consistent(variables, conditions, derived)
     return variables, tuple(conditions)
@@ -106,10 +106,10 @@ def _not_implied(conditions: Iterable[Condition], variables: Mapping[str, ShapeV
     for name, lower, upper, step, _ in [variable.facts for variable in variables.values()]:
         least, most = None if lower is None else -(-lower // step), None if upper is None else upper // step
         images[symbol_named(name)] = step * new_symbol(SymbolFacts(name, least, most))
-    decided = {item: condition(item.relation, substitute(item.expr, images)) for item in conditions}
-    for item, holds in decided.items():
-        require(holds is not False, "C019", f"spec: {item} is false of all sizes that are within their bounds")
-    return [item for item, holds in decided.items() if not isinstance(holds, bool)]
+    decided = {fact: condition(fact.relation, substitute(fact.expr, images)) for fact in conditions}
+    for key, holds in decided.items():
+        require(holds is not False, "C019", f"spec: {key} is false of all sizes that are within their bounds")
+    return [element for element, holds in decided.items() if not isinstance(holds, bool)]
 
 
 def own_facts(variable: ShapeVar, value: Size) -> list[bool | Condition]:

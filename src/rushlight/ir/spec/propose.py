@@ -70,9 +70,12 @@ class _Proposal:
         self.images: dict[SizeExpr, Size] = {}
         self.hints: dict[SizeExpr, int | None] = {}
         self.declared: list[bool | Condition] = []
-        for item in (*trace.args, *trace.kwargs.values()):
-            self._introduce(item)
-        for fact in [*self.declared, *[self._image(item) for item in trace.conditions if self._is_about_sizes(item)]]:
+        for arg in (*trace.args, *trace.kwargs.values()):
+            self._introduce(arg)
+        for fact in [
+            *self.declared,
+            *[self._image(condition) for condition in trace.conditions if self._is_about_sizes(condition)],
+        ]:
             if isinstance(fact, Condition):
                 self.scope.learn(fact)
         self.names: dict[SizeExpr, Size] = {}
@@ -88,10 +91,10 @@ class _Proposal:
         for symbol in self.hints:
             for left in free_symbols(self.scope.resolve(symbol)):
                 self._name(left)
-        facts = [item for item in map(self._resolved, self.scope.learned) if isinstance(item, Condition)]
-        args = [self._item(item) for item in self.trace.args]
-        kwargs = {name: self._item(item) for name, item in self.trace.kwargs.items()}
-        assumptions = [said for item in _simplified(facts) for said in self._said(item)]
+        facts = [fact for fact in map(self._resolved, self.scope.learned) if isinstance(fact, Condition)]
+        args = [self._item(arg) for arg in self.trace.args]
+        kwargs = {name: self._item(kwarg) for name, kwarg in self.trace.kwargs.items()}
+        assumptions = [said for fact in _simplified(facts) for said in self._said(fact)]
         return ParamsSpec(*args, assumptions=[*assumptions, *self.equal], **kwargs)
 
     def _introduce(self, argument: object) -> None:
@@ -118,20 +121,20 @@ class _Proposal:
             self.declared += [True if facts.upper is None else le(image, facts.upper)]
             self.declared += [eq(mod(image, facts.multiple_of), 0)]
 
-    def _is_about_sizes(self, item: Condition) -> bool:
-        return all(symbol in self.images for symbol in free_symbols(item.expr))
+    def _is_about_sizes(self, condition: Condition) -> bool:
+        return all(symbol in self.images for symbol in free_symbols(condition.expr))
 
-    def _image(self, item: Condition) -> bool | Condition:
-        return normalized(item.relation, substitute(item.expr, self.images))
+    def _image(self, condition: Condition) -> bool | Condition:
+        return normalized(condition.relation, substitute(condition.expr, self.images))
 
-    def _resolved(self, item: Condition) -> bool | Condition:
-        return normalized(item.relation, self.scope.resolve(item.expr))
+    def _resolved(self, condition: Condition) -> bool | Condition:
+        return normalized(condition.relation, self.scope.resolve(condition.expr))
 
     def _name(self, symbol: SizeExpr, name: str | None = None) -> None:
         if symbol in self.names:
             return
         if name is None:
-            taken = {item.facts.name for item in self.trace.named}
+            taken = {shown.facts.name for shown in self.trace.named}
             name = next(f"s{at}" for at in itertools.count(len(self.names)) if f"s{at}" not in taken)
         variable = ShapeVar(name, min=None, hint=self.hints.get(symbol))
         self.names[symbol], self.variables[symbol] = variable.size, variable
@@ -149,8 +152,8 @@ class _Proposal:
             return {key: self._item(part) for key, part in cast(dict[object, object], argument).items()}
         return argument if isinstance(argument, FloatSpec | IntSpec) else ConstSpec(argument)
 
-    def _integer(self, item: SizeExpr) -> IntSpec | ConstSpec:
-        size = self._dim(item)
+    def _integer(self, element: SizeExpr) -> IntSpec | ConstSpec:
+        size = self._dim(element)
         if isinstance(size, int):
             return ConstSpec(size)
         if size is None or isinstance(size, ShapeVar):
@@ -188,14 +191,14 @@ class _Proposal:
 def _simplified(facts: Sequence[Condition]) -> list[Condition]:
     """Drops the facts that others imply; raises a lower bound past values that are excluded."""
     left: dict[Condition, None] = dict.fromkeys([*_raised(facts), *facts])
-    for item in sorted(left, key=lambda item: item.relation != "!="):
-        others = [other for other in left if other != item]
+    for fact in sorted(left, key=lambda fact: fact.relation != "!="):
+        others = [other for other in left if other != fact]
         try:
-            implied = uncovered(others, [[item]]) is None
+            implied = uncovered(others, [[fact]]) is None
         except CompileError:
             implied = False
-        if implied and _evident(item, others):
-            del left[item]
+        if implied and _evident(fact, others):
+            del left[fact]
     return list(left)
 
 

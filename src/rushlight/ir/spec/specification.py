@@ -66,13 +66,13 @@ class ParamsSpec:
     bindings: Mapping[str, Binding]
 
     def __init__(self, *args: object, assumptions: Iterable[Assumption | str] = (), **kwargs: Any) -> None:
-        self.args = tuple([_nested(item) for item in args])
-        self.kwargs = {name: _nested(item) for name, item in kwargs.items()}
-        named = [(f"argument {place}", item) for place, item in enumerate(self.args)]
-        rows = [row for path, item in (*named, *self.kwargs.items()) for row in _leaves(item, path)]
+        self.args = tuple([_nested(arg) for arg in args])
+        self.kwargs = {name: _nested(kwarg) for name, kwarg in kwargs.items()}
+        named = [(f"argument {position}", arg) for position, arg in enumerate(self.args)]
+        rows = [row for path, argument in (*named, *self.kwargs.items()) for row in _leaves(argument, path)]
         self.paths = tuple([path for path, _ in rows])
         self.leaves = tuple([leaf for _, leaf in rows])
-        facts = [fact for item in assumptions for fact in _facts_of(item)]
+        facts = [fact for assumption in assumptions for fact in _facts_of(assumption)]
         self.variables, self.conditions = assumed(self.leaves, facts)
         self.bindings = {name: binding_of(name, self.leaves) for name in self.variables}
         self._check = Check(self.leaves, self.paths, self.variables, self.bindings, self.conditions)
@@ -81,8 +81,8 @@ class ParamsSpec:
     @staticmethod
     def parse(text: str) -> ParamsSpec:
         """The specification that `text` denotes: `f32[B, T], mask=bool[B, T] where 1 <= B <= 64, T % 8 == 0`."""
-        found = SpecReader(text, MAKERS).specification()
-        return ParamsSpec(*found.args, assumptions=found.assumptions, **found.kwargs)
+        specification = SpecReader(text, MAKERS).specification()
+        return ParamsSpec(*specification.args, assumptions=specification.assumptions, **specification.kwargs)
 
     def open(self, scope: Scope | None = None, examples: Mapping[str, int] = MappingProxyType({})) -> OpenSpec:
         """Symbols for the variables, in `scope` or a new one, which learns what is assumed of them.
@@ -96,10 +96,10 @@ class ParamsSpec:
         _require_same(len(args) == len(self.args), "the call", f"{len(self.args)} positional arguments", len(args))
         _require_same(set(kwargs) == set(self.kwargs), "the call", f"keywords {list(self.kwargs)}", list(kwargs))
         leaves: list[Any] = []
-        for place, item in enumerate(self.args):
-            _flatten(item, args[place], f"argument {place}", leaves)
-        for name, item in self.kwargs.items():
-            _flatten(item, kwargs[name], name, leaves)
+        for position, arg in enumerate(self.args):
+            _flatten(arg, args[position], f"argument {position}", leaves)
+        for name, arg in self.kwargs.items():
+            _flatten(arg, kwargs[name], name, leaves)
         return leaves
 
     def fits(self, leaves: Sequence[object]) -> bool:
@@ -163,8 +163,8 @@ def _flatten(spec: Any, value: Any, path: str, leaves: list[Any]) -> None:
         _flatten(part, value[key], f"{path}[{key!r}]", leaves)
 
 
-def _require_same(same: bool, path: str, wanted: str, found: object) -> None:
-    require(same, "C022", f"spec: {path} has {found} where the specification has {wanted}")
+def _require_same(same: bool, path: str, wanted: str, actual: object) -> None:
+    require(same, "C022", f"spec: {path} has {actual} where the specification has {wanted}")
 
 
 def _facts_of(fact: Assumption | str) -> list[Assumption]:
@@ -179,14 +179,16 @@ def _facts_of(fact: Assumption | str) -> list[Assumption]:
 
 
 def _text(spec: ParamsSpec) -> str:
-    arguments = [_item_text(item) for item in spec.args]
-    arguments += [f"{name}={_item_text(item)}" for name, item in spec.kwargs.items()]
+    arguments = [_item_text(arg) for arg in spec.args]
+    arguments += [f"{name}={_item_text(kwarg)}" for name, kwarg in spec.kwargs.items()]
     in_shapes = {variable.name for leaf in spec.leaves if isinstance(leaf, TensorSpec) for variable in leaf.variables}
     facts: list[str] = []
     for name, variable in spec.variables.items():
         facts.extend(_facts_text(variable, 0 if name in in_shapes else None))
-    facts += [str(item) for item in spec.conditions]
-    facts += [f"hint {name} = {item.hint}" for name, item in spec.variables.items() if item.hint is not None]
+    facts += [str(condition) for condition in spec.conditions]
+    facts += [
+        f"hint {name} = {shape_var.hint}" for name, shape_var in spec.variables.items() if shape_var.hint is not None
+    ]
     return ", ".join(arguments) + (f" where {', '.join(facts)}" if facts else "")
 
 
@@ -226,7 +228,7 @@ class _Opening:
         self.scope = scope
         self.examples = examples
         self.bindings: dict[SizeExpr, Binding] = {}
-        self.symbols = {name: self._named(item) for name, item in spec.variables.items()}
+        self.symbols = {name: self._named(variable) for name, variable in spec.variables.items()}
         self.images: dict[SizeExpr, Size] = {symbol_named(name): symbol for name, symbol in self.symbols.items()}
 
     def result(self) -> OpenSpec:
@@ -235,25 +237,25 @@ class _Opening:
         types = tuple([leaf for leaf in leaves if isinstance(leaf, TensorType)])
         for size in [size for type_ in types for size in type_.shape]:
             self._learn(ge(size, 0))
-        conditions = [self._image(item) for item in self.spec.conditions]
-        for item in conditions:
-            self._learn(item)
-        stated = tuple([item for item in conditions if isinstance(item, Condition)])
+        conditions = [self._image(condition) for condition in self.spec.conditions]
+        for element in conditions:
+            self._learn(element)
+        stated = tuple([condition for condition in conditions if isinstance(condition, Condition)])
         return OpenSpec(self.spec, self.scope, leaves, types, self.symbols, stated, self.bindings)
 
-    def _named(self, item: ShapeVar) -> SizeExpr:
-        name, lower, upper, step, hint = item.facts
+    def _named(self, variable: ShapeVar) -> SizeExpr:
+        name, lower, upper, step, hint = variable.facts
         free = None if name in self.scope.symbols else name
-        place = self._place(self.spec.bindings[name])
-        origin = Origin(f"{place} in {self.spec}", OriginKind.SPECIFIED, None, name)
+        location = self._place(self.spec.bindings[name])
+        origin = Origin(f"{location} in {self.spec}", OriginKind.SPECIFIED, None, name)
         symbol = self.scope.symbol(free, self.examples.get(name), lower, upper, step, origin, hint)
         self.bindings[symbol] = self.spec.bindings[name]
         return symbol
 
     def _place(self, binding: Binding) -> str:
         path = self.spec.paths[binding.leaf]
-        place = path if binding.dim is None else f"dim {binding.dim} of {path}"
-        return place if (binding.scale, binding.offset) == (1, 0) else f"worked out from {place}"
+        location = path if binding.dim is None else f"dim {binding.dim} of {path}"
+        return location if (binding.scale, binding.offset) == (1, 0) else f"worked out from {location}"
 
     def _unnamed(self, number: int, dim: int | None) -> SizeExpr:
         binding = Binding(number, dim)
@@ -280,8 +282,8 @@ class _Opening:
         source = f"of {self.spec.paths[number]} in {self.spec}"
         return tuple([self.scope.symbol(lower=0, source=Origin(f"stride {dim} {source}")) for dim in range(rank)])
 
-    def _image(self, item: Condition) -> bool | Condition:
-        return normalized(item.relation, substitute(item.expr, self.images))
+    def _image(self, condition: Condition) -> bool | Condition:
+        return normalized(condition.relation, substitute(condition.expr, self.images))
 
     def _learn(self, fact: bool | Condition) -> None:
         denied = not fact if isinstance(fact, bool) else statically_known(fact.negate())

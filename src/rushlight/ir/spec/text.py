@@ -117,9 +117,9 @@ class SpecReader:
 
     def tensor(self) -> Any:
         """A tensor alone, to the end of the text."""
-        found = self._tensor(self._name("a dtype"))
+        type_ = self._tensor(self._name("a dtype"))
         self.finish()
-        return found
+        return type_
 
     def finish(self) -> None:
         """C017 unless all of the text was read."""
@@ -238,8 +238,8 @@ class SpecReader:
             depth += (letter == "(") - (letter == ")")
             if not (depth and letter == ",") and _END_OF_EXPRESSION.match(self.text, position):
                 break
-            found = _NAME.match(self.text, position)
-            position = position + 1 if found is None else found.end()
+            match = _NAME.match(self.text, position)
+            position = position + 1 if match is None else match.end()
         return position
 
     def _variable(self) -> ShapeVar:
@@ -260,8 +260,8 @@ class SpecReader:
         return self.position >= len(self.text)
 
     def _at_word(self, word: str) -> bool:
-        found = _NAME.match(self.text, self.position)
-        return found is not None and found[0] == word
+        match = _NAME.match(self.text, self.position)
+        return match is not None and match[0] == word
 
     def _took_word(self, word: str) -> bool:
         if not self._at_word(word):
@@ -283,16 +283,16 @@ class SpecReader:
         self._skip()
 
     def _skip(self) -> None:
-        found = _SPACE.match(self.text, self.position)
-        self.position = self.position if found is None else found.end()
+        match = _SPACE.match(self.text, self.position)
+        self.position = self.position if match is None else match.end()
 
-    def _refuse(self, wrong: bool, what: str) -> None:
+    def _refuse(self, wrong: bool, message: str) -> None:
         if wrong:
-            raise self._error(what)
+            raise self._error(message)
 
-    def _error(self, what: str, position: int | None = None) -> RushlightError:
+    def _error(self, message: str, position: int | None = None) -> RushlightError:
         column = (self.position if position is None else position) + 1
-        return error("C017", f"spec: {what} at column {column}", text=self.text)
+        return error("C017", f"spec: {message} at column {column}", text=self.text)
 
 
 def _literal(text: str) -> object:

@@ -32,8 +32,8 @@ def _with_indices(dims: int, input: Tensor, sizes: tuple[Any, ...]) -> tuple[Ten
     places = OPERATORS["adaptive_max_pool_indices"](input, sizes)
     lead = input.shape[: input.ndim - dims]
     flat = input.reshape(*lead, prod(input.shape[input.ndim - dims :]))
-    found = flat.gather(-1, places.reshape(*lead, prod(places.shape[len(lead) :])))
-    return found.reshape(places.shape), places
+    taken = flat.gather(-1, places.reshape(*lead, prod(places.shape[len(lead) :])))
+    return taken.reshape(places.shape), places
 
 
 @checked

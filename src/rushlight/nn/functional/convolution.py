@@ -15,5 +15,5 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     """Return `conv1d` of (time, batch, channels) with a weight (kernel, in, out)."""
     require(input.ndim == 3, "S002", "conv_tbc: the input is (time, batch, channels)", input=input)
     require(weight.ndim == 3, "S002", "conv_tbc: the weight is (kernel, in, out)", weight=weight)
-    found = ops.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)
-    return found.permute(2, 0, 1)
+    result = ops.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad)
+    return result.permute(2, 0, 1)

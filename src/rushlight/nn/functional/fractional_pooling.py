@@ -22,9 +22,9 @@ def _starts(draw: Tensor, size: int, count: int, width: int) -> Tensor:
     step = (size - width) / (count - 1)
     draw = draw.unsqueeze(-1)
     places = ops.arange(0, count - 1, device=draw.device).to(draw.dtype)
-    found = ((places + draw) * step).long() - (draw * step).long()
+    starts = ((places + draw) * step).long() - (draw * step).long()
     last = ops.full_like(draw, size - width).long()
-    return ops.cat([found, last], -1)
+    return ops.cat([starts, last], -1)
 
 
 # The number of windows along each dim.

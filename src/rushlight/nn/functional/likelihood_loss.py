@@ -121,9 +121,9 @@ def linear_cross_entropy(
 
 
 def _lengths(lengths: Any, like: Tensor) -> Tensor:
-    found = lengths if isinstance(lengths, Tensor) else tensor(lengths)
-    require(found.dtype.kind is Kind.INT, "D001", "ctc_loss: lengths are integers", lengths=found)
-    return found.to(device=like.device).long()
+    counts = lengths if isinstance(lengths, Tensor) else tensor(lengths)
+    require(counts.dtype.kind is Kind.INT, "D001", "ctc_loss: lengths are integers", lengths=counts)
+    return counts.to(device=like.device).long()
 
 
 @autocasts("float32")

@@ -151,6 +151,6 @@ def kl_div(
 
 def reduced(losses: Tensor, reduction: str, op: str) -> Tensor:
     """Return losses, or their mean or sum."""
-    known = reduction in ("none", "mean", "sum")
-    require(known, "A002", f"{op}: reduction is none, mean or sum", reduction=reduction)
+    valid = reduction in ("none", "mean", "sum")
+    require(valid, "A002", f"{op}: reduction is none, mean or sum", reduction=reduction)
     return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()

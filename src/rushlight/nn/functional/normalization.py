@@ -68,8 +68,10 @@ def instance_norm(
     both = (running_mean is None) == (running_var is None)
     require(both, "A004", "instance_norm: running_mean and running_var go together")
     if not use_input_stats:
-        known = running_mean is not None
-        require(known, "A004", "Expected running_mean and running_var to be defined when use_input_stats is false")
+        has_statistics = running_mean is not None
+        require(
+            has_statistics, "A004", "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim >= 2:
         message = "Expected more than 1 spatial element when training"
@@ -78,8 +80,8 @@ def instance_norm(
     if running_mean is not None and running_var is not None:
         with no_grad():
             dims = tuple(range(2, input.ndim))
-            for running, found in ((running_mean, input.mean(dims)), (running_var, input.var(dims))):
-                running.lerp_(found.mean(0).to(dtype=running.dtype), momentum)
+            for running, batch_statistic in ((running_mean, input.mean(dims)), (running_var, input.var(dims))):
+                running.lerp_(batch_statistic.mean(0).to(dtype=running.dtype), momentum)
     return ops.instance_norm(input, weight, bias, eps)
 
 

@@ -80,8 +80,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
         message = "Input and target should have the same size in the batch dimension."
         require(input.shape[0] == target.shape[0], "A004", message, input=input, target=target)
-        known = not bool(((target < 0) | (target >= self.n_classes)).any())
-        require(known, "A004", f"Target values should be in [0, {self.n_classes - 1}]", target=target)
+        in_range = not bool(((target < 0) | (target >= self.n_classes)).any())
+        require(in_range, "A004", f"Target values should be in [0, {self.n_classes - 1}]", target=target)
         output = self._log_probabilities(input, target)
         loss = (-output).mean()
         return ASMoutput(output.squeeze(0) if single else output, loss)
@@ -98,8 +98,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 own = target.index_select(0, rows) - first
                 parts.append((rows, within.gather(1, own.unsqueeze(1)).squeeze(1)))
         output = log_softmax(self.head(input), 1).gather(1, heads.unsqueeze(1)).squeeze(1)
-        for rows, found in parts:
-            output = output.index_add(0, rows, found)
+        for rows, log_probs in parts:
+            output = output.index_add(0, rows, log_probs)
         return output
 
     def log_prob(self, input: Tensor) -> Tensor:

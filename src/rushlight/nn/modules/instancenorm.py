@@ -44,10 +44,10 @@ class InstanceNorm(ChannelNorm):
         single = input.ndim == self._ranks[0]
         dim = 0 if single else 1
         if not holds(input.shape[dim] == self.num_features):
-            found = (
+            normalized = (
                 f"input's size at dim={dim} to match num_features ({self.num_features}), but got: {input.shape[dim]}"
             )
-            require(not self.affine, "A002", f"expected {found}")
+            require(not self.affine, "A002", f"expected {normalized}")
             warn("A008", f"{type(self).__name__}: num_features is not used, and is not the input's size at dim={dim}")
         output = functional.instance_norm(
             input.unsqueeze(0) if single else input,

@@ -355,8 +355,8 @@ class Transformer(Module):
     ) -> Tensor:
         """Return what the decoder makes of `tgt` and of the encoded `src`."""
         if src.ndim == 3:
-            place = 0 if self.batch_first else 1
-            same = src.shape[place] == tgt.shape[place]
+            dim = 0 if self.batch_first else 1
+            same = src.shape[dim] == tgt.shape[dim]
             require(same, "A004", "the batch number of src and tgt must be equal", src=src, tgt=tgt)
         fits = src.shape[-1] == self.d_model and tgt.shape[-1] == self.d_model
         require(fits, "A004", "the feature number of src and tgt must be equal to d_model", src=src, tgt=tgt)
@@ -398,10 +398,10 @@ def _may_leave_out_padding(layer: Module) -> bool:
         return False
     attention = layer.self_attn
     even = attention.num_heads % 2 == 0
-    known = layer.activation in (functional.relu, functional.gelu)
+    valid = layer.activation in (functional.relu, functional.gelu)
     biased = attention._qkv_same_embed_dim and attention.in_proj_bias is not None
     same_eps = layer.norm1.eps == layer.norm2.eps
-    return attention.batch_first and even and known and biased and same_eps and not layer.norm_first
+    return attention.batch_first and even and valid and biased and same_eps and not layer.norm_first
 
 
 def _is_causal(mask: Tensor | None, given: bool | None) -> bool:

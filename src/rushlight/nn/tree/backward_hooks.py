@@ -91,10 +91,10 @@ class BackwardHooks:
         grad_input: list[Tensor | None] = [None] * self._inputs
         for at, grad in zip(places, grads, strict=True):
             grad_input[at] = grad
-        known = tuple(grad_input)
+        gradients = tuple(grad_input)
         for hook in self._hooks:
-            known = _replaced(hook(self._module, known, self._grad_output), known)
-        return tuple([known[at] for at in places])
+            gradients = _replaced(hook(self._module, gradients, self._grad_output), gradients)
+        return tuple([gradients[at] for at in places])
 
 
 def _replaced(changed: object, grads: Grads) -> Grads:

@@ -146,13 +146,13 @@ def _required(value: object) -> Tensor:
     return value
 
 
-def _require_alike(what: str, tensor: object, **expected: object) -> None:
+def _require_alike(subject: str, tensor: object, **expected: object) -> None:
     """Require that what a function of a parametrization returns is a tensor with some attributes."""
     if not isinstance(tensor, Tensor):
-        fail("A002", f"{what} must return a tensor. Got {type(tensor).__name__}.")
+        fail("A002", f"{subject} must return a tensor. Got {type(tensor).__name__}.")
     for name, value in expected.items():
         same = getattr(tensor, name) == value
-        require(same, "A002", f"{what} may not change the {name}: {value}", result=tensor, hint=_UNSAFE)
+        require(same, "A002", f"{subject} may not change the {name}: {value}", result=tensor, hint=_UNSAFE)
 
 
 def _show(original: Tensor, value: Tensor) -> None:
@@ -267,10 +267,10 @@ def _append(module: Any, name: str, parametrization: Any, unsafe: bool) -> None:
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Return whether a tensor of a module is parametrized; without a name, whether any is."""
-    found = module._modules.get("parametrizations")
-    if not isinstance(found, ModuleDict):
+    parametrizations = module._modules.get("parametrizations")
+    if not isinstance(parametrizations, ModuleDict):
         return False
-    return len(found) > 0 if tensor_name is None else tensor_name in found
+    return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
 @checked

@@ -186,10 +186,10 @@ class PruningContainer(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask of the last method on the elements or channels that are left."""
         method = self._pruning_methods[-1]
-        place = _PLACES.get(method.PRUNING_TYPE)
-        if place is None:
+        scope = _PLACES.get(method.PRUNING_TYPE)
+        if scope is None:
             fail("A002", f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}", known=list(_PLACES))
-        left = place(method, t, default_mask)
+        left = scope(method, t, default_mask)
         mask = default_mask.to(t.dtype)
         mask = mask.clone() if mask is default_mask else mask
         mask[left] = method.compute_mask(t[left], default_mask[left]).to(t.dtype)
@@ -394,7 +394,7 @@ def global_unstructured(
     require(unstructured, "A001", only, pruning_method=pruning_method)
     scores_by_place = importance_scores or {}
     tensors: list[Tensor] = [getattr(module, name) for module, name in places]
-    scores = [scores_by_place.get(place, tensor) for place, tensor in zip(places, tensors, strict=True)]
+    scores = [scores_by_place.get(key, tensor) for key, tensor in zip(places, tensors, strict=True)]
     masks = [
         getattr(module, f"{name}_mask", ones_like(tensor.detach()))
         for (module, name), tensor in zip(places, tensors, strict=True)

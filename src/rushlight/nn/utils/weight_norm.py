@@ -38,10 +38,10 @@ def hook_of(module: Module, kind: type[Any], name: str) -> int | None:
     return next((key for key, one in functions.items() if isinstance(one, kind) and one.name == name), None)
 
 
-def taken_hook(module: Module, kind: type[Any], name: str, what: str) -> Any:
+def taken_hook(module: Module, kind: type[Any], name: str, subject: str) -> Any:
     """Take such a hook from a module and return it. Errors: A002 where there is none."""
     key = hook_of(module, kind, name)
-    require(key is not None, "A002", f"{what} of '{name}' not found in {type(module).__name__}")
+    require(key is not None, "A002", f"{subject} of '{name}' not found in {type(module).__name__}")
     hooks: Any = module._forward_pre_hooks
     return hooks.pop(key).function
 

@@ -117,7 +117,7 @@ def attend_vjp(
     elif mask is not None:
         grad_mask = sum_to(grad, mask.shape)
     # Not of the scores' gradient: these are fewer.
-    query_scaled, key_scaled = (item * _scale(query, scale) for item in (query, key))
+    query_scaled, key_scaled = (factor * _scale(query, scale) for factor in (query, key))
     return (
         sum_to(matmul(grad, key_scaled), query.shape),
         sum_to(matmul(mT(grad), query_scaled), key.shape),
@@ -213,7 +213,7 @@ def scaled_dot_product_attention_ref(
 ) -> Array:
     q, k, v = compute_array(query), compute_array(key), compute_array(value)
     if enable_gqa:
-        k, v = (np.repeat(item, q.shape[-3] // item.shape[-3], -3) for item in (k, v))
+        k, v = (np.repeat(array, q.shape[-3] // array.shape[-3], -3) for array in (k, v))
     scores = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale or 1 / math.sqrt(q.shape[-1]))
     if is_causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)

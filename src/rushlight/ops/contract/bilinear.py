@@ -45,7 +45,7 @@ def bilinear_decompose(input1: Value, input2: Value, weight: Value, bias: Value 
 
 @bilinear.ref
 def bilinear_ref(input1: Array, input2: Array, weight: Array, bias: Array | None) -> Array:
-    operands = [compute_array(item) for item in (input1, weight, input2)]
+    operands = [compute_array(operand) for operand in (input1, weight, input2)]
     result = np.einsum("...i,kij,...j->...k", *operands)
     return np.asarray(result if bias is None else result + compute_array(bias)).astype(input1.dtype)
 

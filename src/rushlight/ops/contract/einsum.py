@@ -138,14 +138,14 @@ def _matched(a: Labelled, b: Labelled) -> Labelled:
 
 @einsum.decompose
 def einsum_decompose(equation: str, operands: tuple[Value, ...]) -> Value:
-    spelled, output = parsed(equation, [item.ndim for item in operands])
+    spelled, output = parsed(equation, [operand.ndim for operand in operands])
     for label in output:
         is_letter = any(label in part for part in spelled) and output.count(label) == 1
         require(is_letter, "A002", f"einsum: {label!r} of the result must be one of the operands' letters, once")
     left = [_without_repeats(Labelled(*pair)) for pair in zip(operands, spelled, strict=True)]
     for chosen in _path(left, output):
         picked = [left.pop(position) for position in sorted(chosen, reverse=True)]
-        kept = set(output).union(*[item.labels for item in left])
+        kept = set(output).union(*[operand.labels for operand in left])
         joined = picked.pop()
         while picked:
             joined = _product(joined, picked.pop(), kept)
@@ -161,8 +161,8 @@ def _path(operands: Sequence[Labelled], output: str) -> Any:
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
     # Which products come first decides bits, so it is a function of the equation alone, as if all sizes were equal.
-    shapes = [(_ANY_SIZE,) * len(item.labels) for item in operands]
-    equation = ",".join([item.labels for item in operands]) + "->" + output
+    shapes = [(_ANY_SIZE,) * len(operand.labels) for operand in operands]
+    equation = ",".join([operand.labels for operand in operands]) + "->" + output
     # Loaded here, at its one door: it takes as long to import as half of all operators.
     find_path = import_module("opt_einsum").contract_path
     return find_path(equation, *shapes, shapes=True, optimize="auto")[0]
@@ -170,9 +170,9 @@ def _path(operands: Sequence[Labelled], output: str) -> Any:
 
 @einsum.ref
 def einsum_ref(equation: str, operands: tuple[Array, ...]) -> Array:
-    result = np.einsum(equation, *[compute_array(item) for item in operands])
+    result = np.einsum(equation, *[compute_array(operand) for operand in operands])
     # A sum over labels of one operand is one of `sum`, which widens integers.
-    type_ = einsum.infer((tuple([array_type(item) for item in operands]),), {"equation": equation})
+    type_ = einsum.infer((tuple([array_type(operand) for operand in operands]),), {"equation": equation})
     return np.asarray(result).astype(type_.dtype.numpy)
 
 

@@ -34,9 +34,9 @@ def common_dtype(op: str, **types: TensorType | Value | None) -> DType:
     dtypes = {type_.dtype for type_ in given.values()}
     if len(dtypes) > 1:
         fail("D002", f"{op}: operands differ in dtype", **given)
-    found = dtypes.pop()
-    require(found is not bool_, "D001", f"{op}: not supported for bool", **given)
-    return found
+    dtype_ = dtypes.pop()
+    require(dtype_ is not bool_, "D001", f"{op}: not supported for bool", **given)
+    return dtype_
 
 
 _LINEAR_HINT = "the input's last size must be the weight's last size, in_features of a layer"
@@ -386,8 +386,8 @@ def addmm_decompose(input: Value, mat1: Value, mat2: Value, beta: float, alpha: 
 
 @addmm.ref
 def addmm_ref(input: Array, mat1: Array, mat2: Array, beta: float, alpha: float) -> Array:
-    found = np.matmul(compute_array(mat1), compute_array(mat2)) * alpha
-    return (found + (beta * compute_array(input) if beta else 0)).astype(mat1.dtype)
+    product = np.matmul(compute_array(mat1), compute_array(mat2)) * alpha
+    return (product + (beta * compute_array(input) if beta else 0)).astype(mat1.dtype)
 
 
 @addmm.samples
@@ -447,8 +447,8 @@ def linear_meta(input: TensorType, weight: TensorType, bias: TensorType | None) 
 
 @linear.ref
 def linear_ref(input: Array, weight: Array, bias: Array | None) -> Array:
-    found = np.matmul(compute_array(input), compute_array(weight).T)
-    return np.asarray(found if bias is None else found + compute_array(bias)).astype(input.dtype)
+    product = np.matmul(compute_array(input), compute_array(weight).T)
+    return np.asarray(product if bias is None else product + compute_array(bias)).astype(input.dtype)
 
 
 @linear.lower

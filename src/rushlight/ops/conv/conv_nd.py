@@ -56,8 +56,8 @@ def _named(dims: int) -> Operator:
         )
         if before != after:
             batched = constant_pad_nd(batched, extra)
-        found = convolution(batched, weight, bias, steps, before, gaps, groups)
-        return found if input.ndim == dims + 2 else squeeze(found, 0)
+        result = convolution(batched, weight, bias, steps, before, gaps, groups)
+        return result if input.ndim == dims + 2 else squeeze(result, 0)
 
     @op.ref
     def conv_ref(
@@ -74,8 +74,8 @@ def _named(dims: int) -> Operator:
         before, after = _sides(padding, weight.shape[2:], steps, gaps, name)
         extra: Any = [(0, 0), (0, 0), *[(0, high - low) for low, high in zip(before, after, strict=True)]]
         sides = tuple([int(low) for low in before])
-        found = convolution_ref(np.pad(batched, extra), weight, bias, steps, sides, gaps, groups)
-        return found if input.ndim == dims + 2 else found[0]
+        result = convolution_ref(np.pad(batched, extra), weight, bias, steps, sides, gaps, groups)
+        return result if input.ndim == dims + 2 else result[0]
 
     @op.samples
     def conv_samples(rng: np.random.Generator) -> Iterator[Sample]:

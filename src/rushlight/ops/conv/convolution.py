@@ -59,9 +59,9 @@ def check_windows(op: str, dims: int, stride: Ints, padding: Shape, dilation: In
     for name, items in {"stride": stride, "padding": padding, "dilation": dilation, **sizes}.items():
         fits = len(items) == dims
         require(fits, "A004", f"{op}: {name} needs one number for each of {dims} spatial dims", given=items)
-    fits = all(item > 0 for item in (*stride, *dilation))
+    fits = all(size > 0 for size in (*stride, *dilation))
     require(fits, "A002", f"{op}: stride and dilation must be positive", stride=stride, dilation=dilation)
-    fits = all(required(ge(item, 0)) for item in padding)
+    fits = all(required(ge(pad, 0)) for pad in padding)
     require(fits, "A002", f"{op}: padding must not be negative", padding=padding)
 
 
@@ -100,7 +100,9 @@ def window_places(
     """
     pairs = zip(at, offset, stride, padding, dilation, strict=True)
     places = tuple([out * step + inner * gap - pad for out, inner, step, pad, gap in pairs])
-    return places, [item for place, size in zip(places, space, strict=True) for item in within(place, size)]
+    return places, [
+        condition for position, size in zip(places, space, strict=True) for condition in within(position, size)
+    ]
 
 
 def windows_over(
@@ -112,8 +114,8 @@ def windows_over(
     """
     places: list[Size] = []
     conditions: list[Scalar] = []
-    for place, inner, size, step, pad, gap in zip(at, offset, out, stride, padding, dilation, strict=True):
-        start = place + pad - inner * gap
+    for position, inner, size, step, pad, gap in zip(at, offset, out, stride, padding, dilation, strict=True):
+        start = position + pad - inner * gap
         conditions += [*divisible(start, step), *within(start // step, size)]
         places.append(start // step)
     return tuple(places), conditions
@@ -236,8 +238,8 @@ def convolution_lower(
     channel = _channel(o, c, weight.shape[0] // groups, weight.shape[1], groups)
     x = guarded(conditions, input[(n, channel, *places)], zero(input.dtype))
     wide = compute_dtype(input.dtype)
-    found = contract((c, *k), cast(x, wide), cast(weight[(o, c, *k)], wide), BLOCKED)
-    return cast(found if bias is None else found + cast(bias[o], wide), input.dtype)
+    product = contract((c, *k), cast(x, wide), cast(weight[(o, c, *k)], wide), BLOCKED)
+    return cast(product if bias is None else product + cast(bias[o], wide), input.dtype)
 
 
 @convolution.vjp(types=("bias",))

@@ -42,7 +42,7 @@ def _transformed(function: Callable[[Array], Array], array: Array, real: bool) -
 
 
 def _dims(dim: tuple[int, ...], input: TensorType, op: str) -> tuple[int, ...]:
-    return tuple([own_dim(item, input.shape, op) for item in dim])
+    return tuple([own_dim(axis, input.shape, op) for axis in dim])
 
 
 fft_c2c = define(

@@ -71,8 +71,8 @@ def _kernel_at(distance: Any, kernel: str) -> Any:
 
 def _weights(distance: Value, kernel: str) -> Value:
     pieces = _kernel_at(distance, kernel)
-    found = where(distance < float(len(pieces)), pieces[-1], 0.0)
-    return where(distance < 1.0, pieces[0], found) if len(pieces) > 1 else found
+    weights = where(distance < float(len(pieces)), pieces[-1], 0.0)
+    return where(distance < 1.0, pieces[0], weights) if len(pieces) > 1 else weights
 
 
 @resize_antialias.decompose

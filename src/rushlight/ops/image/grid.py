@@ -54,42 +54,42 @@ Tap = tuple[Value, Any]
 """A place along a dim, as a whole number in floating point, and the weight of the element there."""
 
 
-def _source(place: Value, size: Size, align_corners: bool) -> Value:
+def _source(position: Value, size: Size, align_corners: bool) -> Value:
     """Places in [-1, 1] as places between the first pixel, 0, and the last one."""
-    number = number_of(place, size, place.dtype)
+    number = number_of(position, size, position.dtype)
     if align_corners:
-        return (place + 1.0) * ((number - 1.0) * 0.5)
-    return ((place + 1.0) * number - 1.0) * 0.5
+        return (position + 1.0) * ((number - 1.0) * 0.5)
+    return ((position + 1.0) * number - 1.0) * 0.5
 
 
-def _within(place: Value, size: Size) -> Value:
+def _within(position: Value, size: Size) -> Value:
     """Places moved to the nearest pixel of the image; those that are moved have no gradient."""
-    last = number_of(place, size - 1, place.dtype)
-    return where(place > 0.0, where(place < last, place, last), 0.0)
+    last = number_of(position, size - 1, position.dtype)
+    return where(position > 0.0, where(position < last, position, last), 0.0)
 
 
-def _reflected(place: Value, size: Size, align_corners: bool) -> Value:
+def _reflected(position: Value, size: Size, align_corners: bool) -> Value:
     """Places reflected at the first and last pixels, or at their outer edges, until they are inside."""
     low = 0.0 if align_corners else -0.5
-    span = number_of(place, size - 1 if align_corners else size, place.dtype)
+    span = number_of(position, size - 1 if align_corners else size, position.dtype)
     span = maximum(span, 1.0)  # a single pixel is everywhere
-    away = abs_(place - low)
+    away = abs_(position - low)
     rest = fmod(away, span)
     turns = floor(away / span)
     odd = fmod(turns, 2.0) > 0.5
     return where(odd, span - rest, rest) + low
 
 
-def _padded(place: Value, size: Size, padding_mode: str, align_corners: bool) -> Value:
+def _padded(position: Value, size: Size, padding_mode: str, align_corners: bool) -> Value:
     if padding_mode == "zeros":
-        return place
+        return position
     if padding_mode == "reflection":
-        place = _reflected(place, size, align_corners)
-    return _within(place, size)
+        position = _reflected(position, size, align_corners)
+    return _within(position, size)
 
 
-def _taps(place: Value, size: Size, mode: str, padding_mode: str, align_corners: bool) -> list[Tap]:
-    source = _source(place, size, align_corners)
+def _taps(position: Value, size: Size, mode: str, padding_mode: str, align_corners: bool) -> list[Tap]:
+    source = _source(position, size, align_corners)
     if mode == "bicubic":
         low = floor(source)
         after = source - low
@@ -107,7 +107,7 @@ def _read(flat: Value, space: Shape, taps: Sequence[Tap]) -> Value:
     """The elements at one tap in each dim, times their weights; 0 outside. `flat` is (n, c, elements)."""
     inside: Any = None
     weight: Any = None
-    place: Any = 0
+    index: Any = 0
     for (at, share), size in zip(taps, space, strict=True):
         fits = logical_and(at >= 0.0, at <= number_of(at, size - 1, at.dtype))
         inside = fits if inside is None else logical_and(inside, fits)
@@ -115,11 +115,11 @@ def _read(flat: Value, space: Shape, taps: Sequence[Tap]) -> Value:
             share = where(fits, at, 0.0) * 0.0 + 1.0
         weight = share if weight is None else weight * share
         number = convert(where(fits, at, 0.0), int64)
-        place = number if isinstance(place, int) else place * count_of(number, size) + number
+        index = number if isinstance(index, int) else index * count_of(number, size) + number
     batch, channels = flat.shape[:2]
-    wide = expand(unsqueeze(place, 1), (batch, channels, place.shape[1]))
-    found = gather(flat, 2, wide)
-    return where(unsqueeze(inside, 1), found * unsqueeze(weight, 1), 0.0)
+    wide = expand(unsqueeze(index, 1), (batch, channels, index.shape[1]))
+    values = gather(flat, 2, wide)
+    return where(unsqueeze(inside, 1), values * unsqueeze(weight, 1), 0.0)
 
 
 def _require_images(input: Value, grid: Value, mode: str, padding_mode: str) -> int:
@@ -134,8 +134,8 @@ def _require_images(input: Value, grid: Value, mode: str, padding_mode: str) -> 
     require(filled, "S010", "grid_sample: an image without pixels", input=input.shape)
     require(mode in MODES, "A002", f"grid_sample: mode is one of {', '.join(MODES)}", mode=mode)
     require(mode != "bicubic" or dims == 2, "S002", "grid_sample: bicubic is for 4 dims", input=input.shape)
-    known = padding_mode in PADDINGS
-    require(known, "A002", f"grid_sample: padding_mode is one of {', '.join(PADDINGS)}", padding_mode=padding_mode)
+    valid = padding_mode in PADDINGS
+    require(valid, "A002", f"grid_sample: padding_mode is one of {', '.join(PADDINGS)}", padding_mode=padding_mode)
     return dims
 
 
@@ -148,8 +148,8 @@ def grid_sample_decompose(input: Value, grid: Value, mode: str, padding_mode: st
     places = reshape(widened(grid), (batch, product(out), dims))
     taps: list[list[Tap]] = []
     for dim, size in enumerate(space):
-        place = select(places, 2, dims - 1 - dim)
-        taps.append(_taps(place, size, mode, padding_mode, align_corners))
+        position = select(places, 2, dims - 1 - dim)
+        taps.append(_taps(position, size, mode, padding_mode, align_corners))
     result: Any = None
     for chosen in itertools.product(*taps):
         part = _read(flat, tuple(space), chosen)
@@ -157,37 +157,37 @@ def grid_sample_decompose(input: Value, grid: Value, mode: str, padding_mode: st
     return convert(reshape(result, (batch, channels, *out)), input.dtype)
 
 
-def _source_array(place: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
+def _source_array(position: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
     return _padded_array(
-        (place + 1) / 2 * (size - 1) if align_corners else ((place + 1) * size - 1) / 2,
+        (position + 1) / 2 * (size - 1) if align_corners else ((position + 1) * size - 1) / 2,
         size,
         padding_mode,
         align_corners,
     )
 
 
-def _padded_array(place: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
+def _padded_array(position: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
     if padding_mode == "zeros":
-        return place
+        return position
     if padding_mode == "reflection":
         low, span = (0, max(size - 1, 1)) if align_corners else (-0.5, size)
-        away = np.abs(place - low)
+        away = np.abs(position - low)
         rest = np.fmod(away, span)
-        place = np.where(np.floor(away / span) % 2 == 1, span - rest, rest) + low
-    return np.clip(place, 0, size - 1)
+        position = np.where(np.floor(away / span) % 2 == 1, span - rest, rest) + low
+    return np.clip(position, 0, size - 1)
 
 
 def _taps_array(
-    place: Array, size: int, mode: str, padding_mode: str, align_corners: bool
+    position: Array, size: int, mode: str, padding_mode: str, align_corners: bool
 ) -> list[tuple[Array, Array | float]]:
     if mode == "bicubic":
-        source = _source_array(place, size, "zeros", align_corners)
+        source = _source_array(position, size, "zeros", align_corners)
         low = np.floor(source)
         distances = [np.abs(source - low - offset) for offset in (-1, 0, 1, 2)]
         weights = [np.where(distance <= 1, cubic_near(distance), cubic_far(distance)) for distance in distances]
         places = [_padded_array(low + offset, size, padding_mode, align_corners) for offset in (-1, 0, 1, 2)]
         return list(zip(places, weights, strict=True))
-    source = _source_array(place, size, padding_mode, align_corners)
+    source = _source_array(position, size, padding_mode, align_corners)
     if mode == "nearest":
         return [(np.round(source), 1.0)]
     low = np.floor(source)
@@ -209,8 +209,8 @@ def grid_sample_ref(input: Array, grid: Array, mode: str, padding_mode: str, ali
             weight, fits = weight * share, (at >= 0) & (at <= size - 1)
             inside = inside & fits
             places.append(np.where(fits, at, 0).astype(int))
-        found = x[(batch[:, None], slice(None), *places)]
-        result = result + np.where(inside[..., None], found * weight[..., None].astype(x.dtype), 0)
+        values = x[(batch[:, None], slice(None), *places)]
+        result = result + np.where(inside[..., None], values * weight[..., None].astype(x.dtype), 0)
     return np.moveaxis(result, -1, 1).reshape(*x.shape[:2], *grid.shape[1:-1]).astype(input.dtype)
 
 

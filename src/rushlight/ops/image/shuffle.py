@@ -31,10 +31,10 @@ channel_shuffle = define(
 )
 
 
-def _divided(size: Size, factor: int, op: str, what: str, shape: Shape) -> Size:
+def _divided(size: Size, factor: int, op: str, subject: str, shape: Shape) -> Size:
     """Return `size / factor`; S010 where that is not whole."""
     part = floordiv(size, factor)
-    require(same_size(part * factor, size), "S010", f"{op}: {what} must be a multiple of {factor}", input=shape)
+    require(same_size(part * factor, size), "S010", f"{op}: {subject} must be a multiple of {factor}", input=shape)
     return part
 
 

@@ -59,9 +59,9 @@ def unfold_windows_ref(input: Array, kernel_size: Ints, stride: Ints, padding: I
     for offset in np.ndindex(*kernel_size):
         for window in np.ndindex(*out):
             rule = zip(window, offset, stride, padding, dilation, strict=True)
-            place = [at * step + inner * gap - pad for at, inner, step, pad, gap in rule]
-            if all(0 <= one < size for one, size in zip(place, space, strict=True)):
-                result[(..., *offset, *window)] = input[(..., *place)]
+            position = [at * step + inner * gap - pad for at, inner, step, pad, gap in rule]
+            if all(0 <= one < size for one, size in zip(position, space, strict=True)):
+                result[(..., *offset, *window)] = input[(..., *position)]
     return result
 
 
@@ -110,9 +110,9 @@ def fold_windows_ref(input: Array, output_size: tuple[int, ...], stride: Ints, p
     for offset in np.ndindex(*x.shape[len(lead) : len(lead) + count]):
         for window in np.ndindex(*x.shape[len(lead) + count :]):
             rule = zip(window, offset, stride, padding, dilation, strict=True)
-            place = [at * step + inner * gap - pad for at, inner, step, pad, gap in rule]
-            if all(0 <= one < size for one, size in zip(place, output_size, strict=True)):
-                result[(..., *place)] += x[(..., *offset, *window)]
+            position = [at * step + inner * gap - pad for at, inner, step, pad, gap in rule]
+            if all(0 <= one < size for one, size in zip(position, output_size, strict=True)):
+                result[(..., *position)] += x[(..., *offset, *window)]
     return result.astype(input.dtype)
 
 
@@ -121,9 +121,9 @@ def fold_windows_lower(
     at: At, input: Operand, output_size: Shape, stride: Ints, padding: Ints, dilation: Ints
 ) -> Scalar:
     count = len(output_size)
-    lead, place = at[: len(at) - count], at[len(at) - count :]
+    lead, position = at[: len(at) - count], at[len(at) - count :]
     axes = kernel_axes(input.shape[len(lead) : len(lead) + count])
-    windows, conditions = windows_over(place, axes, input.shape[len(lead) + count :], stride, padding, dilation)
+    windows, conditions = windows_over(position, axes, input.shape[len(lead) + count :], stride, padding, dilation)
     wide = compute_dtype(input.dtype)
     part = cast(input[(*lead, *axes, *windows)], wide)
     return cast(reduce("sum", axes, guarded(conditions, part, zero(wide)), BLOCKED), input.dtype)

@@ -77,9 +77,9 @@ def scatter_combine_lower(at: At, input: Operand, dim: int, index: Operand, src:
     axes = axes_of(index.shape, "s")
     if not input.shape:
         return Scatter(input[()], axes, (), src[()], _KINDS[kind])
-    place = wrap_dim(dim, len(input.shape), "scatter_reduce")
-    position = wrapped(index[axes], input.shape[place])
-    return Scatter(input[at], axes, replaced(axes, place, position), src[axes], _KINDS[kind])
+    number = wrap_dim(dim, len(input.shape), "scatter_reduce")
+    position = wrapped(index[axes], input.shape[number])
+    return Scatter(input[at], axes, replaced(axes, number, position), src[axes], _KINDS[kind])
 
 
 @scatter_combine.samples

@@ -120,10 +120,10 @@ def ranked(array: Array, start: int, count: int) -> Array:
     low, high = parted[:, start, None], parted[:, start + count - 1, None]
     below = rows < low
     # NaN is the largest, and no comparison with it holds: those that are too many are sorted behind.
-    row, place = np.nonzero(~(below | (rows > high)))
-    order = np.lexsort((place, rows[row, place], row))
+    row, column = np.nonzero(~(below | (rows > high)))
+    order = np.lexsort((column, rows[row, column], row))
     first = np.searchsorted(row, np.arange(len(rows))) + start - below.sum(-1)
-    return place[order[first[:, None] + np.arange(count)]].reshape(*array.shape[:-1], count)
+    return column[order[first[:, None] + np.arange(count)]].reshape(*array.shape[:-1], count)
 
 
 @argsort.samples
@@ -177,9 +177,9 @@ def distinct_values_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 @distinct.meta
 def distinct_meta(input: TensorType, count: Size | None) -> tuple[TensorType, TensorType, TensorType]:
-    found = (unbacked_size(count, "unique"),)
-    values = TensorType(found, input.dtype, input.device)
-    return values, TensorType(input.shape, int64, input.device), TensorType(found, int64, input.device)
+    sizes = (unbacked_size(count, "unique"),)
+    values = TensorType(sizes, input.dtype, input.device)
+    return values, TensorType(input.shape, int64, input.device), TensorType(sizes, int64, input.device)
 
 
 @distinct.ref

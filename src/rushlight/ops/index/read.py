@@ -48,15 +48,15 @@ def require_integers(op: str, **types: Any) -> None:
 def require_inside(op: str, index: TensorType, other: TensorType, dim: int | None = None) -> None:
     """S009 unless each size of `index` is at most that of `other`, `dim` aside."""
     skipped = None if dim is None else wrap_dim(dim, index.ndim, op)
-    for place, (size, bound) in enumerate(zip(index.shape, other.shape, strict=True)):
-        fits = place == skipped or size is bound or required(le(size, bound))
-        require(fits, "S009", f"{op}: index is longer than the tensor in dim {place}", index=index, tensor=other)
+    for position, (size, bound) in enumerate(zip(index.shape, other.shape, strict=True)):
+        fits = position == skipped or size is bound or required(le(size, bound))
+        require(fits, "S009", f"{op}: index is longer than the tensor in dim {position}", index=index, tensor=other)
 
 
 def wrapped(position: Scalar, size: Size) -> Scalar:
     """A signed index as int64, counted from the front."""
-    place = cast(position, int64)
-    return select(place < 0, place + lift(size, int64), place)
+    index = cast(position, int64)
+    return select(index < 0, index + lift(size, int64), index)
 
 
 gather = define(
@@ -86,16 +86,16 @@ def gather_ref(input: Array, dim: int, index: Array) -> Array:
 def gather_lower(at: At, input: Operand, dim: int, index: Operand) -> Scalar:
     if not input.shape:
         return input[()]
-    place = wrap_dim(dim, len(input.shape), "gather")
-    position = wrapped(index[at], input.shape[place])
-    return guarded(within(position, input.shape[place]), input[replaced(at, place, position)], zero(input.dtype))
+    number = wrap_dim(dim, len(input.shape), "gather")
+    position = wrapped(index[at], input.shape[number])
+    return guarded(within(position, input.shape[number]), input[replaced(at, number, position)], zero(input.dtype))
 
 
 @gather.vjp(types=("input",))
 def gather_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Gradients:
     wide = widened(g)
-    found = OPERATORS["scatter_add"](zeros_of(wide, input.shape), dim, index, wide)
-    return convert(found, input.dtype), None
+    gradient = OPERATORS["scatter_add"](zeros_of(wide, input.shape), dim, index, wide)
+    return convert(gradient, input.dtype), None
 
 
 @gather.samples
@@ -144,8 +144,8 @@ index_select = define(
 def index_select_meta(input: TensorType, dim: int, index: TensorType) -> TensorType:
     require_integers("index_select", index=index)
     require(index.ndim <= 1, "S002", "index_select: the index must have 1 dim", index=index)
-    place = wrap_dim(dim, input.ndim, "index_select")
-    shape = replaced(input.shape, place, product(index.shape)) if input.shape else ()
+    position = wrap_dim(dim, input.ndim, "index_select")
+    shape = replaced(input.shape, position, product(index.shape)) if input.shape else ()
     return TensorType(shape, input.dtype, input.device)
 
 
@@ -158,9 +158,9 @@ def index_select_ref(input: Array, dim: int, index: Array) -> Array:
 def index_select_lower(at: At, input: Operand, dim: int, index: Operand) -> Scalar:
     if not input.shape:
         return input[()]
-    place = wrap_dim(dim, len(input.shape), "index_select")
-    position = wrapped(index[at[place]] if index.shape else index[()], input.shape[place])
-    return guarded(within(position, input.shape[place]), input[replaced(at, place, position)], zero(input.dtype))
+    number = wrap_dim(dim, len(input.shape), "index_select")
+    position = wrapped(index[at[number]] if index.shape else index[()], input.shape[number])
+    return guarded(within(position, input.shape[number]), input[replaced(at, number, position)], zero(input.dtype))
 
 
 @index_select.vjp(types=("input",))
@@ -188,9 +188,9 @@ def _indexed(op: str, input: TensorType, indices: Sequence[TensorType], dims: Se
     ascending = all(first < second for first, second in pairwise((-1, *dims, input.ndim)))
     require(ascending, "I003", f"{op}: dims must ascend and exist", input=input, dims=dims)
     require_integers(op, **{f"index{position}": type_ for position, type_ in enumerate(indices)})
-    shape, place = indexed_shape(input.shape, [item.shape for item in indices], dims)
+    shape, index = indexed_shape(input.shape, [element.shape for element in indices], dims)
     rest = [size for dim, size in enumerate(input.shape) if dim not in dims]
-    return (*rest[:place], *shape, *rest[place:])
+    return (*rest[:index], *shape, *rest[index:])
 
 
 def indexed_places(
@@ -200,8 +200,8 @@ def indexed_places(
 
     The second item lists conditions that all hold where it is.
     """
-    shape, place = indexed_shape(input, [item.shape for item in indices], dims)
-    own, rest = at[place : place + len(shape)], iter((*at[:place], *at[place + len(shape) :]))
+    shape, index = indexed_shape(input, [element.shape for element in indices], dims)
+    own, rest = at[index : index + len(shape)], iter((*at[:index], *at[index + len(shape) :]))
     indices_of_input: list[Scalar | Size] = []
     conditions: list[Scalar] = []
     for dim, size in enumerate(input):
@@ -248,8 +248,8 @@ def index_lower(at: At, input: Operand, indices: tuple[Operand, ...], dims: tupl
 @index.vjp(types=("input",))
 def index_vjp(g: Value, input: TensorType, indices: tuple[Value, ...], dims: tuple[int, ...]) -> Gradients:
     wide = widened(g)
-    found = OPERATORS["index_put"](zeros_of(wide, input.shape), indices, wide, dims, True)
-    return convert(found, input.dtype), None
+    gradient = OPERATORS["index_put"](zeros_of(wide, input.shape), indices, wide, dims, True)
+    return convert(gradient, input.dtype), None
 
 
 @index.samples
@@ -288,8 +288,8 @@ def embedding_lower(at: At, input: Operand, weight: Operand, padding_idx: int | 
 
 @embedding.vjp(types=("weight",))
 def embedding_vjp(g: Value, input: Value, weight: TensorType, padding_idx: int | None) -> Gradients:
-    found = OPERATORS["embedding_backward"](widened(g), input, weight.shape[0], padding_idx)
-    return None, convert(found, weight.dtype)
+    gradient = OPERATORS["embedding_backward"](widened(g), input, weight.shape[0], padding_idx)
+    return None, convert(gradient, weight.dtype)
 
 
 @embedding.samples

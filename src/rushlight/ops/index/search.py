@@ -59,9 +59,9 @@ def count_before_ref(sorted_sequence: Array, input: Array, right: bool, steps: i
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, size, np.int64)
     for _ in range(size.bit_length()):
         middle = low + ((high - low) >> 1)
-        place = np.minimum(middle, size - 1)
-        found = np.take_along_axis(sorted_sequence, place, -1) if sorted_sequence.ndim > 1 else sorted_sequence[place]
-        before = (low < high) & ~(found > values if right else found >= values)
+        probe = np.minimum(middle, size - 1)
+        probed = np.take_along_axis(sorted_sequence, probe, -1) if sorted_sequence.ndim > 1 else sorted_sequence[probe]
+        before = (low < high) & ~(probed > values if right else probed >= values)
         low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
     return low
 
@@ -76,8 +76,8 @@ def count_before_lower(at: At, sorted_sequence: Operand, input: Operand, right: 
     for _ in range(steps):
         middle = low + ((high - low) >> 1)
         searching = low < high
-        place = select(middle < size, middle, size - 1)
-        boundary = cast(sorted_sequence[(*row, place)], dtype)
+        probe = select(middle < size, middle, size - 1)
+        boundary = cast(sorted_sequence[(*row, probe)], dtype)
         behind = value < boundary if right else value <= boundary
         before = searching & ~behind
         low, high = select(before, middle + 1, low), select(before, high, middle)
@@ -116,8 +116,8 @@ def searchsorted_decompose(
     short = not sorted_sequence.shape or guard_or_false(
         lt(sorted_sequence.shape[-1], 1 << FEW), "40 steps of bisection"
     )
-    found = count_before(sorted_sequence, input, right or side == "right", FEW if short else MANY)
-    return convert(found, int32) if out_int32 else found
+    counts = count_before(sorted_sequence, input, right or side == "right", FEW if short else MANY)
+    return convert(counts, int32) if out_int32 else counts
 
 
 @searchsorted.ref
@@ -128,8 +128,8 @@ def searchsorted_ref(
     if isinstance(input, np.ndarray | np.generic):
         dtype = promote(array_type(ordered), array_type(input)).numpy
         ordered, input = ordered.astype(dtype), np.asarray(input).astype(dtype)
-    found = count_before_ref(ordered, input, right or side == "right")
-    return found.astype(np.int32) if out_int32 else found
+    counts = count_before_ref(ordered, input, right or side == "right")
+    return counts.astype(np.int32) if out_int32 else counts
 
 
 @searchsorted.samples

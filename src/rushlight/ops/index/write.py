@@ -75,9 +75,9 @@ def _scatter_lower(at: At, input: Operand, dim: int, index: Operand, src: Operan
     value = src[axes] if src.shape else src[()]
     if not input.shape:
         return Scatter(input[()], axes, (), cast(value, input.dtype), combine)
-    place = wrap_dim(dim, len(input.shape), "scatter")
-    position = wrapped(index[axes], input.shape[place])
-    return Scatter(input[at], axes, replaced(axes, place, position), cast(value, input.dtype), combine)
+    number = wrap_dim(dim, len(input.shape), "scatter")
+    position = wrapped(index[axes], input.shape[number])
+    return Scatter(input[at], axes, replaced(axes, number, position), cast(value, input.dtype), combine)
 
 
 def _scatter_grid(index: Array, dim: int) -> tuple[Any, ...]:
@@ -192,9 +192,9 @@ index_add = define(
 def index_add_meta(input: TensorType, dim: int, index: TensorType, source: TensorType, alpha: float) -> TensorType:
     require_integers("index_add", index=index)
     require(index.ndim == 1, "S002", "index_add: the index must have 1 dim", index=index)
-    place = wrap_dim(dim, input.ndim, "index_add")
+    position = wrap_dim(dim, input.ndim, "index_add")
     if input.shape:
-        fits = same_shape(source.shape, replaced(input.shape, place, index.shape[0]))
+        fits = same_shape(source.shape, replaced(input.shape, position, index.shape[0]))
     else:
         fits = not source.shape and same_size(index.shape[0], 1)
     require(fits, "S014", "index_add: the source does not fit", input=input, index=index, source=source)
@@ -227,8 +227,8 @@ def index_add_lower(at: At, input: Operand, dim: int, index: Operand, source: Op
 
 @index_add.vjp
 def index_add_vjp(g: Value, dim: int, index: Value, alpha: float) -> Gradients:
-    found = index_select(g, dim, index)
-    return g, None, found if alpha == 1 else found * conjugate(alpha)
+    gradient = index_select(g, dim, index)
+    return g, None, gradient if alpha == 1 else gradient * conjugate(alpha)
 
 
 @index_add.samples
@@ -249,9 +249,9 @@ index_put = define(
 def index_put_meta(
     input: TensorType, indices: tuple[TensorType, ...], values: TensorType, dims: tuple[int, ...], accumulate: bool
 ) -> TensorType:
-    place = index.infer((input, indices), {"dims": dims})
-    fits = values.weak or same_shape(broadcast(values.shape, place.shape), place.shape)
-    require(fits, "S009", "index_put: the values do not fit the places", values=values, places=place)
+    position = index.infer((input, indices), {"dims": dims})
+    fits = values.weak or same_shape(broadcast(values.shape, position.shape), position.shape)
+    require(fits, "S009", "index_put: the values do not fit the places", values=values, places=position)
     same = values.weak or values.dtype is input.dtype
     require(same, "D002", "index_put: input and values differ in dtype", input=input, values=values)
     return TensorType(input.shape, input.dtype, input.device)
@@ -276,7 +276,7 @@ def index_put_ref(
 def index_put_lower(
     at: At, input: Operand, indices: tuple[Operand, ...], values: Operand, dims: tuple[int, ...], accumulate: bool
 ) -> Scatter:
-    shape = index.infer((input.type, tuple([item.type for item in indices])), {"dims": dims}).shape
+    shape = index.infer((input.type, tuple([index.type for index in indices])), {"dims": dims}).shape
     axes = axes_of(shape, "s")
     # A Scatter skips places out of range, so the conditions are not needed.
     places, _ = indexed_places(axes, input.shape, indices, dims)

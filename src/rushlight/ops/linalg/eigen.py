@@ -172,8 +172,8 @@ def eig_vjp(g: Pair, eigenvalues: Value, eigenvectors: Value, A: Value) -> Value
         if on_values is not None:
             middle = middle + on_diagonal(on_values)
         inner = matmul(middle, adjoint)
-    found = solve_matrix(adjoint, inner, False, "linalg.eig")[0]
-    return found if A.dtype.is_complex else convert(real_of(found), A.dtype)
+    gradient = solve_matrix(adjoint, inner, False, "linalg.eig")[0]
+    return gradient if A.dtype.is_complex else convert(real_of(gradient), A.dtype)
 
 
 @eig.samples
@@ -261,14 +261,14 @@ def svd_vjp(g: Triple, U: Value, S: Value, Vh: Value) -> Value | None:
         on_vh = slice_(on_vh, -2, 0, k)
         part = unsqueeze(s, -1) * where(off, _skew(matmul(vh, adjoint_of(on_vh))) / gaps, 0.0)
         inner = part if inner is None else inner + part
-    found = matmul(u, matmul(inner, vh))
+    gradient = matmul(u, matmul(inner, vh))
     if on_u is not None:  # what of the gradient lies outside the columns of U
         scaled = on_u / unsqueeze(s, -2)
-        found = found + matmul(scaled - matmul(u, matmul(adjoint_of(u), scaled)), vh)
+        gradient = gradient + matmul(scaled - matmul(u, matmul(adjoint_of(u), scaled)), vh)
     if on_vh is not None:
         scaled = on_vh / unsqueeze(s, -1)
-        found = found + matmul(u, scaled - matmul(matmul(scaled, adjoint_of(vh)), vh))
-    return found
+        gradient = gradient + matmul(u, scaled - matmul(matmul(scaled, adjoint_of(vh)), vh))
+    return gradient
 
 
 def _skew(value: Value) -> Value:

@@ -61,8 +61,8 @@ def _cholesky(array: Array) -> tuple[Array, Array]:
         return np.linalg.cholesky(array), info
     except np.linalg.LinAlgError:
         factors = np.tril(array).copy()
-        for place in np.ndindex(info.shape):
-            info[place] = _cholesky_in_steps(factors[place])
+        for index in np.ndindex(info.shape):
+            info[index] = _cholesky_in_steps(factors[index])
         return factors, info
 
 
@@ -82,9 +82,9 @@ def require_info(op: str, info: Array, reason: str) -> None:
     """R007 where LAPACK's `info` of a matrix is positive; `reason` has a place for it."""
     failed = np.argwhere(info > 0)
     if len(failed):
-        place = tuple([int(index) for index in failed[0]])
-        which = f" of batch element {place[0] if len(place) == 1 else place}" if place else ""
-        fail("R007", f"{op}: the matrix{which} cannot be factored: {reason.format(int(info[place]))}")
+        position = tuple([int(index) for index in failed[0]])
+        which = f" of batch element {position[0] if len(position) == 1 else position}" if position else ""
+        fail("R007", f"{op}: the matrix{which} cannot be factored: {reason.format(int(info[position]))}")
 
 
 @cholesky_ex.vjp
@@ -178,8 +178,8 @@ def _columns(value: Value, start: Size, end: Size) -> Value:
 
 def _square_qr_vjp(left: Value, right: Value, q: Value, r: Value) -> Value:
     inner = matmul(right, adjoint_of(r)) - matmul(adjoint_of(q), left)
-    found = left + matmul(q, hermitian_of_lower(adjoint_of(triu(inner))))
-    return solve_triangular(adjoint_of(r), found, upper=False, left=False)
+    gradient = left + matmul(q, hermitian_of_lower(adjoint_of(triu(inner))))
+    return solve_triangular(adjoint_of(r), gradient, upper=False, left=False)
 
 
 @qr.samples

@@ -80,17 +80,17 @@ def _exponential(array: Array) -> Array:
     safe = np.where(usable[..., None, None], array, 0)
     x = safe * (0.5 ** powers[..., None, None]).astype(norms.dtype)
     one = np.eye(array.shape[-1], dtype=array.dtype)
-    b = [norms.dtype.type(item) for item in _PADE]
+    b = [norms.dtype.type(coefficient) for coefficient in _PADE]
     x2 = x @ x
     x4 = x2 @ x2
     x6 = x4 @ x2
     odd = x @ (x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2) + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * one)
     even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2) + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * one
-    found = np.linalg.solve(even - odd, even + odd)
+    quotient = np.linalg.solve(even - odd, even + odd)
     for step in range(int(powers.max(initial=0))):
         again = powers > step
-        found[again] = found[again] @ found[again]
-    return np.where(usable[..., None, None], found, np.nan).astype(array.dtype)
+        quotient[again] = quotient[again] @ quotient[again]
+    return np.where(usable[..., None, None], quotient, np.nan).astype(array.dtype)
 
 
 @matrix_exp.vjp
@@ -125,15 +125,15 @@ def matrix_power_decompose(input: Value, n: int) -> Value:
         return identity_like(input, input.shape[-1]) + triu(tril(input, -1))
     if n < 0:
         input, n = inv(input), -n
-    found: Value | None = None
+    power: Value | None = None
     square = input
     while True:
         if n & 1:
-            found = square if found is None else matmul(found, square)
+            power = square if power is None else matmul(power, square)
         n >>= 1
         if not n:
-            assert found is not None
-            return found if found is not input else input * 1
+            assert power is not None
+            return power if power is not input else input * 1
         square = matmul(square, square)
 
 
@@ -159,7 +159,7 @@ pseudo_inverse = host(
 @pseudo_inverse.meta
 def pseudo_inverse_meta(A: TensorType, atol: TensorType | None, rtol: TensorType | None, hermitian: bool) -> TensorType:
     (require_square if hermitian else require_matrix)("linalg.pinv", A)
-    batch = broadcast(A.shape[:-2], *[item.shape for item in (atol, rtol) if item is not None])
+    batch = broadcast(A.shape[:-2], *[tolerance.shape for tolerance in (atol, rtol) if tolerance is not None])
     return like(A, (*batch, A.shape[-1], A.shape[-2]))
 
 
@@ -198,11 +198,11 @@ def tolerance_of(array: Array) -> float:
 @pseudo_inverse.vjp
 def pseudo_inverse_vjp(g: Value, out: Value, A: Value) -> Gradients:
     # Golub and Pereyra (1973); valid where the rank does not change.
-    grad, found = adjoint_of(g), adjoint_of(out)
+    grad, inverse = adjoint_of(g), adjoint_of(out)
     first = matmul(grad, out)
-    gained = matmul(first, found)
+    gained = matmul(first, inverse)
     whole = -adjoint_of(matmul(out, first)) + gained - matmul(matmul(A, out), gained)
-    return whole + matmul(matmul(found, out), grad - matmul(first, A)), None, None
+    return whole + matmul(matmul(inverse, out), grad - matmul(first, A)), None, None
 
 
 @pseudo_inverse.samples
@@ -248,12 +248,12 @@ def _reflectors(op: str, packed: Value, tau: Value) -> tuple[Value, Value]:
 @householder_product.ref
 def householder_product_ref(A: Array, tau: Array) -> Array:
     def product(a: Array, t: Array) -> Array:
-        found = np.broadcast_to(np.eye(*a.shape[-2:], dtype=a.dtype), a.shape).copy()
+        orthogonal = np.broadcast_to(np.eye(*a.shape[-2:], dtype=a.dtype), a.shape).copy()
         for step in reversed(range(t.shape[-1])):
             below = a[..., step + 1 :, step]
             v = np.concatenate((np.zeros_like(a[..., :step, step]), np.ones_like(t[..., :1]), below), -1)
-            found -= (t[..., step, None] * v)[..., None] * (v.conj()[..., None, :] @ found)
-        return found
+            orthogonal -= (t[..., step, None] * v)[..., None] * (v.conj()[..., None, :] @ orthogonal)
+        return orthogonal
 
     return in_precision(product, A, tau)
 

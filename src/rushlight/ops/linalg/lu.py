@@ -72,8 +72,8 @@ def lu_in_place(array: Array, pivot: bool) -> tuple[Array, Array]:
     pivots = np.broadcast_to(np.arange(1, count + 1, dtype=np.int32), (len(batch), count)).copy()
     info = np.zeros(len(batch), np.int32)
     with np.errstate(all="ignore"):
-        for matrix, exchanged, place in zip(batch, pivots, range(len(batch)), strict=True):
-            info[place] = _eliminate(matrix, exchanged, pivot)
+        for matrix, exchanged, position in zip(batch, pivots, range(len(batch)), strict=True):
+            info[position] = _eliminate(matrix, exchanged, pivot)
     return pivots.reshape((*array.shape[:-2], count)), info.reshape(array.shape[:-2])
 
 
@@ -163,14 +163,14 @@ def permutation_of_meta(pivots: TensorType, size: Size) -> TensorType:
 def permutation_of_ref(pivots: Array, size: int) -> Array:
     rows = pivots.reshape((int(np.prod(pivots.shape[:-1])), pivots.shape[-1]))
     require(rows.shape[-1] <= size, "S014", "lu_unpack: more pivots than rows", pivots=pivots.shape, rows=size)
-    found = np.broadcast_to(np.arange(size, dtype=np.int32), (len(rows), size)).copy()
-    for order, exchanged in zip(found, rows, strict=True):
+    permutation = np.broadcast_to(np.arange(size, dtype=np.int32), (len(rows), size)).copy()
+    for order, exchanged in zip(permutation, rows, strict=True):
         for step, row in enumerate(exchanged):
             require(
                 0 < row <= size, "I001", "lu_unpack: a pivot is not the number of a row, counted from 1", pivot=int(row)
             )
             order[[step, row - 1]] = order[[row - 1, step]]
-    return found.reshape((*pivots.shape[:-1], size))
+    return permutation.reshape((*pivots.shape[:-1], size))
 
 
 @permutation_of.samples

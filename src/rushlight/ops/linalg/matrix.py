@@ -76,10 +76,10 @@ def in_precision(function: Callable[..., Any], *arrays: Array) -> Any:
     width = 64 if bits > 32 or rows <= SMALL else 32
     if width == bits:
         return function(*arrays)
-    found = function(*[_in_bits(array, width) for array in arrays])
-    if isinstance(found, tuple):
-        return tuple([_like_first(item, first) for item in found])
-    return _like_first(found, first)
+    result = function(*[_in_bits(array, width) for array in arrays])
+    if isinstance(result, tuple):
+        return tuple([_like_first(part, first) for part in result])
+    return _like_first(result, first)
 
 
 def converged(op: str, function: Callable[..., Any], *arrays: Array) -> Any:
@@ -101,12 +101,12 @@ def _in_bits(array: Array, bits: int) -> Array:
 
 
 def _like_first(array: Any, first: Array) -> Array:
-    found = np.asarray(array)
-    if found.dtype.kind not in "fc":
-        return found
+    result = np.asarray(array)
+    if result.dtype.kind not in "fc":
+        return result
     real = first.dtype if first.dtype.kind != "c" else np.real(np.zeros(1, first.dtype)).dtype
     with np.errstate(all="ignore"):
-        return found.astype(np.result_type(real, np.complex64) if found.dtype.kind == "c" else real)
+        return result.astype(np.result_type(real, np.complex64) if result.dtype.kind == "c" else real)
 
 
 def adjoint_array(array: Array) -> Array:

@@ -53,10 +53,10 @@ def solve_matrix_meta(A: TensorType, B: TensorType, check_errors: bool, op: str)
 
 @solve_matrix.ref
 def solve_matrix_ref(A: Array, B: Array, check_errors: bool, op: str) -> tuple[Array, Array]:
-    found, info = in_precision(_guarded(np.linalg.solve), A, B)
+    solution, info = in_precision(_guarded(np.linalg.solve), A, B)
     if check_errors:
         require_info(op, info, _SINGULAR)
-    return found, info
+    return solution, info
 
 
 def _guarded(function: Callable[..., Array]) -> Callable[..., tuple[Array, Array]]:
@@ -70,9 +70,9 @@ def _guarded(function: Callable[..., Array]) -> Callable[..., tuple[Array, Array
         except np.linalg.LinAlgError:
             info = lu_in_place(a.copy(), True)[1]
         usable = np.where((info > 0)[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
-        found = function(usable, *more)
-        singular = np.broadcast_to((info > 0)[..., None, None], found.shape)
-        return np.where(singular, np.nan, found).astype(found.dtype), info
+        result = function(usable, *more)
+        singular = np.broadcast_to((info > 0)[..., None, None], result.shape)
+        return np.where(singular, np.nan, result).astype(result.dtype), info
 
     return guarded
 
@@ -109,9 +109,9 @@ def _solved(a: Value, b: Value, left: bool, check_errors: bool, op: str) -> tupl
     b = unsqueeze(b, -1) if vector else b
     if not left:
         a, b = mT(a), mT(b)
-    found, info = solve_matrix(a, b, check_errors, op)
-    found = found if left else mT(found)
-    return squeeze(found, -1) if vector else found, info
+    solution, info = solve_matrix(a, b, check_errors, op)
+    solution = solution if left else mT(solution)
+    return squeeze(solution, -1) if vector else solution, info
 
 
 def is_vector_for(a: Value, b: Value) -> bool:
@@ -124,10 +124,10 @@ def solve_ex_ref(A: Array, B: Array, left: bool, check_errors: bool) -> tuple[Ar
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
     b = B[..., None] if vector else B
     if not left:
-        found, info = solve_matrix_ref(np.swapaxes(A, -1, -2), np.swapaxes(b, -1, -2), check_errors, "solve")
-        return np.swapaxes(found, -1, -2), info
-    found, info = solve_matrix_ref(A, b, check_errors, "solve")
-    return found[..., 0] if vector else found, info
+        solution, info = solve_matrix_ref(np.swapaxes(A, -1, -2), np.swapaxes(b, -1, -2), check_errors, "solve")
+        return np.swapaxes(solution, -1, -2), info
+    solution, info = solve_matrix_ref(A, b, check_errors, "solve")
+    return solution[..., 0] if vector else solution, info
 
 
 @solve_ex.samples
@@ -172,10 +172,10 @@ def inv_ex_meta(A: TensorType, check_errors: bool) -> tuple[TensorType, TensorTy
 
 @inv_ex.ref
 def inv_ex_ref(A: Array, check_errors: bool) -> tuple[Array, Array]:
-    found, info = in_precision(_guarded(np.linalg.inv), A)
+    inverse, info = in_precision(_guarded(np.linalg.inv), A)
     if check_errors:
         require_info("linalg.inv", info, _SINGULAR)
-    return found, info
+    return inverse, info
 
 
 @inv_ex.vjp

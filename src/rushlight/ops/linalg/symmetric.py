@@ -42,8 +42,8 @@ def ldl_factor_ex_ref(A: Array, hermitian: bool, check_errors: bool) -> tuple[Ar
         packed = np.tril(array).copy()
         pivots, info = np.zeros(array.shape[:-1], np.int32), np.zeros(array.shape[:-2], np.int32)
         with np.errstate(all="ignore"):
-            for place in np.ndindex(info.shape):
-                info[place] = _factor(packed[place], pivots[place], hermitian)
+            for index in np.ndindex(info.shape):
+                info[index] = _factor(packed[index], pivots[index], hermitian)
         return packed, pivots, info
 
     packed, pivots, info = in_precision(factored, A)
@@ -159,8 +159,8 @@ def ldl_solve_ref(LD: Array, pivots: Array, B: Array, hermitian: bool) -> Array:
         factors = np.broadcast_to(packed, (*batch, *packed.shape[-2:]))
         rows = np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
         with np.errstate(all="ignore"):
-            for place in np.ndindex(batch):
-                _solve(factors[place], rows[place].astype(int), x[place], hermitian)
+            for index in np.ndindex(batch):
+                _solve(factors[index], rows[index].astype(int), x[index], hermitian)
         return x
 
     return in_precision(solved, LD, B)

@@ -170,8 +170,8 @@ def _soft_cross_entropy(
     return convert(sum_(loss) if reduction == "sum" else loss, input.dtype)
 
 
-def _per_class(value: Value, ndim: int, place: int) -> Value:
-    shape: tuple[Size, ...] = tuple([value.shape[0] if dim == place else 1 for dim in range(ndim)])
+def _per_class(value: Value, ndim: int, position: int) -> Value:
+    shape: tuple[Size, ...] = tuple([value.shape[0] if dim == position else 1 for dim in range(ndim)])
     return reshape(value, shape)
 
 

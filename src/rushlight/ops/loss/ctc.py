@@ -116,20 +116,20 @@ class Texts:
         later = np.full(ends.shape, -np.inf)
         for step in range(len(sums) - 1, -1, -1):
             near = np.logaddexp(later, _shifted(later, -1))
-            found = np.logaddexp(near, _shifted(np.where(self.skips, later, -np.inf), -2))
-            sums[step] = np.where((self.steps - 1 == step)[:, None], ends, found)
+            total = np.logaddexp(near, _shifted(np.where(self.skips, later, -np.inf), -2))
+            sums[step] = np.where((self.steps - 1 == step)[:, None], ends, total)
             later = sums[step] + self.scores[step]
         return sums
 
     def log_likelihoods(self, forward: Array) -> Array:
         """The log likelihood of each text."""
-        found = np.full(len(self.states), -np.inf)
+        likelihoods = np.full(len(self.states), -np.inf)
         for text, (steps, last) in enumerate(zip(self.steps, self.last, strict=True)):
             if steps:
-                found[text] = np.logaddexp.reduce(forward[steps - 1, text, max(last - 1, 0) : last + 1])
+                likelihoods[text] = np.logaddexp.reduce(forward[steps - 1, text, max(last - 1, 0) : last + 1])
             elif last == 0:
-                found[text] = 0.0
-        return found
+                likelihoods[text] = 0.0
+        return likelihoods
 
 
 def _shifted(sums: Array, by: int) -> Array:
@@ -173,10 +173,10 @@ def ctc_occupancies_ref(
     result = np.zeros(log_probs.shape)
     with np.errstate(all="ignore"):
         forward = texts.forward()
-        known = texts.log_likelihoods(forward)
-        paths = np.exp(forward + texts.backward() - known[:, None])
+        likelihoods = texts.log_likelihoods(forward)
+        paths = np.exp(forward + texts.backward() - likelihoods[:, None])
     np.add.at(result, (np.arange(steps)[:, None, None], np.arange(batch)[:, None], texts.states), paths)
-    result[:, ~np.isfinite(known)] = np.nan
+    result[:, ~np.isfinite(likelihoods)] = np.nan
     result[np.arange(steps)[:, None] >= texts.steps] = 0.0
     return result.astype(log_probs.dtype)
 
@@ -185,12 +185,12 @@ def ctc_occupancies_ref(
 def ctc_losses_vjp(
     g: Value, log_probs: Value, targets: Value, input_lengths: Value, target_lengths: Value, blank: int
 ) -> Gradients:
-    found = ctc_occupancies(log_probs, targets, input_lengths, target_lengths, blank)
+    occupancies = ctc_occupancies(log_probs, targets, input_lengths, target_lengths, blank)
     each, steps = unsqueeze(g, -1), positions(log_probs, log_probs.shape[0])
     within = lt(unsqueeze(unsqueeze(steps, -1), -1), unsqueeze(input_lengths, -1))
     # PyTorch's gradient, too, is that by unnormalised scores, of which a log_softmax made these. A later log_softmax
     # passes it on unchanged. What nothing asks about has none, also where no path gives a text.
-    gradient = (exp(log_probs) - found) * each
+    gradient = (exp(log_probs) - occupancies) * each
     return where(logical_and(within, ne(each, 0.0)), gradient, 0.0), None, None, None
 
 

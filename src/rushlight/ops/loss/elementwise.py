@@ -34,8 +34,8 @@ def check_reduction(reduction: str, op: str) -> None:
 
 
 def _reduced_array(loss: Array, reduction: str, dtype: np.dtype[Any]) -> Array:
-    found = loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
-    return np.asarray(found).astype(dtype)
+    reduced = loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
+    return np.asarray(reduced).astype(dtype)
 
 
 def _pair(input: Value, target: Value, op: str) -> tuple[Value, Value, DType]:

@@ -100,8 +100,8 @@ def _log_length(x: Scalar, y: Scalar) -> Scalar:
     ratio = select(large.equals(0.0), like(x, 0.0), small / large)
     far = logarithm.log(large) + logarithm.log1p(ratio * ratio) * 0.5
     near = logarithm.log1p(_square_less_one(large, small)) * 0.5
-    found = select((large > 0.5) & (large < 1.5), near, far)
-    return select(_infinite(x) | _infinite(y), like(x, INF), select(is_nan(x) | is_nan(y), like(x, NAN), found))
+    log_length = select((large > 0.5) & (large < 1.5), near, far)
+    return select(_infinite(x) | _infinite(y), like(x, INF), select(is_nan(x) | is_nan(y), like(x, NAN), log_length))
 
 
 def _square_less_one(x: Scalar, y: Scalar) -> Scalar:

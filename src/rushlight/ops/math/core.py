@@ -142,6 +142,6 @@ def length(a: Scalar, b: Scalar) -> Scalar:
     ratio = select(
         large.equals(small) | large.equals(0.0), select(large.equals(0.0), large, like(x, 1.0)), small / large
     )
-    found = large * apply("sqrt", fma(ratio, ratio, like(x, 1.0)))
+    hypotenuse = large * apply("sqrt", fma(ratio, ratio, like(x, 1.0)))
     infinite = x.equals(math.inf) | y.equals(math.inf)
-    return select(infinite, like(x, math.inf), select(a.differs(a) | b.differs(b), like(x, math.nan), found))
+    return select(infinite, like(x, math.inf), select(a.differs(a) | b.differs(b), like(x, math.nan), hypotenuse))

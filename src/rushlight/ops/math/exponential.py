@@ -146,9 +146,9 @@ def half_exp(x: Scalar) -> Scalar:
 def exp2(x: Scalar) -> Scalar:
     """2 to the power x."""
     least, most = _EXP2_RANGE[x.type]
-    known = _within(x, least, most)
-    n, _ = nearest(known, 1.0)
-    r = known - n
+    in_range = _within(x, least, most)
+    n, _ = nearest(in_range, 1.0)
+    r = in_range - n
     high, low = _LN2_ROUNDED[x.type]
     tail = r * fma(r, polynomial(r, _EXP2[x.type]), like(x, low))
     return select(x < least, like(x, 0.0), scaled(fma(r, like(x, high), tail) + 1.0, n))

@@ -122,8 +122,8 @@ def normal_quantile(p: Scalar, precise: bool) -> Scalar:
 def negative_entropy_term(x: Scalar) -> Scalar:
     """-x log(x): 0 at 0, minus infinity below."""
     inner = select(x > 0.0, x, like(x, 1.0))
-    found = -x * log(inner)
-    return select(x > 0.0, found, select(x.equals(0.0), like(x, 0.0), select(x < 0.0, like(x, -INF), x)))
+    term = -x * log(inner)
+    return select(x > 0.0, term, select(x.equals(0.0), like(x, 0.0), select(x < 0.0, like(x, -INF), x)))
 
 
 def times_log(x: Scalar, y: Scalar) -> Scalar:
@@ -158,9 +158,9 @@ def _joined(a: Scalar, b: Scalar, grown: Callable[[Scalar], Scalar], scale: floa
     large, small = select(a < b, b, a), select(a < b, a, b)
     same = a.equals(b) & magnitude(a).equals(INF)
     gap = select(same, like(a, 0.0), small - large)
-    found = fma(log1p(grown(gap)), like(a, scale), large)
+    joined = fma(log1p(grown(gap)), like(a, scale), large)
     nan = a.differs(a) | b.differs(b)
-    return select(nan, a + b, select(same, a, found))
+    return select(nan, a + b, select(same, a, joined))
 
 
 @in_float64

@@ -93,8 +93,8 @@ def nextafter_lower(at: At, input: Operand, other: Operand) -> Scalar:
     first = select(rises, one, constant(1 - (1 << (whole.bits - 1)), whole))
     away = rises.equals(x > 0.0)
     moved = select(x.equals(0.0), first, select(away, bits + one, bits - one))
-    found = select(x.equals(y), narrow[1], bitcast(moved, dtype))
-    return select(x.differs(x), narrow[0], select(y.differs(y), narrow[1], found))
+    result = select(x.equals(y), narrow[1], bitcast(moved, dtype))
+    return select(x.differs(x), narrow[0], select(y.differs(y), narrow[1], result))
 
 
 @nextafter.vjp

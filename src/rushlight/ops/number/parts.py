@@ -51,9 +51,9 @@ def complex_meta(real: TensorType, imag: TensorType) -> TensorType:
 @complex_.ref
 def complex_ref(real: Array, imag: Array) -> Array:
     first, second = np.broadcast_arrays(compute_array(real), compute_array(imag))
-    found = np.empty(first.shape, np.result_type(first.dtype, np.complex64))
-    found.real, found.imag = first, second
-    return found
+    result = np.empty(first.shape, np.result_type(first.dtype, np.complex64))
+    result.real, result.imag = first, second
+    return result
 
 
 @complex_.lower
@@ -101,11 +101,11 @@ def view_as_real_ref(input: Array) -> Array:
 
 @view_as_real.lower
 def view_as_real_lower(at: At, input: Operand) -> Scalar:
-    value, place = input[at[:-1]], at[-1]
+    value, part = input[at[:-1]], at[-1]
     real, imag = apply("real", value), apply("imag", value)
-    if isinstance(place, int):
-        return imag if place else real
-    return select(index(place).equals(0), real, imag)
+    if isinstance(part, int):
+        return imag if part else real
+    return select(index(part).equals(0), real, imag)
 
 
 @view_as_real.vjp

@@ -46,8 +46,8 @@ def _samples(op: Operator, *kwargs: dict[str, object]) -> None:
     def activation_samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(sample_array(rng, (), "smooth"), domain="smooth")
         yield Sample(sample_array(rng, (3, 5), "smooth") * 2, domain="smooth")
-        for item in kwargs:
-            yield Sample(sample_array(rng, (3, 5), "smooth") * 2, domain="smooth", **item)
+        for kwarg in kwargs:
+            yield Sample(sample_array(rng, (3, 5), "smooth") * 2, domain="smooth", **kwarg)
 
 
 def _activation(name: str, doc: str, parameters: str = "", dtypes: str = "float", forms: str = "function") -> Operator:
@@ -360,8 +360,8 @@ _ROOT_2_OVER_PI, _CUBIC = math.sqrt(2.0 / math.pi), 0.044715
 
 @gelu.meta
 def gelu_meta(input: TensorType, approximate: str) -> TensorType:
-    known = approximate in ("none", "tanh")
-    require(known, "A002", "gelu: approximate is 'none' or 'tanh'", approximate=approximate)
+    valid = approximate in ("none", "tanh")
+    require(valid, "A002", "gelu: approximate is 'none' or 'tanh'", approximate=approximate)
     return typed_result(gelu, [input])
 
 

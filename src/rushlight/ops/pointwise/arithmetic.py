@@ -275,8 +275,8 @@ div = define(
 
 @div.meta
 def div_meta(input: TensorType, other: TensorType, rounding_mode: str | None) -> TensorType:
-    known = rounding_mode in _ROUNDINGS
-    require(known, "A002", f"div: rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
+    valid = rounding_mode in _ROUNDINGS
+    require(valid, "A002", f"div: rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
     result = typed_result(div, [input, other], _ROUNDINGS[rounding_mode][0])
     rounded = rounding_mode is None or result.dtype.kind in FAMILIES["ordered"]
     require(rounded, "D001", f"div: rounding is not supported for {result.dtype.name}")

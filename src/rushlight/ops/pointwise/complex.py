@@ -98,8 +98,8 @@ def _part_type(op: Operator, input: TensorType) -> TensorType:
 
 def _part_ref(op: Operator, function: Callable[[Array], Array], input: ArrayLike) -> Array:
     type_ = array_type(input)
-    found = computed(op, lambda x: function(x).astype(x.dtype), [input])
-    return np.real(found).astype(real_dtype(type_.dtype).numpy) if type_.dtype.is_complex else found
+    result = computed(op, lambda x: function(x).astype(x.dtype), [input])
+    return np.real(result).astype(real_dtype(type_.dtype).numpy) if type_.dtype.is_complex else result
 
 
 abs_ = define(

@@ -69,7 +69,7 @@ def operating_dtype(op: Operator, types: Sequence[TensorType | None], result: Re
     given = [type_ for type_ in types if type_ is not None]
     if all(type_.weak for type_ in given):
         dtype = check_dtype(op, promote_numbers(*given))
-        return max(dtype, number_dtype(0.0), key=lambda item: item.kind) if result is FLOAT else dtype
+        return max(dtype, number_dtype(0.0), key=lambda candidate: candidate.kind) if result is FLOAT else dtype
     dtype = check_dtype(op, promote(*given))
     return promote_float(*given) if result is FLOAT else dtype
 
@@ -172,10 +172,10 @@ def computed(
     compute = compute_dtype(operating).numpy
     values: list[Array | None] = []
     with np.errstate(all="ignore"):
-        for place, value in enumerate(operands, 1):
+        for position, value in enumerate(operands, 1):
             if value is None:
                 values.append(None)
-            elif factor and place == len(operands) and np.ndim(value) == 0 and not is_number(value):
+            elif factor and position == len(operands) and np.ndim(value) == 0 and not is_number(value):
                 values.append(np.asarray(value).astype(compute))
             elif is_number(value):
                 rounded = operating.numpy if result is BOOL else compute

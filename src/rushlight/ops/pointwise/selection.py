@@ -249,8 +249,8 @@ addcmul = define(
 )
 
 
-def _times(value: Value | complex | None, item: Value) -> Value:
-    return item if value is None else value * item
+def _times(value: Value | complex | None, factor: Value) -> Value:
+    return factor if value is None else value * factor
 
 
 @addcmul.meta

@@ -57,7 +57,7 @@ def _windows(input: Array, output_size: tuple[int, ...]) -> Iterator[tuple[tuple
     lead = input.ndim - len(output_size)
     for output in np.ndindex(*output_size):
         rule = zip(output, input.shape[lead:], output_size, strict=True)
-        yield output, tuple([slice(*window_range(*item)) for item in rule])
+        yield output, tuple([slice(*window_range(*window)) for window in rule])
 
 
 @adaptive_max_pool.ref
@@ -76,8 +76,8 @@ def _largest(at: At, input: Operand, output_size: Shape) -> tuple[Scalar, list[S
     wide = compute_dtype(input.dtype)
     element = cast(input[(*at[: len(lead)], *places)], wide)
     flat: Size = 0
-    for place, size in zip(places, space, strict=True):
-        flat = flat * size + place
+    for position, size in zip(places, space, strict=True):
+        flat = flat * size + position
     return guarded(conditions, element, constant(lowest(wide.numpy), wide)), conditions, flat, axes
 
 
@@ -92,8 +92,8 @@ def adaptive_max_pool_vjp(g: Value, input: Value, output_size: Shape) -> Value:
     lead, space = adaptive_space(input.shape, output_size)
     flat = (*lead, product(output_size))
     places = reshape(adaptive_max_pool_indices(input, output_size), flat)
-    found = scatter_add(zeros_of(g, (*lead, product(space))), -1, places, reshape(g, flat))
-    return reshape(found, input.shape)
+    gradient = scatter_add(zeros_of(g, (*lead, product(space))), -1, places, reshape(g, flat))
+    return reshape(gradient, input.shape)
 
 
 @adaptive_max_pool.samples

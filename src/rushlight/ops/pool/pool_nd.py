@@ -99,8 +99,8 @@ def _max_with_indices(dims: int) -> Operator:
         places = max_pool_indices(input, *rule)
         lead = input.shape[: input.ndim - dims]
         flat = reshape(input, (*lead, product(input.shape[input.ndim - dims :])))
-        found = gather(flat, -1, reshape(places, (*lead, product(places.shape[len(lead) :]))))
-        return reshape(found, places.shape), places
+        values = gather(flat, -1, reshape(places, (*lead, product(places.shape[len(lead) :]))))
+        return reshape(values, places.shape), places
 
     @op.ref
     def indices_ref(
@@ -218,8 +218,8 @@ def covered(at: Sequence[Size], sizes: Shape, counts: Shape) -> tuple[tuple[Size
     axes: list[SizeExpr] = []
     places: list[Size] = []
     conditions: list[Scalar] = []
-    for dim, (place, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
-        start, end = window_range(place, size, count)
+    for dim, (position, size, count) in enumerate(zip(at, sizes, counts, strict=True)):
+        start, end = window_range(position, size, count)
         axes.append(axis_symbol(widest(size, count), f"k{dim}"))
         places.append(start + axes[-1])
         conditions.append(index(places[-1]) < index(end))
@@ -248,7 +248,7 @@ def adaptive_avg_pool_ref(input: Array, output_size: Ints) -> Array:
     means = np.zeros((*x.shape[:lead], *output_size), x.dtype)
     for output in np.ndindex(*output_size):
         window: list[slice] = [
-            slice(*window_range(*item)) for item in zip(output, x.shape[lead:], output_size, strict=True)
+            slice(*window_range(*bounds)) for bounds in zip(output, x.shape[lead:], output_size, strict=True)
         ]
         means[(..., *output)] = np.mean(x[(..., *window)], tuple(range(lead, x.ndim)))
     return means.astype(input.dtype)
@@ -299,7 +299,7 @@ def adaptive_avg_pool_backward_ref(grad: Array, input_space: Ints) -> Array:
     gradient = np.zeros((*g.shape[:lead], *input_space), g.dtype)
     for output in np.ndindex(*g.shape[lead:]):
         window: list[slice] = [
-            slice(*window_range(*item)) for item in zip(output, input_space, g.shape[lead:], strict=True)
+            slice(*window_range(*bounds)) for bounds in zip(output, input_space, g.shape[lead:], strict=True)
         ]
         count = np.prod([part.stop - part.start for part in window])
         gradient[(..., *window)] += (g[(..., *output)] / g.dtype.type(count)).reshape(

@@ -59,9 +59,9 @@ def _window_arrays(
     count = len(kernel)
     flat, inside = np.zeros(grids.shape[1:], np.int64), np.ones(grids.shape[1:], np.bool_)
     for dim in range(count):
-        place = grids[dim] * stride[dim] + grids[dim + count] * dilation[dim] - padding[dim]
-        inside &= (place >= 0) & (place < space[dim])
-        flat = flat * space[dim] + np.clip(place, 0, space[dim] - 1)
+        position = grids[dim] * stride[dim] + grids[dim + count] * dilation[dim] - padding[dim]
+        inside &= (position >= 0) & (position < space[dim])
+        flat = flat * space[dim] + np.clip(position, 0, space[dim] - 1)
     elements = x.reshape(*x.shape[:lead], -1)[..., flat.reshape(*out, -1)]
     inside = inside.reshape(*out, -1)
     return np.where(inside, elements, fill).astype(x.dtype), np.where(inside, flat.reshape(*out, -1), -1)
@@ -111,8 +111,8 @@ def _largest(
     wide = compute_dtype(input.dtype)
     element = cast(input[(*at[: len(lead)], *places)], wide)
     flat: Size = 0
-    for place, size in zip(places, space, strict=True):
-        flat = flat * size + place
+    for position, size in zip(places, space, strict=True):
+        flat = flat * size + position
     return guarded(conditions, element, constant(lowest(wide.numpy), wide)), flat, axes
 
 
@@ -132,8 +132,8 @@ def max_pool_vjp(
     places = max_pool_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     count = product(g.shape[len(lead) :])
     flat = zeros_of(g, (*lead, product(space)))
-    found = scatter_add(flat, -1, reshape(places, (*lead, count)), reshape(g, (*lead, count)))
-    return reshape(found, input.shape)
+    gradient = scatter_add(flat, -1, reshape(places, (*lead, count)), reshape(g, (*lead, count)))
+    return reshape(gradient, input.shape)
 
 
 def _max_samples(rng: np.random.Generator) -> Iterator[Sample]:
@@ -162,8 +162,8 @@ max_pool_indices = define(
 def max_pool_indices_meta(
     input: TensorType, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> TensorType:
-    found = max_pool_meta(input, kernel_size, stride, padding, dilation, ceil_mode)
-    return TensorType(found.shape, int64, input.device)
+    type_ = max_pool_meta(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return TensorType(type_.shape, int64, input.device)
 
 
 @max_pool_indices.ref
@@ -233,8 +233,8 @@ def _divisor(
     if override is not None:
         return override
     count: Size = 1
-    for place, size, width, step, pad in zip(out, space, kernel, stride, padding, strict=True):
-        start = place * step - pad
+    for position, size, width, step, pad in zip(out, space, kernel, stride, padding, strict=True):
+        start = position * step - pad
         end = minimum(start + width, size + pad)
         count = count * (end - start if include else minimum(end, size) - maximum(start, 0))
     return count
@@ -256,7 +256,7 @@ def avg_pool_ref(
     out: Any = pooled_sizes(space, kernel_size, stride, padding, ones, ceil_mode)
     windows, _ = _window_arrays(x, kernel_size, stride, padding, ones, out, 0)
     rule: Any = (space, kernel_size, stride, padding, count_include_pad, divisor_override)
-    counts = np.array([_divisor(place, *rule) for place in np.ndindex(*out)]).reshape(out)
+    counts = np.array([_divisor(index, *rule) for index in np.ndindex(*out)]).reshape(out)
     return (np.sum(windows, -1) / counts.astype(x.dtype)).astype(input.dtype)
 
 

@@ -266,9 +266,9 @@ def _minmax_along(index_operator: Operator, input: Value, dim: int, keepdim: boo
 def _minmax_along_vjp(g: Gradients, indices: Value, input: TensorType, dim: int, keepdim: bool) -> Value | None:
     if g[0] is None or not input.shape:
         return g[0]
-    place = wrap_dim(dim, len(input.shape), "max")
-    own = positions(indices, input.shape[place])
-    for _ in range(len(input.shape) - 1 - place):
+    position = wrap_dim(dim, len(input.shape), "max")
+    own = positions(indices, input.shape[position])
+    for _ in range(len(input.shape) - 1 - position):
         own = unsqueeze(own, -1)
     hit = eq(own, restored(indices, input.shape, dim, keepdim, "max"))
     return where(hit, restored(g[0], input.shape, dim, keepdim, "max"), 0.0)

@@ -146,9 +146,9 @@ def sum_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) -
 
 @sum_.ref
 def sum_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
-    found = _result_dtype(input, dtype)
-    wide = compute_array(input.astype(found.numpy))
-    return np.sum(wide, axes_tuple(input, dim, "sum"), dtype=wide.dtype, keepdims=keepdim).astype(found.numpy)
+    result_dtype = _result_dtype(input, dtype)
+    wide = compute_array(input.astype(result_dtype.numpy))
+    return np.sum(wide, axes_tuple(input, dim, "sum"), dtype=wide.dtype, keepdims=keepdim).astype(result_dtype.numpy)
 
 
 def _result_dtype(input: Array, dtype: DType | None) -> DType:
@@ -160,9 +160,9 @@ def _result_dtype(input: Array, dtype: DType | None) -> DType:
 @sum_.lower
 def sum_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
     frame = Reduced(at, input.shape, dim, keepdim, "sum")
-    found = dtype or promote_sum(input.dtype)
-    compute = compute_dtype(found)
-    return cast(cast(sum_scalar(frame, cast(cast(input[frame.index], found), compute)), compute), found)
+    result_dtype = dtype or promote_sum(input.dtype)
+    compute = compute_dtype(result_dtype)
+    return cast(cast(sum_scalar(frame, cast(cast(input[frame.index], result_dtype), compute)), compute), result_dtype)
 
 
 @sum_.vjp(types=("input",))
@@ -236,9 +236,9 @@ mean = define(
 
 @mean.meta
 def mean_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) -> TensorType:
-    found = TensorType(reduced_shape(input.shape, dim, keepdim, "mean"), dtype or input.dtype, input.device)
-    require_floating(found, "mean")
-    return found
+    type_ = TensorType(reduced_shape(input.shape, dim, keepdim, "mean"), dtype or input.dtype, input.device)
+    require_floating(type_, "mean")
+    return type_
 
 
 @mean.ref
@@ -353,16 +353,19 @@ def prod_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) 
 
 @prod.ref
 def prod_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Array:
-    found = _result_dtype(input, dtype)
-    wide = compute_array(input.astype(found.numpy))
-    return np.prod(wide, axes_tuple(input, dim, "prod"), dtype=wide.dtype, keepdims=keepdim).astype(found.numpy)
+    result_dtype = _result_dtype(input, dtype)
+    wide = compute_array(input.astype(result_dtype.numpy))
+    return np.prod(wide, axes_tuple(input, dim, "prod"), dtype=wide.dtype, keepdims=keepdim).astype(result_dtype.numpy)
 
 
 @prod.lower
 def prod_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
     frame = Reduced(at, input.shape, dim, keepdim, "prod")
-    found = dtype or promote_sum(input.dtype)
-    return cast(fold_scalar("prod", frame, cast(cast(input[frame.index], found), compute_dtype(found))), found)
+    result_dtype = dtype or promote_sum(input.dtype)
+    return cast(
+        fold_scalar("prod", frame, cast(cast(input[frame.index], result_dtype), compute_dtype(result_dtype))),
+        result_dtype,
+    )
 
 
 @prod.vjp
@@ -408,8 +411,8 @@ def _truth_dtype(dtype: DType) -> DType:
 
 def _truth_array(function: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
     dims = () if dim == () else wrap_dims(dim, input.ndim, "any")
-    found = np.asarray(function(input != 0, dims, keepdims=keepdim))
-    return found.astype(np.uint8) if input.dtype == np.uint8 else found
+    truth = np.asarray(function(input != 0, dims, keepdims=keepdim))
+    return truth.astype(np.uint8) if input.dtype == np.uint8 else truth
 
 
 @any_.meta

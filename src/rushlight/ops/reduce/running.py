@@ -59,10 +59,10 @@ def running_extreme_ref(input: Array, dim: int, largest: bool) -> Array:
 def running_extreme_lower(at: At, input: Operand, dim: int, largest: bool) -> Scalar:
     if not at:
         return input[()]
-    place = wrap_dim(dim, len(at), "running_extreme")
-    k = axis_symbol(at[place] + 1, "k")
+    position = wrap_dim(dim, len(at), "running_extreme")
+    k = axis_symbol(at[position] + 1, "k")
     wide = uint8 if input.dtype is bool_ else compute_dtype(input.dtype)
-    body = cast(input[replaced(at, place, k)], wide)
+    body = cast(input[replaced(at, position, k)], wide)
     return cast(reduce("max" if largest else "min", (k,), body, SEQUENTIAL), input.dtype)
 
 
@@ -82,17 +82,17 @@ def _running(name: str, doc: str, largest: bool) -> Operator:
 
     @op.decompose
     def running_decompose(input: Value, dim: int) -> tuple[Value, Value]:
-        place = wrap_dim(dim, input.ndim, name)
+        position = wrap_dim(dim, input.ndim, name)
         if not input.ndim:
             return alias(input), zeros_of(input, (), int64)
-        values = running_extreme(input, place, largest)
+        values = running_extreme(input, position, largest)
         hit = eq(input, values)
         if input.dtype.kind is Kind.FLOAT:
             hit = hit | isnan(input)
-        own = positions(input, input.shape[place])
-        for _ in range(input.ndim - 1 - place):
+        own = positions(input, input.shape[position])
+        for _ in range(input.ndim - 1 - position):
             own = unsqueeze(own, -1)
-        return values, running_extreme(where(hit, own, 0), place, True)
+        return values, running_extreme(where(hit, own, 0), position, True)
 
     @op.ref
     def running_ref(input: Array, dim: int) -> tuple[Array, Array]:
@@ -154,10 +154,10 @@ def _complex_running(input: Array, dim: int) -> Array:
     rows = np.moveaxis(input.astype(np.complex128), dim, 0)
     result = np.array(rows)
     with np.errstate(all="ignore"):
-        for place in range(1, len(rows)):
-            a, b = result[place - 1], rows[place]
+        for position in range(1, len(rows)):
+            a, b = result[position - 1], rows[position]
             low, high = np.where(a.real < b.real, (a, b), (b, a))  # the angle goes on beyond a turn, as in PyTorch
-            result[place] = np.where(np.isneginf(high.real), high, np.log1p(np.exp(low - high)) + high)
+            result[position] = np.where(np.isneginf(high.real), high, np.log1p(np.exp(low - high)) + high)
     return np.moveaxis(result, 0, dim).astype(input.dtype)
 
 
@@ -207,18 +207,18 @@ def _exponential_of_run(logarithms: Array, outer: Array, dim: int, backwards: bo
     if not logarithms.size:
         return logarithms
     turned = np.flip(logarithms, dim) if backwards else logarithms
-    found = np.logaddexp.accumulate(turned, dim)
-    return np.exp((np.flip(found, dim) if backwards else found) + outer)
+    totals = np.logaddexp.accumulate(turned, dim)
+    return np.exp((np.flip(totals, dim) if backwards else totals) + outer)
 
 
 def _complex_relative(values: Array, input: Array, total: Array, dim: int, backwards: bool) -> Array:
     v, x, t = [np.moveaxis(array.astype(np.complex128), dim, 0) for array in (values, input, total)]
     result = v * (1 if backwards else np.exp(x - t))
-    for place in range(len(v) - 2, -1, -1) if backwards else range(1, len(v)):
+    for position in range(len(v) - 2, -1, -1) if backwards else range(1, len(v)):
         if backwards:
-            result[place] += np.exp(t[place] - t[place + 1]) * result[place + 1]
+            result[position] += np.exp(t[position] - t[position + 1]) * result[position + 1]
         else:
-            result[place] += np.exp(t[place - 1] - t[place]) * result[place - 1]
+            result[position] += np.exp(t[position - 1] - t[position]) * result[position - 1]
     result = result * np.exp(x - t) if backwards else result
     return np.moveaxis(result, 0, dim).astype(values.dtype)
 

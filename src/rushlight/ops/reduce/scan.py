@@ -119,8 +119,8 @@ def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Value:
     before = _from_behind(g * out, dim) / where(eq(input, 0), 1.0, input)
     without = cumprod(where(first, 1.0, input), dim)
     at_first = _from_behind(where(eq(zeros, 0), 0.0, g * without), dim)
-    found = where(eq(zeros, 0), before, where(first, at_first, 0.0))
-    return convert(found, input.dtype)
+    gradient = where(eq(zeros, 0), before, where(first, at_first, 0.0))
+    return convert(gradient, input.dtype)
 
 
 @cumprod.samples

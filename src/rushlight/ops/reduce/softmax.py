@@ -210,9 +210,9 @@ def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Value:
     top = amax_or_lowest(x, dims, True)
     # An infinite largest element is not taken off: inf - inf would be NaN.
     top = where(eq(abs_(top), float("inf")), 0.0, top)
-    found = log(sum_(exp(x - top), dims, True)) + top
-    found = found if keepdim else squeeze(found, dims)
-    return convert(found, input.dtype)
+    result = log(sum_(exp(x - top), dims, True)) + top
+    result = result if keepdim else squeeze(result, dims)
+    return convert(result, input.dtype)
 
 
 @logsumexp.ref
@@ -221,8 +221,8 @@ def logsumexp_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
     with np.errstate(all="ignore"):
         top = np.max(x, axes, keepdims=True)
         top = np.where(np.isinf(top), 0, top).astype(x.dtype)
-        found = np.log(np.sum(np.exp(x - top), axes, keepdims=True)) + top
-    return np.asarray(found if keepdim else np.squeeze(found, axes)).astype(input.dtype)
+        result = np.log(np.sum(np.exp(x - top), axes, keepdims=True)) + top
+    return np.asarray(result if keepdim else np.squeeze(result, axes)).astype(input.dtype)
 
 
 @logsumexp.vjp

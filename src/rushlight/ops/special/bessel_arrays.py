@@ -70,8 +70,8 @@ def _factorials(k: int, order: int) -> np.longdouble:
 def i_array(order: int, x: Array) -> Array:
     """I(x)."""
     half = np.exp(np.abs(_long(x)) / 2)
-    found = scaled_i_array(order, x) * half * half
-    return np.where(np.isinf(x), np.abs(x) if order == 0 else x, found)
+    result = scaled_i_array(order, x) * half * half
+    return np.where(np.isinf(x), np.abs(x) if order == 0 else x, result)
 
 
 def scaled_k_array(order: float | np.longdouble, x: Array) -> Array:
@@ -91,8 +91,8 @@ def scaled_k_array(order: float | np.longdouble, x: Array) -> Array:
 
 def k_array(order: int, x: Array) -> Array:
     """K(x)."""
-    found = scaled_k_array(order, x) * np.exp(-_long(x))
-    return np.where(np.isinf(x) & (np.asarray(x) > 0), 0, found)
+    result = scaled_k_array(order, x) * np.exp(-_long(x))
+    return np.where(np.isinf(x) & (np.asarray(x) > 0), 0, result)
 
 
 def _j_near(order: int, t: Array) -> Array:

@@ -69,8 +69,8 @@ def ndtri_array(p: Array) -> Array:
         distance = np.log(mills) - z * z / 2 - np.log(tail)
         z = z + distance * mills * np.sqrt(np.longdouble(2)) * _ROOT_PI
     outer = np.where(chance < 0.5, -z, z)
-    found = np.where(np.abs(chance - 0.5) < 0.4, _ROOT_2 * erfinv_array(2 * chance - 1), outer)
-    return np.where(inside, found, np.where(wide == 0, -np.inf, np.where(wide == 1, np.inf, np.nan)))
+    quantile = np.where(np.abs(chance - 0.5) < 0.4, _ROOT_2 * erfinv_array(2 * chance - 1), outer)
+    return np.where(inside, quantile, np.where(wide == 0, -np.inf, np.where(wide == 1, np.inf, np.nan)))
 
 
 def log_of_sum_array(a: Array, b: Array, base: float) -> Array:
@@ -96,5 +96,5 @@ def sinc_array(x: Array) -> Array:
     nearest = np.round(wide)
     r = np.where(np.isfinite(wide), wide - nearest, 0)
     sine = np.where(np.fmod(nearest, 2) == 0, 1, -1) * np.sin(pi * r)
-    found = np.where(np.abs(wide) < 1e-12, 1, sine / (pi * np.where(wide == 0, 1, wide)))
-    return np.where(np.isinf(wide), 0, found)
+    result = np.where(np.abs(wide) < 1e-12, 1, sine / (pi * np.where(wide == 0, 1, wide)))
+    return np.where(np.isinf(wide), 0, result)

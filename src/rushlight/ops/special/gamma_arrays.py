@@ -29,8 +29,8 @@ def _positive_lgamma(x: Array) -> Array:
     z = np.where(far, x, near + _FAR)
     rest = sum(number / ((2 * j) * (2 * j - 1)) * z ** (1 - 2 * j) for j, number in enumerate(_NUMBERS, 1))
     stirling = (z - np.longdouble(0.5)) * np.log(z) - z + _LOG_2PI / 2 + rest
-    found = np.where(np.isinf(x), x, stirling - np.where(far, 0, np.log(product)))
-    return np.where((x == 1) | (x == 2), 0, found)
+    result = np.where(np.isinf(x), x, stirling - np.where(far, 0, np.log(product)))
+    return np.where((x == 1) | (x == 2), 0, result)
 
 
 def lgamma_array(x: Array) -> Array:

@@ -79,8 +79,8 @@ def xlog1py_vjp(g: Value, input: Value | float, other: Value | float) -> Gradien
 
 
 def _entropy_array(x: Array) -> Array:
-    found = np.where(x > 0, -x * np.log(np.where(x > 0, x, 1)), np.where(x == 0, 0, -np.inf))
-    return np.where(np.isnan(x), x, found)
+    entropy = np.where(x > 0, -x * np.log(np.where(x > 0, x, 1)), np.where(x == 0, 0, -np.inf))
+    return np.where(np.isnan(x), x, entropy)
 
 
 entr = unary(

@@ -67,8 +67,8 @@ def select_ref(input: Array, dim: int, index: int) -> Array:
 
 @select.lower
 def select_lower(at: At, input: Operand, dim: int, index: Size) -> Scalar:
-    place = wrap_dim(dim, len(input.shape), "select")
-    return input[(*at[:place], check_index(index, input.shape[place], "select"), *at[place:])]
+    position = wrap_dim(dim, len(input.shape), "select")
+    return input[(*at[:position], check_index(index, input.shape[position], "select"), *at[position:])]
 
 
 @select.vjp(types=("input",))
@@ -97,9 +97,9 @@ select_backward = define(
 
 @select_backward.meta
 def select_backward_meta(grad: TensorType, input_sizes: Shape, dim: int, index: Size) -> TensorType:
-    place = _selected_dim(input_sizes, dim)
-    check_index(index, input_sizes[place], "select_backward")
-    _require_fits(grad, replaced(input_sizes, place), "select_backward")
+    position = _selected_dim(input_sizes, dim)
+    check_index(index, input_sizes[position], "select_backward")
+    _require_fits(grad, replaced(input_sizes, position), "select_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 
@@ -114,9 +114,9 @@ def select_backward_lower(at: At, grad: Operand, input_sizes: Shape, dim: int, i
 
 
 def _selected(at: At, source: Operand, shape: Shape, dim: int, index: Size, other: Scalar) -> Scalar:
-    place = wrap_dim(dim, len(shape), "select")
-    offset = at[place] - check_index(index, shape[place], "select")
-    return guarded(within(offset, 1), cast(source[replaced(at, place)], other.type), other)
+    position = wrap_dim(dim, len(shape), "select")
+    offset = at[position] - check_index(index, shape[position], "select")
+    return guarded(within(offset, 1), cast(source[replaced(at, position)], other.type), other)
 
 
 @select_backward.vjp
@@ -142,9 +142,9 @@ def _copied(input: TensorType) -> TensorType:
 
 @select_scatter.meta
 def select_scatter_meta(input: TensorType, src: TensorType, dim: int, index: Size) -> TensorType:
-    place = _selected_dim(input.shape, dim)
-    check_index(index, input.shape[place], "select_scatter")
-    _require_fits(src, replaced(input.shape, place), "select_scatter")
+    position = _selected_dim(input.shape, dim)
+    check_index(index, input.shape[position], "select_scatter")
+    _require_fits(src, replaced(input.shape, position), "select_scatter")
     return _copied(input)
 
 
@@ -217,9 +217,9 @@ def slice_ref(input: Array, dim: int, start: int | None, end: int | None, step: 
 
 @slice_.lower
 def slice_lower(at: At, input: Operand, dim: int, start: Size | None, end: Size | None, step: Size) -> Scalar:
-    place = own_dim(dim, input.shape, "slice")
-    first, _ = slice_range(input.shape[place], start, end, step)
-    return input[replaced(at, place, first + at[place] * step)]
+    position = own_dim(dim, input.shape, "slice")
+    first, _ = slice_range(input.shape[position], start, end, step)
+    return input[replaced(at, position, first + at[position] * step)]
 
 
 @slice_.vjp(types=("input",))
@@ -251,9 +251,9 @@ slice_backward = define(
 def slice_backward_meta(
     grad: TensorType, input_sizes: Shape, dim: int, start: Size | None, end: Size | None, step: Size
 ) -> TensorType:
-    place = own_dim(dim, input_sizes, "slice_backward")
-    _, count = slice_range(input_sizes[place], start, end, step)
-    _require_fits(grad, replaced(input_sizes, place, count), "slice_backward")
+    position = own_dim(dim, input_sizes, "slice_backward")
+    _, count = slice_range(input_sizes[position], start, end, step)
+    _require_fits(grad, replaced(input_sizes, position, count), "slice_backward")
     return TensorType(input_sizes, grad.dtype, grad.device)
 
 
@@ -304,9 +304,9 @@ slice_scatter = define(
 def slice_scatter_meta(
     input: TensorType, src: TensorType, dim: int, start: Size | None, end: Size | None, step: Size
 ) -> TensorType:
-    place = own_dim(dim, input.shape, "slice_scatter")
-    _, count = slice_range(input.shape[place], start, end, step)
-    _require_fits(src, replaced(input.shape, place, count), "slice_scatter")
+    position = own_dim(dim, input.shape, "slice_scatter")
+    _, count = slice_range(input.shape[position], start, end, step)
+    _require_fits(src, replaced(input.shape, position, count), "slice_scatter")
     return _copied(input)
 
 

@@ -240,8 +240,8 @@ def movedim_decompose(input: Value, source: tuple[int, ...], destination: tuple[
     if input.ndim == 0:  # its one dim is none
         return permute(input, ())
     order = [dim for dim in range(input.ndim) if dim not in moved]
-    for place, dim in sorted(zip(places, moved, strict=True)):
-        order.insert(place, dim)
+    for position, dim in sorted(zip(places, moved, strict=True)):
+        order.insert(position, dim)
     return permute(input, tuple(order))
 
 
@@ -262,9 +262,9 @@ unsqueeze = define("unsqueeze(Tensor(a) input, int dim) -> Tensor(a)", "A dim of
 
 @unsqueeze.view
 def unsqueeze_view(input: Layout, dim: int) -> Layout:
-    place = wrap_dim(dim, len(input.shape) + 1, "unsqueeze")
-    step = input.shape[place] * input.strides[place] if place < len(input.shape) else 1
-    return Layout(inserted(input.shape, place, 1), inserted(input.strides, place, step), input.offset)
+    position = wrap_dim(dim, len(input.shape) + 1, "unsqueeze")
+    step = input.shape[position] * input.strides[position] if position < len(input.shape) else 1
+    return Layout(inserted(input.shape, position, 1), inserted(input.strides, position, step), input.offset)
 
 
 @unsqueeze.ref
@@ -307,13 +307,13 @@ _KEPT = "squeeze: a size that is not known before the program runs is not 1"
 def _squeezed(shape: Shape, dim: Dims) -> tuple[int, ...]:
     # The result's rank depends on it, so it is guarded; a size that nobody knows is taken to be another than 1.
     dims = tuple(range(len(shape))) if dim is None else () if dim == () else wrap_dims(dim, len(shape), "squeeze")
-    return tuple([item for item in dims if not required(ne(shape[item], 1), _KEPT)])
+    return tuple([axis for axis in dims if not required(ne(shape[axis], 1), _KEPT)])
 
 
 @squeeze.view
 def squeeze_view(input: Layout, dim: Dims) -> Layout:
     dropped = _squeezed(input.shape, dim)
-    kept = [item for item in range(len(input.shape)) if item not in dropped]
+    kept = [position for position in range(len(input.shape)) if position not in dropped]
     return _permuted(input, tuple(kept))
 
 
@@ -326,7 +326,7 @@ def squeeze_ref(input: Array, dim: Dims) -> Array:
 def squeeze_lower(at: At, input: Operand, dim: Dims) -> Scalar:
     dropped = _squeezed(input.shape, dim)
     rest = iter(at)
-    return input[tuple([0 if item in dropped else next(rest) for item in range(len(input.shape))])]
+    return input[tuple([0 if position in dropped else next(rest) for position in range(len(input.shape))])]
 
 
 @squeeze.vjp(types=("input",))
@@ -340,8 +340,8 @@ def squeeze_inverse(base: Value, value: Value, dim: Dims) -> Value:
 
 
 def _restored(value: Value, shape: Shape, dim: Dims) -> Value:
-    for item in _squeezed(shape, dim):
-        value = unsqueeze(value, item)
+    for position in _squeezed(shape, dim):
+        value = unsqueeze(value, position)
     return value
 
 

@@ -267,9 +267,9 @@ def reshape_view(input: Layout, shape: Shape) -> Layout | None:
 @reshape.shares
 def reshape_shares(input: Layout, shape: Shape) -> Layout | None:
     new = completed_shape(input.shape, shape, "reshape")
-    found = view_layout(input, new, _decided)
-    if found is not None:
-        return found
+    layout = view_layout(input, new, _decided)
+    if layout is not None:
+        return layout
     dims: list[Dim] = []
     strides: list[Size] = []
     for new_dims, old_dims in _groups(new, input.shape):
@@ -397,8 +397,8 @@ unflatten = define("unflatten(Tensor(a) input, int dim, Size[] sizes) -> Tensor(
 
 
 def _unflattened(shape: Shape, dim: int, sizes: Shape) -> Shape:
-    place = own_dim(dim, shape, "unflatten")
-    return replaced(shape, place, *completed_shape((shape[place],), sizes, "unflatten"))
+    position = own_dim(dim, shape, "unflatten")
+    return replaced(shape, position, *completed_shape((shape[position],), sizes, "unflatten"))
 
 
 @unflatten.decompose

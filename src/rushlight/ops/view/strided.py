@@ -29,8 +29,8 @@ as_strided = define(
 def _check_strided(size: Shape, stride: Shape, op: str = "as_strided") -> None:
     fits = len(size) == len(stride)
     require(fits, "A004", f"{op}: one stride for each size is needed", size=size, stride=stride)
-    for item in (*size, *stride):
-        require(required(ge(item, 0)), "S007", f"{op}: a number is negative", size=size, stride=stride)
+    for number in (*size, *stride):
+        require(required(ge(number, 0)), "S007", f"{op}: a number is negative", size=size, stride=stride)
 
 
 @as_strided.meta
@@ -308,8 +308,8 @@ def unfold_backward_lower(at: At, grad: Operand, input_sizes: Shape, dim: int, s
     axes = axes_of(grad.shape, "s")
     if not input_sizes:
         return Scatter(zero(grad.dtype), axes, (), grad[axes], "sum")
-    place = wrap_dim(dim, len(input_sizes), "unfold")
-    index = replaced(axes[:-1], place, axes[place] * step + axes[-1])
+    position = wrap_dim(dim, len(input_sizes), "unfold")
+    index = replaced(axes[:-1], position, axes[position] * step + axes[-1])
     return Scatter(zero(grad.dtype), axes, index, grad[axes], "sum")
 
 

@@ -51,7 +51,7 @@ def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) ->
     first = factors[0][0].nodes[0]
     axes = fresh_axes(first.axes[:batch], "b")
     flags = Buffer(name, TensorType(tuple([axis_size(axis) for axis in axes]), bool_), "arena")
-    found: list[Scalar] = []
+    result: list[Scalar] = []
     for group, factor in factors:
         node = group.nodes[0]
         assert node.contraction is not None
@@ -60,8 +60,8 @@ def finite_flags(factors: Sequence[tuple[Group, int]], batch: int, name: str) ->
         inner = fresh_axes([axis for axis in all_axes if axis in mentioned], "k")
         images: dict[SizeExpr, Index] = dict(zip(node.axes[:batch], axes.values(), strict=True))
         finite = apply("lt", apply("abs", term), constant(math.inf, term.type))
-        found.append(reduce("all", tuple(inner.values()), Substitution({**images, **inner})(finite), LANES))
-    body, *rest = dict.fromkeys(found)
+        result.append(reduce("all", tuple(inner.values()), Substitution({**images, **inner})(finite), LANES))
+    body, *rest = dict.fromkeys(result)
     for other in rest:
         body = apply("and", body, other)
     return make_node(flags, first.order, tuple(axes.values()), body)
@@ -109,8 +109,8 @@ class Limits:
         while term.op is OPS["select"] and self.never(term.operands[0], axis):
             term = term.operands[2]
         if term.op is OPS["load"] and term.operands and as_size(term.operands[-1]) is axis:
-            found = self.beyond.get(term.attr("buffer"))
-            return self.made_beyond(term, axis) if found is None else found
+            value = self.beyond.get(term.attr("buffer"))
+            return self.made_beyond(term, axis) if value is None else value
         if term.op is OPS["mul"]:
             a, b = (self.value_beyond(operand, axis) for operand in term.operands)
             return a if a is b and _is_zero(a) else None
@@ -123,9 +123,9 @@ class Limits:
             return None
         sizes = load.attr("buffer").type.shape
         at = [operand for operand, size in zip(load.operands, sizes, strict=True) if size != 1]
-        place = Substitution(dict(zip(maker.axes, at, strict=True)))
+        images = Substitution(dict(zip(maker.axes, at, strict=True)))
         term = maker.body
-        while term.op is OPS["select"] and self.never(place(term.operands[0]), axis):
+        while term.op is OPS["select"] and self.never(images(term.operands[0]), axis):
             term = term.operands[2]
         return term if term.op is OPS["constant"] else None
 
@@ -151,12 +151,12 @@ class Limits:
             return
         axes = group.nodes[0].axes if group in self.sums else contraction.attr("axes")
         made = {node.buffer for node in self.nodes()}
-        for place, operand in enumerate(contraction.operands):
-            if any(load.attr("buffer") in made for load in loads(contraction.operands[1 - place])):
+        for position, operand in enumerate(contraction.operands):
+            if any(load.attr("buffer") in made for load in loads(contraction.operands[1 - position])):
                 continue
             for axis in axes:
                 if axis in free_axes(operand) and _is_zero(self.value_beyond(operand, axis)):
-                    yield End(group, axis, 1 - place)
+                    yield End(group, axis, 1 - position)
 
     def applied(self) -> list[Group]:
         """The groups with axes shortened to the causal bound."""
@@ -164,8 +164,8 @@ class Limits:
         images: dict[Node, dict[SizeExpr, Index]] = {}
         for group in self.groups:
             for node in group.nodes:
-                found = [axis for axis in self.ending_axes(group, node) if axis_size(axis) == size]
-                images[node] = {axis: axis_symbol(self.causal_bound, "j") for axis in found}
+                axes = [axis for axis in self.ending_axes(group, node) if axis_size(axis) == size]
+                images[node] = {axis: axis_symbol(self.causal_bound, "j") for axis in axes}
         short = self.short_columns(images)
         groups: list[Group] = []
         for group in self.groups:
@@ -181,21 +181,21 @@ class Limits:
         """A node that writes the constants past the bound of a value that others read."""
         *rows, columns = node.axes
         axis = axis_symbol(self.columns - self.causal_bound, "j")
-        place = tuple([substitute(item, {columns: axis + self.causal_bound}) for item in node.index()])
-        return node.with_body((*rows, axis), self.beyond[node.buffer], place)
+        index = tuple([substitute(position, {columns: axis + self.causal_bound}) for position in node.index()])
+        return node.with_body((*rows, axis), self.beyond[node.buffer], index)
 
     def ending_axes(self, group: Group, node: Node) -> list[SizeExpr]:
         """The bound axes of a node past whose end all terms are the identity."""
-        found: list[SizeExpr] = []
+        result: list[SizeExpr] = []
         for term in postorder([node.body]):
             axes = bound_axes(term)
             if term.op is OPS["contract"]:
-                found += [end.axis for end in self.ends if end.group is group]
+                result += [end.axis for end in self.ends if end.group is group]
             elif term.op is OPS["reduce"] and len(axes) == 1:
                 value = self.value_beyond(term.operands[0], axes[0])
                 if value is not None and value.attr("value") == _IDENTITIES.get(term.attr("kind")):
-                    found += axes
-        return found
+                    result += axes
+        return result
 
     def short_columns(self, images: Mapping[Node, dict[SizeExpr, Index]]) -> set[Buffer]:
         """Values that need not be computed past the bound: never read there, or known constants there."""
@@ -227,8 +227,8 @@ class Limits:
             sizes = {axis: image for axis, image in mine.items() if not isinstance(image, Scalar)}
             axes = tuple([axis for axis in (sizes.get(axis, axis) for axis in node.axes) if isinstance(axis, SizeExpr)])
             body = Substitution(mine)(node.body) if mine else node.body
-            place = None if node.place is None else tuple([substitute(item, sizes) for item in node.place])
-            nodes.append(node.with_body(axes, body, place))
+            index = None if node.place is None else tuple([substitute(expr, sizes) for expr in node.place])
+            nodes.append(node.with_body(axes, body, index))
         return Group(group.number, nodes, group.outer, None if group.gemm is None else match_gemm(nodes[0]))
 
 

@@ -50,25 +50,25 @@ class StructuralKey:
         return tuple(self._buffers)
 
     def _add_node(self, node: Node) -> None:
-        place = None if node.place is None else self._image(node.place)
-        self._parts.append((self._image(node.axes), self._image(node.buffer), node.stored, place))
+        position = None if node.place is None else self._image(node.place)
+        self._parts.append((self._image(node.axes), self._image(node.buffer), node.stored, position))
         self._parts.append(self._term(node.body))
         if node.scatter is not None:
             scatter = node.scatter
-            index = tuple([self._image(item) for item in scatter.index])
+            index = tuple([self._image(expr) for expr in scatter.index])
             self._parts.append((self._image(scatter.axes), index, self._term(scatter.value), scatter.combine))
 
     def _term(self, root: Scalar) -> int:
         """The number of a term. Numbers its operands first."""
-        known = self._terms
-        if id(root) not in known:
+        terms = self._terms
+        if id(root) not in terms:
             for term in postorder([root]):
-                if id(term) not in known:
-                    known[id(term)] = len(known)
+                if id(term) not in terms:
+                    terms[id(term)] = len(terms)
                     attrs = tuple([(name, self._image(value)) for name, value in term.attrs])
-                    below = tuple([known[id(operand)] for operand in term.operands])
+                    below = tuple([terms[id(operand)] for operand in term.operands])
                     self._parts.append((term.op, term.type, below, attrs))
-        return known[id(root)]
+        return terms[id(root)]
 
     def _image(self, value: object) -> Hashable:
         """A value without the identity of buffers and axes."""
@@ -79,7 +79,7 @@ class StructuralKey:
         if isinstance(value, Scalar):
             return ("term", self._term(value))
         if isinstance(value, tuple):
-            return tuple([self._image(item) for item in value])
+            return tuple([self._image(element) for element in value])
         return attr_key(value)
 
     def _buffer(self, buffer: Buffer) -> Hashable:

@@ -204,7 +204,7 @@ def _can_forward(group: Group, node: Node) -> Verdict:
         if member is None:
             continue
         shared = True
-        positions = [as_size(item) for item, size in zip(indices, buffer.type.shape, strict=True) if size != 1]
+        positions = [as_size(index) for index, size in zip(indices, buffer.type.shape, strict=True) if size != 1]
         rank = len(member.axes) if outer is None else outer
         if any(position is not axis for position, axis in zip(positions[:rank], node.axes[:rank], strict=False)):
             return no("it reads the value at another index", buffer.name)

@@ -78,11 +78,11 @@ class _Order:
         """Puts a group in the queue that fits its state: ready, or waiting for readers of an old value."""
         if self.needs[number] or number in self.done:
             return
-        item = (self.groups[number].nodes[0].order, number)
+        entry = (self.groups[number].nodes[0].order, number)
         if self.waits[number]:
-            heappush(self.late, item)
+            heappush(self.late, entry)
         else:
-            heappush(self.light if self.freed[number] >= self.made[number] else self.ready, item)
+            heappush(self.light if self.freed[number] >= self.made[number] else self.ready, entry)
 
     def _leave(self, number: int) -> None:
         for buffer in self.groups[number].read_buffers():

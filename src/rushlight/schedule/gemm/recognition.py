@@ -55,9 +55,11 @@ class GemmShape:
 
 def widen_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
     """Widens the elements of products in dtypes for which the target has no instruction; this is exact."""
-    for place, item in enumerate(definitions):
-        if isinstance(item, Definition):
-            definitions[place] = Definition(item.buffer, item.axes, _with_wide_products(item.body, products))
+    for position, definition in enumerate(definitions):
+        if isinstance(definition, Definition):
+            definitions[position] = Definition(
+                definition.buffer, definition.axes, _with_wide_products(definition.body, products)
+            )
 
 
 def _with_wide_products(body: Scalar, products: frozenset[str]) -> Scalar:
@@ -101,24 +103,24 @@ def _of_groups(contraction: Scalar, axes: tuple[SizeExpr, ...]) -> GemmShape | N
         return None
     images = {axis: group * axis_size(within) + within for axis, (group, within) in parted.items()}
     a, b = (Substitution(images)(operand) for operand in contraction.operands)
-    new = tuple([item for axis in axes for item in parted.get(axis, (axis,))])
+    new = tuple([part for axis in axes for part in parted.get(axis, (axis,))])
     shape = _as_product(contraction, new, a, b)
     return None if shape is None else replace(shape, parted=tuple(images.items()))
 
 
 def _parted_axes(contraction: Scalar, axes: Axes) -> dict[SizeExpr, tuple[SizeExpr, SizeExpr]]:
     """The group axis and the inner axis of each axis that indices divide by a group's size."""
-    found: dict[SizeExpr, tuple[SizeExpr, SizeExpr]] = {}
+    halves: dict[SizeExpr, tuple[SizeExpr, SizeExpr]] = {}
     for expr in index_exprs(contraction.operands):
         for _, atoms in parts(expr):
             for atom in atoms:
-                if atom.op.name != "floordiv" or atom.operands[0] not in axes or atom.operands[0] in found:
+                if atom.op.name != "floordiv" or atom.operands[0] not in axes or atom.operands[0] in halves:
                     continue
                 axis, width = atom.operands
                 groups = _quotient(axis_size(axis), width)
                 if groups is not None:
-                    found[axis] = axis_symbol(groups, "g"), axis_symbol(width, "w")
-    return found
+                    halves[axis] = axis_symbol(groups, "g"), axis_symbol(width, "w")
+    return halves
 
 
 def _quotient(size: Size, width: Size) -> Size | None:

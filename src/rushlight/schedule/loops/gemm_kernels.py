@@ -119,9 +119,11 @@ def _place_operands(
         a = None if a_term is None else plain_load(a_term, batch, shape.rows, shape.inner)
         b = None if b_term is None else plain_load(b_term, batch, shape.inner, shape.columns)
         c = None if stored is None else matrices(*stored, batch, shape.rows, shape.columns)
-        found = (cut, a, b, None if c is None or c.format != "row" else c)
-        if cut == 0 or sum(item is not None for item in found[1:]) > sum(item is not None for item in best[1:]):
-            best = found
+        placement = (cut, a, b, None if c is None or c.format != "row" else c)
+        if cut == 0 or sum(operand is not None for operand in placement[1:]) > sum(
+            operand is not None for operand in best[1:]
+        ):
+            best = placement
     return best
 
 
@@ -208,8 +210,8 @@ def _store_matrix(term: Scalar, shape: GemmShape, split: int, name: str) -> Gene
     buffer = Buffer(name, TensorType((count(shape.batch), storage), term.type), "arena")
     axes = tuple(images.values())
     yield _pack_step(term, images, buffer, axes[:-1], axes[-1], position, f"{name}_store")
-    found = _packed(buffer, count(inner), storage, shape, split)
-    return replace(found, format="column") if by_columns else found
+    matrix = _packed(buffer, count(inner), storage, shape, split)
+    return replace(matrix, format="column") if by_columns else matrix
 
 
 def _walk(axes: Sequence[SizeExpr]) -> tuple[dict[SizeExpr, SizeExpr], tuple[SizeExpr, ...], Size]:
@@ -300,11 +302,11 @@ def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kern
     counted, far_axes, position = _walk(far)
     images = {**_at_positions(((shape.batch, batch), (near, near_at + within))), **counted}
     offset = index((position - far_at) * tile.made_ld + within)
-    item = NestStore((within, *far_axes), panel, offset, Substitution(images)(term))
+    store = NestStore((within, *far_axes), panel, offset, Substitution(images)(term))
     far_axes, turns, width = _written_out(far_axes) if tile.b_format == "row" else (far_axes, ({},), 1)
     span = floordiv(far_at, width), ceildiv(far_at + far_count, width)
     places = [Substitution(turn) for turn in turns]
-    nest = LoopNest((), [NestStore((within, *far_axes), panel, at(item.offset), at(item.value)) for at in places])
+    nest = LoopNest((), [NestStore((within, *far_axes), panel, at(store.offset), at(store.value)) for at in places])
     stores = tuple([Store(panel, turn.offset, turn.value) for turn in nest.stores])
     rows = span_loops(far_axes, *span, stores, width)
     body = (Loop(Axis(within, axis_size(within), AxisKind.VECTOR), rows),)
@@ -322,7 +324,7 @@ def _written_out(
     size = axis_size(axes[-1]) if axes else 1
     if not isinstance(size, int) or not 1 < size <= MADE_AROUND:
         return axes, ({},), 1
-    return axes[:-1], tuple([{axes[-1]: place} for place in range(size)]), size
+    return axes[:-1], tuple([{axes[-1]: position} for position in range(size)]), size
 
 
 def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], name: str) -> Kernel:
@@ -343,8 +345,8 @@ def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], 
     parted = {new[axis]: substitute(image, images) for axis, image in shape.parted}
     nest.map(Substitution({**images, **parted}))
     nest.outer = (m_in,)
-    for item in nest.stores:
-        item.inner = (n_in,)
+    for store in nest.stores:
+        store.inner = (n_in,)
     return _attached(build_kernel(nest, f"{name}_epilogue"), tile, first)
 
 

@@ -74,12 +74,12 @@ class LoopNest:
 
     def roots(self) -> list[Scalar]:
         """All scalars of the nest."""
-        return [scalar for item in self.stores for scalar in (item.value, item.offset)] + self.conditions
+        return [scalar for store in self.stores for scalar in (store.value, store.offset)] + self.conditions
 
     def map(self, image: Substitution) -> None:
         """Rewrites all scalars."""
-        for item in self.stores:
-            item.value, item.offset = image(item.value), image(item.offset)
+        for store in self.stores:
+            store.value, store.offset = image(store.value), image(store.offset)
         self.conditions = [image(condition) for condition in self.conditions]
 
 
@@ -91,7 +91,7 @@ def open_group(group: Group, aliases: Mapping[Buffer, Buffer], linear: frozenset
     """
     rank = group.outer_rank
     first = group.nodes[0]
-    outer = tuple([axis_symbol(axis_size(axis), f"i{place}") for place, axis in enumerate(first.axes[:rank])])
+    outer = tuple([axis_symbol(axis_size(axis), f"i{position}") for position, axis in enumerate(first.axes[:rank])])
     inner_axes: dict[tuple[Size, ...], tuple[SizeExpr, ...]] = {}
     bodies: dict[Buffer, tuple[tuple[Index, ...], Scalar]] = {}
 
@@ -100,23 +100,23 @@ def open_group(group: Group, aliases: Mapping[Buffer, Buffer], linear: frozenset
             return None
         axes, body = bodies[buffer]
         images: dict[SizeExpr, Index] = {}
-        for axis, item in zip(axes, indices, strict=True):
-            size = as_size(item)
+        for axis, position in zip(axes, indices, strict=True):
+            size = as_size(position)
             if isinstance(axis, SizeExpr) and size is not axis:
-                images[axis] = item if size is None else size
+                images[axis] = position if size is None else size
         return Substitution(images)(body) if images else body
 
     items: list[NestStore] = []
     for node in group.nodes:
         sizes = node.sizes[rank:]
         if sizes not in inner_axes:
-            inner_axes[sizes] = tuple([axis_symbol(size, f"j{place}") for place, size in enumerate(sizes)])
+            inner_axes[sizes] = tuple([axis_symbol(size, f"j{position}") for position, size in enumerate(sizes)])
         images = dict(zip(node.axes, outer + inner_axes[sizes], strict=True))
         body = Substitution(images, on_load)(node.body)
-        at = tuple([substitute(item, images) for item in node.index()])
+        at = tuple([substitute(expr, images) for expr in node.index()])
         bodies[node.buffer] = (at, body)
         if node.stored:
-            offset = linear_offset(tuple([index(item) for item in at]), node.buffer.type.strides)
+            offset = linear_offset(tuple([index(expr) for expr in at]), node.buffer.type.strides)
             items.append(NestStore(inner_axes[sizes], aliases.get(node.buffer, node.buffer), offset, body))
     nest = LoopNest(outer, items)
     linearise(nest, aliases, linear)
@@ -138,25 +138,25 @@ def collapse(nest: LoopNest) -> None:
     """Merges neighbouring axes that every address walks as one axis: outer, inner and reduced axes."""
     nest.outer = _collapse_axes(nest, nest.outer)
     done: dict[tuple[SizeExpr, ...], tuple[SizeExpr, ...]] = {}
-    for item in list(nest.stores):
-        if item.inner not in done:
-            done[item.inner] = _collapse_axes(nest, item.inner)
-    for item in nest.stores:
-        item.inner = done[item.inner]
+    for store in list(nest.stores):
+        if store.inner not in done:
+            done[store.inner] = _collapse_axes(nest, store.inner)
+    for store in nest.stores:
+        store.inner = done[store.inner]
     for axes in {bound_axes(term): None for term in postorder(nest.roots()) if len(bound_axes(term)) > 1}:
         _collapse_axes(nest, axes, bound=True)
 
 
 def _collapse_axes(nest: LoopNest, axes: tuple[SizeExpr, ...], bound: bool = False) -> tuple[SizeExpr, ...]:
     kept = list(axes)
-    place = len(kept) - 2
-    while place >= 0:
-        a, b = kept[place], kept[place + 1]
+    position = len(kept) - 2
+    while position >= 0:
+        a, b = kept[position], kept[position + 1]
         if _walk_as_one(nest, a, b):
             merged = axis_symbol(axis_size(a) * axis_size(b), "k" if bound else "i")
             nest.map(Substitution({a: 0, b: merged}))
-            kept[place : place + 2] = [merged]
-        place -= 1
+            kept[position : position + 2] = [merged]
+        position -= 1
     return tuple(kept)
 
 
@@ -194,7 +194,7 @@ def build_kernel(nest: LoopNest, name: str) -> Step:
     lanes to their reductions, whose loops run along the reduced axes.
     """
     _part_last(nest)
-    if any(item.inner for item in nest.stores) or not nest.outer:
+    if any(store.inner for store in nest.stores) or not nest.outer:
         return _rows(nest, name)
     if reductions_take_lanes(nest):
         return _rows(nest, name, _chains_side_by_side(nest))
@@ -203,18 +203,18 @@ def build_kernel(nest: LoopNest, name: str) -> Step:
 
 def _part_last(nest: LoopNest) -> None:
     """Splits the last outer axis by remainders that conditions ask for; each remainder gets its own loop."""
-    if not nest.outer or nest.conditions or any(item.inner for item in nest.stores):
+    if not nest.outer or nest.conditions or any(store.inner for store in nest.stores):
         return
     *outer, last = nest.outer
-    phases = phases_of([item.value for item in nest.stores], last)
+    phases = phases_of([store.value for store in nest.stores], last)
     if not phases:
         return
     items: list[NestStore] = []
     for axis, image in phases:
         at = Substitution({last: image})
-        for item in nest.stores:
-            value, offset = unroll_chains([at(item.value), at(item.offset)])
-            items.append(NestStore((axis,), item.buffer, offset, value))
+        for element in nest.stores:
+            value, offset = unroll_chains([at(element.value), at(element.offset)])
+            items.append(NestStore((axis,), element.buffer, offset, value))
     nest.outer, nest.stores = tuple(outer), items
 
 
@@ -257,15 +257,17 @@ def _varies(reduction: Scalar, axis: SizeExpr) -> bool:
 def _flat(nest: LoopNest, name: str) -> Step:
     """Vectorises the outer axis that suits the addresses best; an only axis is parallel too."""
     axes, reduced = _vector_last(nest), _reduced(nest)
-    for item in nest.stores:
-        item.value, item.offset = unroll_chains([item.value, item.offset])
+    for store in nest.stores:
+        store.value, store.offset = unroll_chains([store.value, store.offset])
     axes = _side_by_side(nest, axes)
     crossing = crossing_axis(
-        [(item.buffer, item.offset) for item in nest.stores], [item.value for item in nest.stores], axes
+        [(element.buffer, element.offset) for element in nest.stores], [element.value for element in nest.stores], axes
     )
     if crossing is not None:
         return _tiled(nest, name, axes, *crossing)
-    body: tuple[Statement, ...] = tuple([Store(item.buffer, item.offset, item.value) for item in nest.stores])
+    body: tuple[Statement, ...] = tuple(
+        [Store(element.buffer, element.offset, element.value) for element in nest.stores]
+    )
     if len(axes) > 1:
         body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
         return finish_kernel(nest, name, axes[:-1], body, axis_size(axes[-1]) * reduced)
@@ -285,12 +287,15 @@ def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: Size
     squares = floordiv(length, side)
     square, rest = axis_symbol(squares, "square"), axis_symbol(length - squares * side, "rest")
     loops: list[Statement] = []
-    for axis, places in ((square, [square * side + place for place in range(side)]), (rest, [rest + squares * side])):
+    for axis, places in (
+        (square, [square * side + position for position in range(side)]),
+        (rest, [rest + squares * side]),
+    ):
         turns = [
-            Substitution({last: near.position, crossing: substitute(far.position, {far.within: place})})
-            for place in places
+            Substitution({last: near.position, crossing: substitute(far.position, {far.within: position})})
+            for position in places
         ]
-        stores = [Store(item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.stores]
+        stores = [Store(store.buffer, at(store.offset), at(store.value)) for at in turns for store in nest.stores]
         if axis_size(axis) != 0:
             loops.append(Loop(Axis(axis, axis_size(axis), AxisKind.SERIAL), tuple(stores)))
     body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), tuple(loops)),)
@@ -321,9 +326,9 @@ def _write_out(nest: LoopNest, axis: SizeExpr) -> None:
     """Unrolls a short outer axis: each of its values gets stores of its own."""
     size = axis_size(axis)
     assert isinstance(size, int)
-    turns = [Substitution({axis: place}) for place in range(size)]
+    turns = [Substitution({axis: position}) for position in range(size)]
     nest.stores = [
-        NestStore(item.inner, item.buffer, at(item.offset), at(item.value)) for at in turns for item in nest.stores
+        NestStore(store.inner, store.buffer, at(store.offset), at(store.value)) for at in turns for store in nest.stores
     ]
     nest.outer = tuple([other for other in nest.outer if other is not axis])
 
@@ -340,8 +345,8 @@ def _vector_last(nest: LoopNest) -> tuple[SizeExpr, ...]:
     """
 
     def score(axis: SizeExpr) -> tuple[int, int]:
-        steps = [step for item in nest.stores for step in (step_along(item.offset, axis),) * 2]
-        steps += [step_along(read.operands[0], axis) for item in nest.stores for read in loads(item.value)]
+        steps = [step for store in nest.stores for step in (step_along(store.offset, axis),) * 2]
+        steps += [step_along(read.operands[0], axis) for store in nest.stores for read in loads(store.value)]
         return -sum(1 for step in steps if step not in (0, 1)), steps.count(1)
 
     best = max(reversed(nest.outer), key=score)
@@ -371,12 +376,12 @@ def _rows(nest: LoopNest, name: str, turns: int = 1) -> Step:
     body: list[Statement] = []
     work: Size = 1
     groups: dict[tuple[SizeExpr, ...], list[Store]] = {}
-    for item in nest.stores:
-        groups.setdefault(item.inner, []).append(Store(item.buffer, item.offset, item.value))
+    for store in nest.stores:
+        groups.setdefault(store.inner, []).append(Store(store.buffer, store.offset, store.value))
     for inner, stores in groups.items():
         statements: tuple[Statement, ...] = tuple(stores)
-        for place, axis in enumerate(reversed(inner)):
-            kind = AxisKind.VECTOR if place == 0 else AxisKind.SERIAL
+        for position, axis in enumerate(reversed(inner)):
+            kind = AxisKind.VECTOR if position == 0 else AxisKind.SERIAL
             statements = (Loop(Axis(axis, axis_size(axis), kind), statements),)
         body.extend(statements)
         work = work + product([axis_size(axis) for axis in inner])
@@ -425,9 +430,9 @@ def finish_kernel(
             _collect(term.attr("expr"), symbols)
         for axis in bound_axes(term):
             _collect(axis_size(axis), symbols)
-    for item in nest.stores:
-        buffers[item.buffer] = None
-        for axis in item.inner:
+    for store in nest.stores:
+        buffers[store.buffer] = None
+        for axis in store.inner:
             _collect(axis_size(axis), symbols)
     for axis in [*nest.outer, *_loop_axes(body)]:
         _collect(axis_size(axis), symbols)
@@ -479,14 +484,14 @@ def _is_longest(axis: SizeExpr, rest: int, last: SizeExpr) -> bool:
 
 
 def _loop_axes(body: tuple[Statement, ...]) -> list[SizeExpr]:
-    found: list[SizeExpr] = []
+    axes: list[SizeExpr] = []
     stack = list(body)
     while stack:
         statement = stack.pop()
         if isinstance(statement, Loop):
-            found.append(statement.axis.symbol)
+            axes.append(statement.axis.symbol)
             stack.extend(statement.body)
-    return found
+    return axes
 
 
 def _collect(size: Size, symbols: dict[SizeExpr, None]) -> None:

@@ -23,11 +23,11 @@ def phases_of(roots: Iterable[Scalar], axis: SizeExpr) -> list[tuple[SizeExpr, S
     if len(steps) != 1:
         return []
     (step,) = steps
-    found: list[tuple[SizeExpr, Size]] = []
+    phases: list[tuple[SizeExpr, Size]] = []
     for remainder in range(step):
         counted = axis_symbol(ceildiv(axis_size(axis) - remainder, step), f"p{remainder}")
-        found.append((counted, counted * step + remainder))
-    return found
+        phases.append((counted, counted * step + remainder))
+    return phases
 
 
 def _steps(term: Scalar, axis: SizeExpr) -> Iterable[int]:

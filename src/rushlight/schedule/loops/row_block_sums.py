@@ -27,7 +27,7 @@ def dims_with_axes(buffer: Buffer) -> list[int]:
 def common(items: Sequence[object], others: Sequence[object]) -> int:
     """The number of equal leading entries."""
     pairs = list(zip(items, others, strict=False))
-    return next((place for place, (item, other) in enumerate(pairs) if item != other), len(pairs))
+    return next((position for position, (expr, other) in enumerate(pairs) if expr != other), len(pairs))
 
 
 def matching(axes: Sequence[SizeExpr], buffer: Buffer, indices: Sequence[Scalar]) -> int:
@@ -43,12 +43,12 @@ def sums_over_rows(group: Group, sizes: Sequence[Size], made: Container[Buffer])
     shape, node = group.gemm, group.nodes[0]
     if shape is None or len(group.nodes) > 1 or len(shape.inner) != 1 or node.contraction is not node.body:
         return False
-    place = (*shape.batch, *shape.inner)
+    index = (*shape.batch, *shape.inner)
     if shape.a.type is not node.body.type or node.axes[: len(shape.batch)] != shape.batch:
         return False
-    if [axis_size(axis) for axis in place] != list(sizes):
+    if [axis_size(axis) for axis in index] != list(sizes):
         return False
-    return all(matching(place, buffer, found) == len(place) for buffer, found in node.reads if buffer in made)
+    return all(matching(index, buffer, read_at) == len(index) for buffer, read_at in node.reads if buffer in made)
 
 
 def _as_they_lie(node: Node) -> tuple[SizeExpr, ...]:
@@ -79,16 +79,16 @@ def add_partial_sums(node: Node, batch: Mapping[SizeExpr, Index], rows: RowBlock
     assert contraction is not None
     axes = _as_they_lie(node)[len(batch) :]
     sizes = {axis: image for axis, image in batch.items() if not isinstance(image, Scalar)}
-    place = tuple([substitute(item, sizes) for item in node.index()])
+    index = tuple([substitute(expr, sizes) for expr in node.index()])
     within = axis_symbol(rows.length, "k")
     (inner,) = contraction.attr("axes")
     operand = Substitution({**batch, inner: rows.start + within}, on_load)
     a, b = contraction.operands
     part = contract((within,), operand(a), operand(b), contraction.attr("order"))
     before = Buffer(f"{node.buffer.name}_before", node.buffer.type, node.buffer.scope)
-    body = load(before, *place) + part
+    body = load(before, *index) + part
     first = axis_symbol(axis_size(axes[0]) * maximum(0, 1 - rows.start), "i")
     zero = constant(0.0, node.body.type)
-    zeros_place = tuple([substitute(item, {axes[0]: first}) for item in place])
+    zeros_place = tuple([substitute(expr, {axes[0]: first}) for expr in index])
     zeros = make_node(node.buffer, node.order, (first, *axes[1:]), zero, place=zeros_place)
-    return PartialSums(zeros, node.with_body(axes, body, place), before)
+    return PartialSums(zeros, node.with_body(axes, body, index), before)

@@ -82,11 +82,11 @@ def find_chains(groups: Sequence[Group], overwrites: Container[Buffer] = ()) -> 
     ordered: list[Group | FusedChain] = []
     while waiting:
         first = waiting.pop(0)
-        found = _ChainBuilder(first, readers, overwrites).grow(waiting) if _leads(first) else None
-        if found is None:
+        result = _ChainBuilder(first, readers, overwrites).grow(waiting) if _leads(first) else None
+        if result is None:
             ordered.append(first)
             continue
-        before, chain = found
+        before, chain = result
         taken = {*before, *chain.groups}
         waiting = [group for group in waiting if group not in taken]
         ordered += [*before, chain]
@@ -166,7 +166,7 @@ class _ChainBuilder:
 
     def helpers(self, group: Group, passed: Sequence[Group]) -> list[Group]:
         """Products that a joining group needs, that need nothing of the chain, and that can join as well."""
-        found: list[Group] = []
+        groups: list[Group] = []
         for other in passed:
             wanted = {node.buffer for node in other.nodes} & group.reads
             if not wanted or not _leads(other) or any(node.buffer in self.overwrites for node in other.nodes):
@@ -175,8 +175,8 @@ class _ChainBuilder:
             reads = [(node, buffer, at) for node in group.nodes for buffer, at in node.reads if buffer in wanted]
             level = min([level, *[matching(node.axes, buffer, at) for node, buffer, at in reads]])
             if level >= self.level and not any(later.ancestors >> other.number & 1 for later in passed):
-                found.append(other)
-        return found
+                groups.append(other)
+        return groups
 
     def is_private(self, buffer: Buffer) -> bool:
         """Whether other groups of the chain read a value, and no group outside."""
@@ -230,9 +230,9 @@ def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> Loc
     lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
     scope = Scope()
     loops: list[RowBlockLoop] = []
-    for place, axis in enumerate(lead):
-        step = _block_rows(chain, axis_size(axis)) if place == chain.batch else 1
-        start, length = (scope.symbol(f"{name}{place}", optimization_hint=1) for name in ("block", "length"))
+    for position, axis in enumerate(lead):
+        step = _block_rows(chain, axis_size(axis)) if position == chain.batch else 1
+        start, length = (scope.symbol(f"{name}{position}", optimization_hint=1) for name in ("block", "length"))
         loops.append(RowBlockLoop(start, length, step, axis_size(axis)))
     maker = _ChainLocaliser(chain, loops)
     made = [(group, whole) for whole in chain.groups for group in maker.groups(whole)]
@@ -276,8 +276,8 @@ class _ChainLocaliser:
     def buffer(self, buffer: Buffer) -> Buffer:
         """A block's buffer for a private value: batch dims have size 1, and rows are those of the block."""
         shape = list(buffer.type.shape)
-        for place, dim in enumerate(self.lead(buffer)):
-            shape[dim] = 1 if place < self.chain.batch else self.loops[place].length
+        for position, dim in enumerate(self.lead(buffer)):
+            shape[dim] = 1 if position < self.chain.batch else self.loops[position].length
         return Buffer(buffer.name, TensorType(tuple(shape), buffer.type.dtype, buffer.type.device), "arena")
 
     def groups(self, group: Group) -> list[Group]:
@@ -308,15 +308,15 @@ class _ChainLocaliser:
         """A node over the axes of a block."""
         images: dict[SizeExpr, Index] = {}
         axes = list(node.axes[self.chain.batch :])
-        for place, (axis, loop) in enumerate(zip(node.axes, self.loops, strict=False)):
+        for position, (axis, loop) in enumerate(zip(node.axes, self.loops, strict=False)):
             images[axis] = loop.start
-            if place == self.chain.batch:
+            if position == self.chain.batch:
                 axes[0] = axis_symbol(loop.length, "i")
                 images[axis] = loop.start + axes[0]
         body = Substitution(images, self.on_load)(node.body)
         local = self.buffers.get(node.buffer)
         sizes = {axis: image for axis, image in images.items() if not isinstance(image, Scalar)}
-        where = None if local is not None else tuple([substitute(item, sizes) for item in node.index()])
+        where = None if local is not None else tuple([substitute(expr, sizes) for expr in node.index()])
         return replace(node.with_body(tuple(axes), body, where), buffer=local or node.buffer)
 
     def on_load(self, buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
@@ -324,12 +324,12 @@ class _ChainLocaliser:
         local = self.buffers.get(buffer)
         if local is None:
             return None
-        found = list(indices)
-        for place, dim in enumerate(self.lead(buffer)):
+        result = list(indices)
+        for position, dim in enumerate(self.lead(buffer)):
             at = as_size(indices[dim])
             assert at is not None
-            found[dim] = index(0 if place < self.chain.batch else at - self.loops[place].start)
-        return load(local, *found)
+            result[dim] = index(0 if position < self.chain.batch else at - self.loops[position].start)
+        return load(local, *result)
 
 
 def row_block_launch(
@@ -345,18 +345,18 @@ def row_block_launch(
     places: dict[Buffer, Size] = {}
     ends: list[Size] = []
     for slot in plan_memory(launches, (), outside):
-        start = places[slot.buffer] = _largest([ends[place] for place in slot.after])
+        start = places[slot.buffer] = _largest([ends[position] for position in slot.after])
         ends.append(start + ceildiv(substitute(slot.size_bytes, most), ALIGNMENT) * ALIGNMENT)
     slot_bytes = _largest(ends)
     inside = places
-    used = [item for launch in launches for item in launch.buffers]
+    used = [buffer for launch in launches for buffer in launch.buffers]
     bound = {symbol for loop in local.loops for symbol in (loop.start, loop.length)}
     words = [word for launch in launches for word in (*launch.arguments, launch.count)]
     if local.causal_bound is not None:
         used.append(local.causal_bound.flags)
         bound.add(local.causal_bound.symbol)
         words += [local.causal_bound.at, local.causal_bound.near, local.causal_bound.far]
-    buffers = tuple(dict.fromkeys([item for item in used if item not in inside]))
+    buffers = tuple(dict.fromkeys([operand for operand in used if operand not in inside]))
     words += places.values()
     symbols: dict[SizeExpr, None] = {}
     for word in words:

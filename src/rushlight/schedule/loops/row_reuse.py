@@ -21,37 +21,37 @@ HEAVY_TERMS = 12
 def spill_row_values(nest: LoopNest) -> None:
     """Lets reductions store the elements that the stores of their rows would recompute."""
     read = {term.attr("buffer") for root in nest.roots() for term in loads(root)}
-    for item in nest.stores:
-        found = _reusable_reduction(item) if item.buffer not in read else None
-        if found is None:
+    for store in nest.stores:
+        result = _reusable_reduction(store) if store.buffer not in read else None
+        if result is None:
             continue
-        reduction, axis = found
+        reduction, axis = result
         (element,) = reduction.operands
-        (inner,) = item.inner
+        (inner,) = store.inner
         again = Substitution({axis: inner})(element)
-        place = Substitution({inner: axis})(item.offset)
-        kept = interned(Scalar, reduction.op, (keep(element, item.buffer, place),), reduction.attrs, reduction.type)
-        waiting = load(item.buffer, item.offset)
+        offset = Substitution({inner: axis})(store.offset)
+        kept = interned(Scalar, reduction.op, (keep(element, store.buffer, offset),), reduction.attrs, reduction.type)
+        waiting = load(store.buffer, store.offset)
         for other in nest.stores:
-            images = {again: waiting} if other.inner == item.inner else {}
+            images = {again: waiting} if other.inner == store.inner else {}
             if not _is_guarded(reduction, other.value):
                 images[reduction] = kept
             (other.value,) = replace_terms([other.value], images, rebuild)
 
 
-def _reusable_reduction(item: NestStore) -> tuple[Scalar, SizeExpr] | None:
+def _reusable_reduction(store: NestStore) -> tuple[Scalar, SizeExpr] | None:
     """A reduction over a store's row, and its axis, whose expensive elements the stored value reuses."""
-    if len(item.inner) != 1 or item.buffer.type.dtype not in (float32, float64):
+    if len(store.inner) != 1 or store.buffer.type.dtype not in (float32, float64):
         return None
-    (inner,) = item.inner
-    outside = set(postorder([item.value], lambda term: () if bound_axes(term) else term.operands))
-    for term in postorder([item.value]):
+    (inner,) = store.inner
+    outside = set(postorder([store.value], lambda term: () if bound_axes(term) else term.operands))
+    for term in postorder([store.value]):
         axes = bound_axes(term)
         if term.op is not OPS["reduce"] or len(axes) != 1 or axis_size(axes[0]) != axis_size(inner):
             continue
         (element,) = term.operands
-        kept = element.type is item.buffer.type.dtype and _is_heavy(element, axes[0])
-        kept = kept and not _is_guarded(term, item.value)
+        kept = element.type is store.buffer.type.dtype and _is_heavy(element, axes[0])
+        kept = kept and not _is_guarded(term, store.value)
         if kept and inner not in free_axes(term) and Substitution({axes[0]: inner})(element) in outside:
             return term, axes[0]
     return None

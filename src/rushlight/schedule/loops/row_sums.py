@@ -26,14 +26,14 @@ LIGHT = 16
 
 def sum_rows(nest: LoopNest, name: str) -> Step | None:
     """The kernel of a nest that only sums blocks of rows into scratch memory, else None."""
-    if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, item) for item in nest.stores):
+    if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, store) for store in nest.stores):
         return None
-    lengths = {axis_size(axis) for item in nest.stores for axis in bound_axes(item.value)}
+    lengths = {axis_size(axis) for store in nest.stores for axis in bound_axes(store.value)}
     if len(lengths) != 1 or len({item.value.attr("order") for item in nest.stores}) != 1:
         return None
     (length,) = lengths
     column = _stripes(nest)
-    (order,) = {item.value.attr("order") for item in nest.stores}
+    (order,) = {store.value.attr("order") for store in nest.stores}
     body = _body(nest, length, column, order.chain)
     return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
 
@@ -46,37 +46,40 @@ def _body(nest: LoopNest, length: Size, column: SizeExpr, chain: int) -> tuple[L
     columns = axis_size(column)
     run = axis_symbol(ceildiv(length, chain), "run")
     before, rows = run * chain, minimum(chain, length - run * chain)
-    light = all(len(list(postorder(item.value.operands))) <= LIGHT for item in nest.stores)
+    light = all(len(list(postorder(store.value.operands))) <= LIGHT for store in nest.stores)
     turns = floordiv(rows - 1, AT_ONCE) * minimum(1, floordiv(columns, STRIPE)) if light else 0
     turn, row = axis_symbol(turns, "turn"), axis_symbol(rows, "row")
     single = 1 + turns * AT_ONCE
-    together = [before + 1 + turn * AT_ONCE + place for place in range(AT_ONCE)]
-    items = [_RunSum(item, column) for item in nest.stores]
+    together = [before + 1 + turn * AT_ONCE + position for position in range(AT_ONCE)]
+    items = [_RunSum(store, column) for store in nest.stores]
 
     def along(stores: Iterable[Store]) -> Loop:
         return Loop(Axis(column, columns, AxisKind.VECTOR), tuple(stores))
 
     loops = [
-        Loop(Axis(turn, turns), (along([item.add(together) for item in items]),)),
-        Loop(Axis(row, rows - single, AxisKind.SERIAL, single), (along([item.add([before + row]) for item in items]),)),
+        Loop(Axis(turn, turns), (along([row_sum.add(together) for row_sum in items]),)),
+        Loop(
+            Axis(row, rows - single, AxisKind.SERIAL, single),
+            (along([row_sum.add([before + row]) for row_sum in items]),),
+        ),
     ]
     inner = (
-        along([item.begin(before) for item in items]),
+        along([row_sum.begin(before) for row_sum in items]),
         *(loops if turns != 0 else loops[1:]),
-        along([item.end() for item in items]),
+        along([row_sum.end() for row_sum in items]),
     )
-    starts = along([Store(item.buffer, item.offset, _start(item.value)) for item in nest.stores])
+    starts = along([Store(store.buffer, store.offset, _start(store.value)) for store in nest.stores])
     return starts, Loop(Axis(run, axis_size(run)), inner)
 
 
 class _RunSum:
     """The sums of columns over one run of rows, in local memory."""
 
-    def __init__(self, item: NestStore, column: SizeExpr) -> None:
-        self.item = item
-        self.kind: str = item.value.attr("kind")
+    def __init__(self, store: NestStore, column: SizeExpr) -> None:
+        self.item = store
+        self.kind: str = store.value.attr("kind")
         self.column = index(column)
-        self.buffer = Buffer(f"{item.buffer.name}_run", TensorType((STRIPE,), item.value.type), "local")
+        self.buffer = Buffer(f"{store.buffer.name}_run", TensorType((STRIPE,), store.value.type), "local")
 
     def begin(self, row: Size) -> Store:
         """Stores the first row's elements."""
@@ -112,10 +115,10 @@ def _stripes(nest: LoopNest) -> SizeExpr:
     return column
 
 
-def _is_row_sum(nest: LoopNest, item: NestStore) -> bool:
+def _is_row_sum(nest: LoopNest, store: NestStore) -> bool:
     """Whether a store is the sum of a block of rows into scratch memory, with columns of stride 1."""
-    value, last = item.value, nest.outer[-1]
-    if item.inner or item.buffer.scope != "arena" or value.op is not OPS["reduce"] or len(bound_axes(value)) != 1:
+    value, last = store.value, nest.outer[-1]
+    if store.inner or store.buffer.scope != "arena" or value.op is not OPS["reduce"] or len(bound_axes(value)) != 1:
         return False
     order, length = value.attr("order"), axis_size(bound_axes(value)[0])
     most = length if isinstance(length, int) else bounds(length)[1]
@@ -123,9 +126,9 @@ def _is_row_sum(nest: LoopNest, item: NestStore) -> bool:
         return False
     if any(bound_axes(term) for term in postorder(value.operands)):
         return False
-    if any(read.attr("buffer") is item.buffer for other in nest.stores for read in loads(other.value)):
+    if any(read.attr("buffer") is store.buffer for other in nest.stores for read in loads(other.value)):
         return False
-    return step_along(item.offset, last) == 1 and any(step_along(read.operands[0], last) == 1 for read in loads(value))
+    return step_along(store.offset, last) == 1 and any(step_along(read.operands[0], last) == 1 for read in loads(value))
 
 
 def _start(value: Scalar) -> Scalar:

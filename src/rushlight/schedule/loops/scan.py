@@ -23,7 +23,7 @@ ROWS = 4
 
 def build_scan(nest: LoopNest, name: str) -> Step | None:
     """The launch of a nest with scans; None if it has none, or stores of several shapes."""
-    shapes = {item.inner for item in nest.stores}
+    shapes = {store.inner for store in nest.stores}
     if nest.conditions or len(shapes) != 1:
         return None
     axes = (*nest.outer, *shapes.pop())
@@ -33,8 +33,8 @@ def build_scan(nest: LoopNest, name: str) -> Step | None:
     running = axis_symbol(axis_size(axis), "run")
     backwards = _direction(nest, axis) < 0
     nest.map(Substitution({axis: axis_size(axis) - 1 - running if backwards else running}))
-    for item in nest.stores:
-        item.inner = ()
+    for element in nest.stores:
+        element.inner = ()
     others = tuple([other for other in axes if other is not axis])
     if not others:
         return finish_kernel(nest, name, (), (_turns(nest, running, {}),), axis_size(running))
@@ -63,7 +63,7 @@ def _direction(nest: LoopNest, axis: SizeExpr) -> int:
 
 def _lie_side_by_side(nest: LoopNest, row: SizeExpr, running: SizeExpr) -> bool:
     """Whether more operands are contiguous along the row axis than along the scanned axis."""
-    offsets = [item.offset for item in nest.stores]
+    offsets = [store.offset for store in nest.stores]
     offsets += [read.operands[0] for root in nest.roots() for read in loads(root) if read.operands]
     along_rows, along = (sum([step_along(offset, axis) == 1 for offset in offsets]) for axis in (row, running))
     return along_rows > along
@@ -90,7 +90,7 @@ def _rows(nest: LoopNest, name: str, others: tuple[SizeExpr, ...], running: Size
     for axis, places in ((whole, range(side)), (rest, range(1))):
         if axis_size(axis) != 0:
             first = axis * side if axis is whole else axis_size(whole) * side + rest
-            images = [{row: substitute(span.position, {span.within: first + place})} for place in places]
+            images = [{row: substitute(span.position, {span.within: first + position})} for position in places]
             body.append(Loop(Axis(axis, axis_size(axis), AxisKind.SERIAL), (_turns(nest, running, *images),)))
     nest.outer = (*others[:-1], *([span.block] if isinstance(span.block, SizeExpr) else []))
     return finish_kernel(nest, name, nest.outer, tuple(body), axis_size(running) * side)
@@ -101,5 +101,5 @@ def _turns(nest: LoopNest, running: SizeExpr, *images: Mapping[SizeExpr, Size]) 
     stores: list[Store] = []
     for image in images:
         at = Substitution(image)
-        stores += [Store(item.buffer, at(item.offset), at(item.value)) for item in nest.stores]
+        stores += [Store(store.buffer, at(store.offset), at(store.value)) for store in nest.stores]
     return Loop(Axis(running, axis_size(running), AxisKind.SERIAL), tuple(stores))

@@ -53,15 +53,15 @@ def _writes(node: Node, scatter: Scatter, aliases: Mapping[Buffer, Buffer], name
         images[last] = chunk * CHUNK + within
         chunked = (chunk, within)
     image = Substitution(images)
-    indices = tuple([image(item if isinstance(item, Scalar) else index(item)) for item in scatter.index])
-    item = NestStore((), buffer, linear_offset(indices, node.buffer.type.strides), image(scatter.value))
+    indices = tuple([image(expr if isinstance(expr, Scalar) else index(expr)) for expr in scatter.index])
+    store = NestStore((), buffer, linear_offset(indices, node.buffer.type.strides), image(scatter.value))
     where = _inside(indices, node.buffer.type.shape)
-    nest = LoopNest((), [item])
+    nest = LoopNest((), [store])
     nest.conditions = [] if where is None else [where]
     linearise(nest, aliases)
     where = nest.conditions[0] if nest.conditions else None
     combine = None if scatter.combine == "set" else scatter.combine
-    body: tuple[Statement, ...] = (Store(buffer, item.offset, item.value, combine, where),)
+    body: tuple[Statement, ...] = (Store(buffer, store.offset, store.value, combine, where),)
     if chunked is not None:
         body = (Loop(Axis(chunked[1], axis_size(chunked[1]), AxisKind.VECTOR), body),)
     for axis in reversed([axis for axis in scatter.axes if axis_size(axis) != 1 and axis not in free]):
@@ -78,10 +78,10 @@ def _independent(axis: SizeExpr, scatter: Scatter) -> bool:
 def _inside(indices: tuple[Scalar, ...], shape: tuple[Size, ...]) -> Scalar | None:
     """The condition that every data-dependent index lies inside the result."""
     total: Scalar | None = None
-    for item, size in zip(indices, shape, strict=True):
-        if as_size(item) is None:
-            low = apply("le", constant(0, int64), item)
-            inside = low & apply("lt", item, index(size))
+    for position, size in zip(indices, shape, strict=True):
+        if as_size(position) is None:
+            low = apply("le", constant(0, int64), position)
+            inside = low & apply("lt", position, index(size))
             total = inside if total is None else total & inside
     assert total is None or total.type is bool_
     return total

@@ -46,14 +46,14 @@ def _is_short(term: Scalar) -> bool:
     if term.operands[0].op is not OPS["guard"] if is_extreme else order.lanes > 1:
         return False
     terms = list(postorder(term.operands))
-    return steps * len(terms) <= MOST_TERMS and not any(bound_axes(item) for item in terms)
+    return steps * len(terms) <= MOST_TERMS and not any(bound_axes(operand) for operand in terms)
 
 
 def _unrolled(term: Scalar) -> Scalar:
     axes = bound_axes(term)
     sizes = [axis_size(axis) for axis in axes]
     places = every(*[range(size) for size in sizes if isinstance(size, int)])
-    steps = [Substitution(dict(zip(axes, place, strict=True))) for place in places]
+    steps = [Substitution(dict(zip(axes, index, strict=True))) for index in places]
     elements = [tuple([_settled(step(operand)) for operand in term.operands]) for step in steps]
     if term.op is OPS["reduce"]:
         return _in_pairs(_EXTREMES[term.attr("kind")], [element for (element,) in elements])
@@ -76,9 +76,9 @@ def _settled(root: Scalar) -> Scalar:
     images: dict[Scalar, Scalar] = {}
     for term in postorder([root]):
         operands = tuple([images[operand] for operand in term.operands])
-        known = _constant_comparison(term)
-        if known is not None:
-            images[term] = known
+        constant = _constant_comparison(term)
+        if constant is not None:
+            images[term] = constant
         elif term.op is OPS["and"] and (_TRUE in operands or _FALSE in operands):
             images[term] = _FALSE if _FALSE in operands else operands[operands[0] is _TRUE]
         elif term.op is OPS["guard"] and operands[0] in (_TRUE, _FALSE):
@@ -96,5 +96,5 @@ def _constant_comparison(term: Scalar) -> Scalar | None:
     a, b = (as_size(operand) for operand in term.operands)
     if a is None or b is None:
         return None
-    found = compare(a, b)
-    return _TRUE if statically_known(found) else _FALSE if found is False else None
+    order = compare(a, b)
+    return _TRUE if statically_known(order) else _FALSE if order is False else None

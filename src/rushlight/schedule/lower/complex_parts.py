@@ -68,15 +68,15 @@ class _Splitter:
 
     def statements(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The statements on parts: two stores for each complex one."""
-        found: list[Statement] = []
+        statements: list[Statement] = []
         for statement in body:
             if isinstance(statement, Loop):
-                found.append(replace(statement, body=self.statements(statement.body)))
+                statements.append(replace(statement, body=self.statements(statement.body)))
             elif isinstance(statement, Store):
-                found.extend(self.store(statement))
+                statements.extend(self.store(statement))
             else:
-                found.append(statement)
-        return tuple(found)
+                statements.append(statement)
+        return tuple(statements)
 
     def store(self, store: Store) -> list[Store]:
         """A store, as one or two."""
@@ -161,8 +161,8 @@ def _places(offset: Scalar) -> Parts:
     return (offset * 2, offset * 2 + 1) if size is None else (index(size * 2), index(size * 2 + 1))
 
 
-def _refuse(what: str) -> NoReturn:
-    fail("D006", f"{what} is not supported for complex numbers")
+def _refuse(message: str) -> NoReturn:
+    fail("D006", f"{message} is not supported for complex numbers")
 
 
 def _contract(term: Scalar, a: Parts, b: Parts) -> Parts:

@@ -19,7 +19,7 @@ MIN_STEPS = 2
 def is_constant(term: Scalar, axes: Iterable[SizeExpr]) -> bool:
     """Whether a body over some axes reads only constant values and no size that varies between calls."""
     read = loads(term)
-    if not read or not all(item.attr("buffer").constant for item in read):
+    if not read or not all(load.attr("buffer").constant for load in read):
         return False
     over = {*axes, *[axis for part in postorder([term]) for axis in bound_axes(part)]}
     over.update([symbol for expr in index_exprs([term]) for symbol in free_symbols(expr)])
@@ -32,20 +32,20 @@ def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
     A value that is larger than its operands is not cached, because reading it takes longer than computing it.
     """
     exposed: set[Buffer] = set()
-    for item in reversed(items):
-        if not item.buffer.constant or (item.buffer in exposed and item.count() == 0):
-            exposed.update(_read(item))
+    for definition in reversed(items):
+        if not definition.buffer.constant or (definition.buffer in exposed and definition.count() == 0):
+            exposed.update(_read(definition))
     steps: dict[Buffer, int] = {}
     kept: set[Buffer] = set()
-    for item in items:
-        if not item.buffer.constant:
+    for definition in items:
+        if not definition.buffer.constant:
             continue
-        read, mine = _read(item), item.count()
+        read, mine = _read(definition), definition.count()
         total = mine + sum([steps.get(buffer, 0) for buffer in read])
-        steps[item.buffer] = total
-        small = _elements(item.buffer) <= sum([_elements(buffer) for buffer in read])
-        if mine and total >= MIN_STEPS and small and item.buffer in exposed:
-            kept.add(item.buffer)
+        steps[definition.buffer] = total
+        small = _elements(definition.buffer) <= sum([_elements(buffer) for buffer in read])
+        if mine and total >= MIN_STEPS and small and definition.buffer in exposed:
+            kept.add(definition.buffer)
     return kept
 
 
@@ -58,8 +58,8 @@ def cached_outputs(
     return {buffer: replace(buffer, scope="global") for buffer in needed}
 
 
-def _read(item: Dissected) -> set[Buffer]:
-    return {load.attr("buffer") for load in item.loads}
+def _read(definition: Dissected) -> set[Buffer]:
+    return {load.attr("buffer") for load in definition.loads}
 
 
 def _elements(buffer: Buffer) -> int:

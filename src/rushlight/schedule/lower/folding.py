@@ -51,12 +51,12 @@ class Dissected:
             return [(load.attr("buffer"), True) for load in self.loads]
         axes = [axis for axis in self.definition.axes if axis_size(axis) != 1]
         contracts = any(term.op is OPS["contract"] for term in self.terms)
-        found: list[tuple[Buffer, bool]] = []
+        loads: list[tuple[Buffer, bool]] = []
         for load in self.loads:
             mentioned = _mentioned_axes(load)
             repeated = contracts or not mentioned.issuperset(axes) or (bool(self.bound) and not mentioned & self.bound)
-            found.append((load.attr("buffer"), repeated or _overlaps(load, axes, self.bound)))
-        return found
+            loads.append((load.attr("buffer"), repeated or _overlaps(load, axes, self.bound)))
+        return loads
 
     def is_made_of(self, buffers: set[Buffer]) -> bool:
         """Whether it is a cheap function of its indices and of some buffers."""
@@ -69,13 +69,14 @@ class Dissected:
         """Whether it is a load at its own axes in another order."""
         if isinstance(self.definition, ScatterDefinition) or self.definition.body.op is not OPS["load"]:
             return False
-        at, axes = [as_size(item) for item in self.definition.body.operands], list(self.definition.axes)
+        at, axes = [as_size(operand) for operand in self.definition.body.operands], list(self.definition.axes)
         return at != axes and set(at) == set(axes) and len(at) == len(axes)
 
     def reads_aligned(self, buffer: Buffer) -> bool:
         """Whether it reads a buffer at its own index."""
         return isinstance(self.definition, Definition) and any(
-            load.attr("buffer") is buffer and [as_size(item) for item in load.operands] == list(self.definition.axes)
+            load.attr("buffer") is buffer
+            and [as_size(operand) for operand in load.operands] == list(self.definition.axes)
             for load in self.loads
         )
 
@@ -105,7 +106,7 @@ def choose_folded(
     items: list[Dissected], results: set[Buffer], kept: Container[Buffer], chosen: Container[Buffer] = ()
 ) -> set[Buffer]:
     """The values to fold into their users. Values in `chosen` are folded, values in `kept` are not."""
-    reads = {item.buffer: item.reads() for item in items}
+    reads = {definition.buffer: definition.reads() for definition in items}
     numbers = _made_of_indices(items)
     transposed = _read_transposed(items, results, reads)
     finished = _finished_products(items, results, reads)
@@ -113,11 +114,11 @@ def choose_folded(
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
     folded: set[Buffer] = set(transposed.values())
-    for item in reversed(items):
-        buffer, mine = item.buffer, 1
+    for element in reversed(items):
+        buffer, mine = element.buffer, 1
         if buffer in transposed or buffer in folded or buffer in kept or (buffer in finished and buffer in recomputed):
             pass
-        elif buffer in chosen or buffer in numbers or _is_folded(item, uses, recomputed, results, numbers):
+        elif buffer in chosen or buffer in numbers or _is_folded(element, uses, recomputed, results, numbers):
             folded.add(buffer)
             mine = uses.get(buffer, 1) + (buffer in results)
         for read, repeated in reads[buffer]:
@@ -131,32 +132,32 @@ def _roots(definition: Definition | ScatterDefinition) -> list[Scalar]:
     if isinstance(definition, Definition):
         return [definition.body]
     scatter = definition.scatter
-    return [scatter.initial, scatter.value, *[item for item in scatter.index if isinstance(item, Scalar)]]
+    return [scatter.initial, scatter.value, *[expr for expr in scatter.index if isinstance(expr, Scalar)]]
 
 
 def _is_folded(
-    item: Dissected,
+    definition: Dissected,
     uses: Mapping[Buffer, int],
     recomputed: set[Buffer],
     results: set[Buffer],
     numbers: Container[Buffer],
 ) -> bool:
-    if isinstance(item.definition, ScatterDefinition) or item.bound:
+    if isinstance(definition.definition, ScatterDefinition) or definition.bound:
         return False
-    if item.is_view():
+    if definition.is_view():
         return True
-    if item.buffer in results:
+    if definition.buffer in results:
         return False
-    return item.is_cheap(uses.get(item.buffer, 0), item.buffer in recomputed, numbers)
+    return definition.is_cheap(uses.get(definition.buffer, 0), definition.buffer in recomputed, numbers)
 
 
 def _made_of_indices(items: Iterable[Dissected]) -> set[Buffer]:
     """Cheap values of indices alone, such as a causal mask: reading one from memory costs more."""
-    found: set[Buffer] = set()
-    for item in items:
-        if item.is_made_of(found):
-            found.add(item.buffer)
-    return found
+    buffers: set[Buffer] = set()
+    for definition in items:
+        if definition.is_made_of(buffers):
+            buffers.add(definition.buffer)
+    return buffers
 
 
 def _finished_products(
@@ -167,22 +168,22 @@ def _finished_products(
     A window or another product that reads such a value many times then need not recompute it.
     """
     readers: dict[Buffer, int] = {}
-    for item in items:
-        for buffer in {buffer for buffer, _ in reads[item.buffer]}:
+    for definition in items:
+        for buffer in {buffer for buffer, _ in reads[definition.buffer]}:
             readers[buffer] = readers.get(buffer, 0) + 1
     products: set[Buffer] = set()
     finished: set[Buffer] = set()
-    for item in items:
-        if item.reduces and any(term.op is OPS["contract"] for term in item.terms):
-            products.add(item.buffer)
-        elif not item.bound and any(
+    for definition in items:
+        if definition.reduces and any(term.op is OPS["contract"] for term in definition.terms):
+            products.add(definition.buffer)
+        elif not definition.bound and any(
             buffer in products | finished
             and readers[buffer] == 1
             and buffer not in results
-            and item.reads_aligned(buffer)
-            for buffer, _ in reads[item.buffer]
+            and definition.reads_aligned(buffer)
+            for buffer, _ in reads[definition.buffer]
         ):
-            finished.add(item.buffer)
+            finished.add(definition.buffer)
     return finished
 
 
@@ -194,23 +195,23 @@ def _read_transposed(
     This holds if the view is a result, or if other values read it at their own index.
     """
     readers: dict[Buffer, list[Dissected]] = {}
-    for item in items:
-        for buffer in dict.fromkeys([buffer for buffer, _ in reads[item.buffer]]):
-            readers.setdefault(buffer, []).append(item)
+    for definition in items:
+        for buffer in dict.fromkeys([buffer for buffer, _ in reads[definition.buffer]]):
+            readers.setdefault(buffer, []).append(definition)
     transposed: dict[Buffer, Buffer] = {}
-    for item in items:
-        users = readers.get(item.buffer, [])
+    for definition in items:
+        users = readers.get(definition.buffer, [])
         if (
             len(users) != 1
-            or item.buffer in results
-            or not item.bound
-            or isinstance(item.definition, ScatterDefinition)
+            or definition.buffer in results
+            or not definition.bound
+            or isinstance(definition.definition, ScatterDefinition)
         ):
             continue
         (view,) = users
         wanted = view.buffer in results or any(user.reads_aligned(view.buffer) for user in readers.get(view.buffer, ()))
         if wanted and view.is_transposition():
-            transposed[view.buffer] = item.buffer
+            transposed[view.buffer] = definition.buffer
     return transposed
 
 
@@ -226,9 +227,9 @@ def _overlaps(load: Scalar, axes: Iterable[SizeExpr], bound: Iterable[SizeExpr])
 
 
 def _mentioned_axes(load: Scalar) -> set[SizeExpr]:
-    found: set[SizeExpr] = set()
+    axes: set[SizeExpr] = set()
     for operand in load.operands:
         expr = as_size(operand)
         if isinstance(expr, SizeExpr):
-            found.update([symbol for symbol in free_symbols(expr) if is_axis(symbol)])
-    return found
+            axes.update([symbol for symbol in free_symbols(expr) if is_axis(symbol)])
+    return axes

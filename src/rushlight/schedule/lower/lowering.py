@@ -39,7 +39,7 @@ class BufferOperand:
         indices = position if isinstance(position, tuple) else (position,)
         assert len(indices) == len(self.shape), f"{self.buffer}: {len(indices)} indices for {self.type}"
         # A dim of literal size 1 has one index, whatever the axis that runs over it.
-        return load(self.buffer, *[0 if size == 1 else item for item, size in zip(indices, self.shape, strict=True)])
+        return load(self.buffer, *[0 if size == 1 else index for index, size in zip(indices, self.shape, strict=True)])
 
 
 class NumberOperand:
@@ -89,11 +89,11 @@ class SharedAxes:
 
     def __call__(self, shape: tuple[Size, ...]) -> tuple[SizeExpr, ...]:
         """The axes of a shape."""
-        known = self._axes
+        axes = self._axes
         for dim in enumerate(shape):
-            if dim not in known:
-                known[dim] = axis_symbol(dim[1], f"i{dim[0]}")
-        return tuple([known[dim] for dim in enumerate(shape)])
+            if dim not in axes:
+                axes[dim] = axis_symbol(dim[1], f"i{dim[0]}")
+        return tuple([axes[dim] for dim in enumerate(shape)])
 
 
 def lower_graph(graph: Graph) -> Lowered:
@@ -133,7 +133,7 @@ def _run_rule(call: Call, operands: dict[int, Any], axes: tuple[Any, ...]) -> An
     op: Any = call.op
     if op.lower_rule is None:
         fail("C003", f"{op.name} has no lowering", hint="give it a `lower` or a `decompose` rule")
-    values = map_operands(call.operands, lambda item: operands[id(item)])
+    values = map_operands(call.operands, lambda operand: operands[id(operand)])
     return op.lower_rule(_index(axes, _shape(call)), **op.named(values, dict(call.attrs)))
 
 

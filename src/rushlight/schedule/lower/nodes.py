@@ -51,11 +51,13 @@ class Node:
 
     def offset(self) -> Size:
         """The element offset in the buffer."""
-        return sum([item * stride for item, stride in zip(self.index(), self.buffer.type.strides, strict=True)], 0)
+        return sum(
+            [position * stride for position, stride in zip(self.index(), self.buffer.type.strides, strict=True)], 0
+        )
 
-    def with_body(self, axes: tuple[SizeExpr, ...], body: Scalar, place: tuple[Size, ...] | None) -> Node:
+    def with_body(self, axes: tuple[SizeExpr, ...], body: Scalar, index: tuple[Size, ...] | None) -> Node:
         """The node with another body over other axes."""
-        return make_node(self.buffer, self.order, axes, body, self.scatter, self.stored, place)
+        return make_node(self.buffer, self.order, axes, body, self.scatter, self.stored, index)
 
 
 def make_node(
@@ -94,16 +96,20 @@ def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buf
         if buffer not in bodies:
             return None
         axes, body = bodies[buffer]
-        at = [(axis, item, as_size(item)) for axis, item in zip(axes, indices, strict=True)]
-        images = {axis: item if size is None else size for axis, item, size in at if size is not axis}
+        at = [(axis, index, as_size(index)) for axis, index in zip(axes, indices, strict=True)]
+        images = {axis: position if size is None else size for axis, position, size in at if size is not axis}
         return Substitution(images)(body) if images else body
 
-    for order, item in enumerate(items):
-        definition = item.definition
-        inline = Substitution({}, on_load) if any(load.attr("buffer") in bodies for load in item.loads) else _as_it_is
+    for order, element in enumerate(items):
+        definition = element.definition
+        inline = (
+            Substitution({}, on_load) if any(load.attr("buffer") in bodies for load in element.loads) else _as_it_is
+        )
         if isinstance(definition, ScatterDefinition):
             scatter = definition.scatter
-            index = tuple([inline(item) if isinstance(item, Scalar) else item for item in scatter.index])
+            index = tuple(
+                [inline(position) if isinstance(position, Scalar) else position for position in scatter.index]
+            )
             scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
             stored = definition.buffer in results
             body, axes = inline(scatter.initial), _long(definition.axes)

@@ -43,26 +43,26 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
     """Finds the values to compute where a product reads them, as they are larger than their sources."""
     recipes: dict[Buffer, _Recipe] = {}
     readers: dict[Buffer, int] = {}
-    for item in items:
-        recipe = _recipe(item, recipes)
-        if recipe is not None and item.buffer not in results and item.buffer not in kept:
-            recipes[item.buffer] = recipe
-        for term in item.terms:
-            if term.op is OPS["contract"] and isinstance(item.definition, Definition):
+    for definition in items:
+        recipe = _recipe(definition, recipes)
+        if recipe is not None and definition.buffer not in results and definition.buffer not in kept:
+            recipes[definition.buffer] = recipe
+        for term in definition.terms:
+            if term.op is OPS["contract"] and isinstance(definition.definition, Definition):
                 for operand in term.operands:
-                    if _is_read_in_blocks(term, operand, item.definition.axes):
+                    if _is_read_in_blocks(term, operand, definition.definition.axes):
                         for buffer in _unpacked_in_operand(operand, recipes):
                             readers[buffer] = readers.get(buffer, 0) + 1
-    found: set[Buffer] = set()
+    buffers: set[Buffer] = set()
     for buffer, count in readers.items():
         if count == 1 or not recipes[buffer].gathers:
-            found |= recipes[buffer].through
-    return found
+            buffers |= recipes[buffer].through
+    return buffers
 
 
-def _divides_by_sizes(item: Dissected) -> bool:
+def _divides_by_sizes(definition: Dissected) -> bool:
     """Whether finding an element takes a division by an unknown size, as it does after some reshapes."""
-    waiting: list[Size] = [*index_exprs(item.terms)]
+    waiting: list[Size] = [*index_exprs(definition.terms)]
     while waiting:
         for _, atoms in parts(waiting.pop()):
             for atom in atoms:
@@ -85,12 +85,12 @@ def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[Size
     return columns >= LEAST_COLUMNS or rows < LEAST_COLUMNS
 
 
-def _recipe(item: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
-    if not isinstance(item.definition, Definition) or item.bound or _divides_by_sizes(item):
+def _recipe(definition: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
+    if not isinstance(definition.definition, Definition) or definition.bound or _divides_by_sizes(definition):
         return None
-    sources, through = set[Buffer](), {item.buffer}
-    terms, gathers = item.count(), False
-    for load in item.loads:
+    sources, through = set[Buffer](), {definition.buffer}
+    terms, gathers = definition.count(), False
+    for load in definition.loads:
         buffer = load.attr("buffer")
         below = recipes.get(buffer, _Recipe(frozenset([buffer]), frozenset(), 0, False))
         sources |= below.sources

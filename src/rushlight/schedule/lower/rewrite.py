@@ -60,8 +60,8 @@ def _atom_as_scalar(atom: SizeExpr, images: Mapping[SizeExpr, Index]) -> Scalar:
         return lift(images.get(atom, atom), int64)
     first, *rest = (size_as_scalar(operand, images) for operand in atom.operands)
     name = {"floordiv": "floordiv", "min": "minimum", "max": "maximum"}[atom.op.name]
-    for item in rest:
-        first = apply(name, first, item)
+    for factor in rest:
+        first = apply(name, first, factor)
     return first
 
 
@@ -139,11 +139,11 @@ def loads(term: Scalar) -> list[Scalar]:
 
 def index_exprs(terms: Iterable[Scalar]) -> list[SizeExpr]:
     """The distinct size expressions that bodies mention."""
-    found: dict[SizeExpr, None] = {}
+    exprs: dict[SizeExpr, None] = {}
     for part in postorder(terms):
         if part.op is _INDEX:
-            found[part.attr("expr")] = None
-    return list(found)
+            exprs[part.attr("expr")] = None
+    return list(exprs)
 
 
 def linear_offset(indices: tuple[Scalar, ...], strides: tuple[Size, ...]) -> Scalar:
@@ -151,15 +151,15 @@ def linear_offset(indices: tuple[Scalar, ...], strides: tuple[Size, ...]) -> Sca
     total: Scalar = constant(0, int64)
     plain: Size = 0
     scalars: list[Scalar] = []
-    for item, stride in zip(indices, strides, strict=True):
-        expr = as_size(item)
+    for position, stride in zip(indices, strides, strict=True):
+        expr = as_size(position)
         if expr is None:
-            scalars.append(item * index(stride))
+            scalars.append(position * index(stride))
         else:
             plain = plain + expr * stride
     total = index(plain)
-    for item in scalars:
-        total = total + item
+    for position in scalars:
+        total = total + position
     return total
 
 
@@ -198,15 +198,15 @@ def at_position(position: Size, axes: Sequence[SizeExpr]) -> dict[SizeExpr, Size
 
 def free_axes(term: Scalar) -> set[SizeExpr]:
     """The axes that a body depends on, without those bound inside it."""
-    found: set[SizeExpr] = set()
+    axes: set[SizeExpr] = set()
     bound: set[SizeExpr] = set()
     for part in postorder([term]):
         if part.op is _INDEX:
-            found.update([symbol for symbol in free_symbols(part.attr("expr")) if is_axis(symbol)])
+            axes.update([symbol for symbol in free_symbols(part.attr("expr")) if is_axis(symbol)])
         bound.update(bound_axes(part))
-    return found - bound
+    return axes - bound
 
 
 def fresh_axes(axes: Iterable[SizeExpr], name: str) -> dict[SizeExpr, SizeExpr]:
     """New axes of the same sizes, numbered."""
-    return {axis: axis_symbol(axis_size(axis), f"{name}{place}") for place, axis in enumerate(axes)}
+    return {axis: axis_symbol(axis_size(axis), f"{name}{position}") for position, axis in enumerate(axes)}

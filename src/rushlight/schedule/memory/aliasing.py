@@ -158,11 +158,11 @@ def share_storage(
             if heir is None:
                 continue
             ending.remove(heir)
-            place = aliases.get(heir, heir)
-            together = sharers.pop(place, [place])
+            owner = aliases.get(heir, heir)
+            together = sharers.pop(owner, [owner])
             if node.buffer.scope == "arena":
-                sharers[place] = [*together, node.buffer]
-                aliases[node.buffer] = place
+                sharers[owner] = [*together, node.buffer]
+                aliases[node.buffer] = owner
             else:
                 aliases.update(dict.fromkeys(together, node.buffer))
         made.update([node.buffer for node in group.nodes if node.stored and node.buffer not in apart])

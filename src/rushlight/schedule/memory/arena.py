@@ -70,12 +70,12 @@ def plan_memory(
         for buffer in used:
             if last[buffer] == step:
                 places[buffer].memory.free(places[buffer])
-    ordered = sorted(places.values(), key=lambda place: place.start)
-    numbers = {place.buffer: number for number, place in enumerate(ordered)}
+    ordered = sorted(places.values(), key=lambda slot: slot.start)
+    numbers = {slot.buffer: number for number, slot in enumerate(ordered)}
     slots: list[ArenaSlot] = []
-    for place in ordered:
-        after = tuple([numbers[other.buffer] for other in place.below])
-        slots.append(ArenaSlot(place.buffer, place.size, after, place.memory.output))
+    for position in ordered:
+        after = tuple([numbers[other.buffer] for other in position.below])
+        slots.append(ArenaSlot(position.buffer, position.size, after, position.memory.output))
     return tuple(slots)
 
 
@@ -84,12 +84,12 @@ class _Memories:
 
     def __init__(self, first: Mapping[Buffer, int], outputs: Sequence[Buffer]) -> None:
         self.arena = _Memory(None, None)
-        found = [(first[buffer], place) for place, buffer in enumerate(outputs) if buffer in first]
+        position = [(first[buffer], index) for index, buffer in enumerate(outputs) if buffer in first]
         lent: list[tuple[int, _Memory]] = []
-        for step, place in sorted(found):
-            size = optimization_hint(buffer_bytes(outputs[place]))
-            if size >= LENT_BYTES and _is_dense(outputs[place]):
-                lent.append((step, _Memory(outputs[place], size)))
+        for step, number in sorted(position):
+            size = optimization_hint(buffer_bytes(outputs[number]))
+            if size >= LENT_BYTES and _is_dense(outputs[number]):
+                lent.append((step, _Memory(outputs[number], size)))
         self.steps = [step for step, _ in lent]
         self.outputs = [memory for _, memory in lent]
 
@@ -136,17 +136,17 @@ class _Memory:
         else:
             start = self._close_last()
             end = self.top = start + length
-        place = _Place(buffer, size, self, start, start + length)
+        slot = _Place(buffer, size, self, start, start + length)
         if start in self.ends:
-            place.below.append(self.ends[start])
+            slot.below.append(self.ends[start])
         if end in self.starts:
-            self.starts[end].below.append(place)
-        self.starts[start] = self.ends[place.end] = place
-        return place
+            self.starts[end].below.append(slot)
+        self.starts[start] = self.ends[slot.end] = slot
+        return slot
 
-    def free(self, place: _Place) -> None:
+    def free(self, slot: _Place) -> None:
         """Frees a place and merges neighbouring gaps."""
-        start, end = place.start, place.end
+        start, end = slot.start, slot.end
         del self.starts[start], self.ends[end]
         if end in self.gaps:
             end = self._close(end)

@@ -23,9 +23,9 @@ def fill_first(plan: Plan, undecided: Iterable[Undecided]) -> Plan:
     for write in undecided:
         if not write.filled:
             places[write.buffer] = min(places.get(write.buffer, write.launch), write.launch)
-    for buffer, place in sorted(places.items(), key=lambda found: -found[1]):
+    for buffer, offset in sorted(places.items(), key=lambda pair: -pair[1]):
         kernel, count = _fill(buffer, f"k{len(kernels)}_fill")
-        launches.insert(place, Launch(len(kernels), (buffer, *kernel.sizes), count, Target.GRAIN_STEPS))
+        launches.insert(offset, Launch(len(kernels), (buffer, *kernel.sizes), count, Target.GRAIN_STEPS))
         kernels.append(kernel)
     return replace(plan, kernels=tuple(kernels), launches=tuple(launches))
 
@@ -35,7 +35,7 @@ def _fill(buffer: Buffer, name: str) -> tuple[Kernel, Size]:
     real = real_dtype(buffer.type.dtype)
     inner = Buffer(buffer.name, TensorType((0,), real), buffer.scope)
     runs = runs_of(buffer.type, buffer.type.dtype.is_complex)
-    axes = [axis_symbol(length, f"i{place}") for place, (_, length) in enumerate(runs)]
+    axes = [axis_symbol(length, f"i{position}") for position, (_, length) in enumerate(runs)]
     offset: Size = 0
     symbols: dict[SizeExpr, None] = {}
     for axis, (step, length) in zip(axes, runs, strict=True):

@@ -20,15 +20,15 @@ def mark_unread(
         for buffer in launch.buffers:
             uses[buffer] = uses.get(buffer, 0) + 1
     alone = {buffer for buffer in results if uses.get(buffer) == 1}
-    found: dict[int, set[Buffer]] = {}
+    buffers: dict[int, set[Buffer]] = {}
     for launch in launches:
         kernel = kernels[launch.kernel]
         if isinstance(kernel, Kernel):
             places = zip(kernel.buffers, launch.arguments, strict=False)
             here = {inner for inner, outer in places if outer in alone}
-            found[launch.kernel] = here & found.get(launch.kernel, here)
+            buffers[launch.kernel] = here & buffers.get(launch.kernel, here)
     marked = list(kernels)
-    for number, unread in found.items():
+    for number, unread in buffers.items():
         kernel = kernels[number]
         if unread and isinstance(kernel, Kernel):
             loaded = _loaded(kernel)

@@ -150,8 +150,8 @@ def warn(
     if not isinstance(report, RushlightWarning):
         fail("X001", f"{code} is the code of an error: use fail()")
     _warned.add((code, key))
-    place = report.frame or Frame("<rushlight>", 1, "")
-    warnings.warn_explicit(report, type(report), place.filename, place.line)
+    origin = report.frame or Frame("<rushlight>", 1, "")
+    warnings.warn_explicit(report, type(report), origin.filename, origin.line)
 
 
 def forget_warnings() -> None:

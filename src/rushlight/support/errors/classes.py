@@ -78,10 +78,10 @@ ReportType = TypeVar("ReportType", bound=Report)
 
 def coded(family: type[ReportType], code: str) -> type[ReportType]:
     """Return the subclass of `family` that carries `code` in its name."""
-    known = _coded.get((family, code))
-    if known is None:
-        known = _coded.setdefault((family, code), type(f"{family.__name__} {code}", (family,), {}))
-    return cast(type[ReportType], known)
+    class_ = _coded.get((family, code))
+    if class_ is None:
+        class_ = _coded.setdefault((family, code), type(f"{family.__name__} {code}", (family,), {}))
+    return cast(type[ReportType], class_)
 
 
 def _rebuild(

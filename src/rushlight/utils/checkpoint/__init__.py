@@ -83,7 +83,7 @@ class OperatorLog(TorchDispatchMode):
         self, func: Any, types: object, args: Sequence[object] = (), kwargs: dict[str, object] | None = None
     ) -> object:
         """Notes one call."""
-        shown = [str(item.form.type) for item in args if isinstance(item, Handle)]
+        shown = [str(arg.form.type) for arg in args if isinstance(arg, Handle)]
         self.lines.append(f"{func.name}({', '.join(shown)})")
         return func(*args, **(kwargs or {}))
 
@@ -195,7 +195,7 @@ def _one_after_the_other(steps: Sequence[Step]) -> Step:
 
 def check_backward_validity(inputs: Iterable[object]) -> bool:
     """Return whether any of the arguments requires gradients, as the reentrant form needs."""
-    return any(isinstance(item, Handle) and requires(item) for item in inputs)
+    return any(isinstance(input_, Handle) and requires(input_) for input_ in inputs)
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[object]]:

@@ -85,7 +85,7 @@ class Recomputation:
         self._function = function
         leaves, structure = flatten_tree(arguments)
         # Under the hooks around this call, so that an outer checkpoint keeps none of its intermediate results for it.
-        self._args = [SavedTensor(item) if isinstance(item, Handle) else item for item in leaves]
+        self._args = [SavedTensor(leaf) if isinstance(leaf, Handle) else leaf for leaf in leaves]
         self._again = (surroundings, structure)
         self._checks = checks
         self._early = early
@@ -124,36 +124,39 @@ class Recomputation:
         self._found, self._pass = {}, None
 
     def _recompute(self) -> None:
-        found: dict[int, Handle] = {}
+        tensors: dict[int, Handle] = {}
         count = len(self._forms)
 
         def keep(tensor: Handle) -> Handle:
-            number = len(found)
+            number = len(tensors)
             if number >= count:
                 fail("G020", "checkpoint: the second run saves more tensors than the first", first=count)
             self._check(number, tensor.form)
-            found[number] = tensor
-            if self._early and len(found) == count:
+            tensors[number] = tensor
+            if self._early and len(tensors) == count:
                 raise EnoughRecomputed
             return tensor
 
         surroundings, structure = self._again
 
         def run() -> None:
-            args, kwargs = unflatten_tree(structure, [self._argument(item) for item in self._args])
+            args, kwargs = unflatten_tree(structure, [self._argument(arg) for arg in self._args])
             with saved_tensors_hooks(keep, lambda tensor: tensor), self._within or nullcontext():
                 self._function(*args, **kwargs)
 
         with suppress(EnoughRecomputed):
             surroundings.run(run)
-        if len(found) < count:
+        if len(tensors) < count:
             fail(
-                "G020", "checkpoint: the second run saves fewer tensors than the first", first=count, second=len(found)
+                "G020",
+                "checkpoint: the second run saves fewer tensors than the first",
+                first=count,
+                second=len(tensors),
             )
-        self._found = found
+        self._found = tensors
 
-    def _argument(self, item: object) -> object:
-        return item.unpack(self, None) if isinstance(item, SavedTensor) else item
+    def _argument(self, argument: object) -> object:
+        return argument.unpack(self, None) if isinstance(argument, SavedTensor) else argument
 
     def _check(self, number: int, form: TensorMeta) -> None:
         before = self._forms[number]

@@ -19,7 +19,10 @@ def detach_variable(inputs: tuple[object, ...]) -> tuple[object, ...]:
     """Return arguments with each tensor as a leaf of its own."""
     require(isinstance(inputs, tuple), "A001", "detach_variable: a tuple of arguments", inputs=inputs)
     return tuple(
-        [item.detach().requires_grad_(item.requires_grad) if isinstance(item, Tensor) else item for item in inputs]
+        [
+            input_.detach().requires_grad_(input_.requires_grad) if isinstance(input_, Tensor) else input_
+            for input_ in inputs
+        ]
     )
 
 
@@ -31,9 +34,9 @@ class CheckpointFunction(Function):
         """Runs the function, and keeps its arguments."""
         ctx.function = run_function
         ctx.surroundings = Surroundings(preserve_rng_state)
-        ctx.others = [None if isinstance(item, Handle) else item for item in args]
-        ctx.places = [place for place, item in enumerate(args) if isinstance(item, Handle)]
-        ctx.save_for_backward(*[args[place] for place in ctx.places])
+        ctx.others = [None if isinstance(arg, Handle) else arg for arg in args]
+        ctx.places = [position for position, arg in enumerate(args) if isinstance(arg, Handle)]
+        ctx.save_for_backward(*[args[position] for position in ctx.places])
         return run_function(*args)
 
     @staticmethod
@@ -47,18 +50,18 @@ class CheckpointFunction(Function):
                 hint="pass use_reentrant=False",
             )
         args = list(ctx.others)
-        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
-            args[place] = tensor
+        for position, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            args[position] = tensor
         leaves = detach_variable(tuple(args))
         results = ctx.surroundings.run(lambda: ctx.function(*leaves))
         results = results if isinstance(results, tuple) else (results,)
         pairs = [
-            (item, gradient)
-            for item, gradient in zip(results, grad_outputs, strict=True)
-            if isinstance(item, Handle) and requires(item) and gradient is not None
+            (result, gradient)
+            for result, gradient in zip(results, grad_outputs, strict=True)
+            if isinstance(result, Handle) and requires(result) and gradient is not None
         ]
         if not pairs:
             fail("G005", "checkpoint: none of the function's results requires gradients")
         outputs, gradients = zip(*pairs, strict=True)
         driver.backward(outputs, gradients)
-        return (None, None, *[item.grad if isinstance(item, Tensor) else None for item in leaves])
+        return (None, None, *[leaf.grad if isinstance(leaf, Tensor) else None for leaf in leaves])

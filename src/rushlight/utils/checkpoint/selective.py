@@ -59,11 +59,11 @@ def decided(
     """Whether a policy keeps a result; what writes always runs again."""
     if not isinstance(op, Operator) or op.name == "detach":
         return False
-    found = policy(context, op, *args, **kwargs)
-    if isinstance(found, bool):
-        return found
-    require(isinstance(found, CheckpointPolicy), "A001", "a policy returns a CheckpointPolicy", returned=found)
-    return found in _KEPT
+    decision = policy(context, op, *args, **kwargs)
+    if isinstance(decision, bool):
+        return decision
+    require(isinstance(decision, CheckpointPolicy), "A001", "a policy returns a CheckpointPolicy", returned=decision)
+    return decision in _KEPT
 
 
 class SelectiveMode(TorchDispatchMode):
@@ -85,7 +85,7 @@ class KeepResults(SelectiveMode):
         result = func(*args, **kwargs)
         if decided(self.policy, SelectiveCheckpointContext(is_recompute=False, op_output=result), func, args, kwargs):
             tensors = result if isinstance(result, tuple) else (result,)
-            versions = [(item.version, item.version.value) for item in tensors if isinstance(item, Handle)]
+            versions = [(tensor.version, tensor.version.value) for tensor in tensors if isinstance(tensor, Handle)]
             self.kept.setdefault(func, []).append((map_tree(_shared, result), versions))
         return result
 
@@ -126,18 +126,20 @@ class GiveResults(SelectiveMode):
         return map_tree(_shared, result)
 
 
-def _shared(item: object) -> object:
-    return share(item) if isinstance(item, Handle) else item
+def _shared(tensor: object) -> object:
+    return share(tensor) if isinstance(tensor, Handle) else tensor
 
 
-def _operator_of(item: object) -> object:
+def _operator_of(operator: object) -> object:
     """An operator that a list names: itself, its name, or the function that calls it."""
-    if isinstance(item, Operator):
-        return item
-    name = item if isinstance(item, str) else getattr(item, "__name__", "")
-    found = OPERATORS.get(name) if isinstance(name, str) else None
-    require(found is not None, "A002", "create_selective_checkpoint_contexts: there is no such operator", operator=item)
-    return found
+    if isinstance(operator, Operator):
+        return operator
+    name = operator if isinstance(operator, str) else getattr(operator, "__name__", "")
+    op = OPERATORS.get(name) if isinstance(name, str) else None
+    require(
+        op is not None, "A002", "create_selective_checkpoint_contexts: there is no such operator", operator=operator
+    )
+    return op
 
 
 def create_selective_checkpoint_contexts(
@@ -159,7 +161,7 @@ def create_selective_checkpoint_contexts(
     else:
         listed = isinstance(policy_fn_or_list, (list, tuple))
         require(listed, "A001", "create_selective_checkpoint_contexts: a policy, or a list of operators")
-        chosen = [_operator_of(item) for item in policy_fn_or_list]
+        chosen = [_operator_of(operator) for operator in policy_fn_or_list]
 
         def listed_policy(context: object, op: object, *args: object, **kwargs: object) -> CheckpointPolicy:
             return CheckpointPolicy.MUST_SAVE if op in chosen else CheckpointPolicy.PREFER_RECOMPUTE
