@@ -298,11 +298,7 @@ class Operator(Op):
         names = self._births
         if names is None:
             tells = Fact.DATA_DEPENDENT in self.facts
-            names = (
-                tuple([attribute.name for attribute in self.schema.attributes if attribute.type in UNBACKED])
-                if tells
-                else ()
-            )
+            names = tuple([attr.name for attr in self.schema.attributes if attr.type in UNBACKED]) if tells else ()
             self._births = names
         return names
 

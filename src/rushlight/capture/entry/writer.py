@@ -283,9 +283,7 @@ class Writer(ValueTexts):
             text, other = arguments.leaves[position][0], self.owner(first)
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
-        self.guards += alias_guards(
-            program.inputs.sources, written, lambda position: arguments.leaves[position][0], names
-        )
+        self.guards += alias_guards(program.inputs.sources, written, lambda number: arguments.leaves[number][0], names)
         self.guards += history_guards(program, self._input_text)
         self.guards += hook_guards(program.inputs.hooked, arguments, names)
         self.guards += gradient_guards(program, self.owner)
@@ -447,10 +445,8 @@ class Writer(ValueTexts):
     def _overwritten(self) -> list[str]:
         """The arguments that the program writes to."""
         written = dict(self.program.graph.mutations)
-        sources = enumerate(self.program.inputs.sources)
-        return [
-            self._input_text(source) for at, source in sources if isinstance(source, ArgumentSource) and at in written
-        ]
+        sources = [source for at, source in enumerate(self.program.inputs.sources) if at in written]
+        return [self._input_text(source) for source in sources if isinstance(source, ArgumentSource)]
 
     def _native(self, attach: object, result: str) -> list[str]:
         """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""

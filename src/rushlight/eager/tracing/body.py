@@ -17,7 +17,8 @@ from rushlight.eager.autograd.node import mark
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import Structure, flatten_tree
-from rushlight.eager.tracing.tracer import Binding, Tracer
+from rushlight.eager.tracing.tensor_values import Binding
+from rushlight.eager.tracing.tracer import Tracer
 from rushlight.ir.graph import Call, Graph, GraphBuilder, Inner, Node, parameter
 from rushlight.ir.type import TensorType, dense_order, row_major
 from rushlight.ops.record import OPERATORS
