@@ -51,12 +51,12 @@ def _slope(input: Tensor, dim: int, step: Any, order: int) -> Tensor:
     values = ops.movedim(input, dim, -1)
     coordinates: Any = step if isinstance(step, Handle) and step.ndim else None
     if coordinates is None:
-        found = _even_slope(values, size, number(step), order)
+        slope = _even_slope(values, size, number(step), order)
     else:
         fits = coordinates.ndim == 1 and coordinates.shape[0] == size
         require(fits, "S014", "gradient: one coordinate for each element", spacing=coordinates, input=input)
-        found = _uneven_slope(values, size, coordinates, order)
-    return ops.movedim(found, -1, dim)
+        slope = _uneven_slope(values, size, coordinates, order)
+    return ops.movedim(slope, -1, dim)
 
 
 def _part(values: Tensor, start: Any, count: Any) -> Tensor:
@@ -182,9 +182,9 @@ def _edges(name: str, values: Tensor, bins: Any, ends: Any) -> Tensor:
 
 
 def _given_ends(name: str, ends: Any) -> tuple[float, float]:
-    found = [float(number(end)) for end in ends]
-    require(len(found) == 2, "A002", f"{name}: range has two ends", range=found)
-    low, high = found
+    limits = [float(number(end)) for end in ends]
+    require(len(limits) == 2, "A002", f"{name}: range has two ends", range=limits)
+    low, high = limits
     fits = math.isfinite(low) and math.isfinite(high) and low <= high
     require(fits, "A002", f"{name}: the range is from one number to a greater one", low=low, high=high)
     return (low - 0.5, high + 0.5) if low == high else (low, high)
@@ -193,18 +193,18 @@ def _given_ends(name: str, ends: Any) -> tuple[float, float]:
 def _histogram(points: Tensor, edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
     counts = [one.shape[0] - 1 for one in edges]
     inside: Any = None
-    place: Any = None
+    position: Any = None
     for at, one in enumerate(edges):
         values = points[:, at]
         fits = (values >= one[0]) & (values <= one[-1])
         bin_ = ops.clamp(ops.searchsorted(one, values.contiguous(), right=True) - 1, 0, counts[at] - 1)
         inside = fits if inside is None else inside & fits
-        place = bin_ if place is None else place * counts[at] + bin_
+        position = bin_ if position is None else position * counts[at] + bin_
     total = 1
     for count in counts:
         total *= count
     share = inside.to(points.dtype) if weight is None else ops.where(inside, weight, 0)
-    hist = ops.scatter_add(zeros(total, dtype=points.dtype, device=points.device), 0, place, share).reshape(counts)
+    hist = ops.scatter_add(zeros(total, dtype=points.dtype, device=points.device), 0, position, share).reshape(counts)
     if density:
         hist = hist / ops.sum(hist)
         for at, one in enumerate(edges):
@@ -236,8 +236,8 @@ def segment_reduce(
     Segments follow each other along `axis`; either their `lengths` are given, or `offsets`, where each begins and the
     last ends. Each starts from `initial`. Unless `unsafe`, S014 where segments do not cover the dim.
     """
-    known = {**_REDUCTIONS, **_BOUNDS}
-    require(reduce in known, "A002", f"segment_reduce: reduce is one of {', '.join(known)}", given=reduce)
+    rules = {**_REDUCTIONS, **_BOUNDS}
+    require(reduce in rules, "A002", f"segment_reduce: reduce is one of {', '.join(rules)}", given=reduce)
     require(data.dtype.kind is Kind.FLOAT, "D001", "segment_reduce: the dtype must be floating-point", data=data)
     if indices is not None:
         fail("A006", "segment_reduce: indices are not supported", hint="give lengths or offsets")
@@ -255,16 +255,16 @@ def segment_reduce(
     shape = tuple(data.shape)
     segment = segment.reshape((*shape[:along], size) + (1,) * (data.ndim - along - 1)).expand(shape)
     start, rest = shape[:along], shape[along + 1 :]
-    method, neutral = known[reduce]
+    method, neutral = rules[reduce]
     first = neutral if initial is None else float(number(initial))
     begun = full((*start, count + 1, *rest), first, dtype=data.dtype, device=data.device)
     reduced = ops.scatter_reduce(begun, along, segment, data, method, include_self=True)
-    found: Tensor = ops.narrow(reduced, along, 0, count).contiguous()
+    result: Tensor = ops.narrow(reduced, along, 0, count).contiguous()
     if reduce != "mean":
-        return found
+        return result
     divisor = sizes.reshape((*start, count) + (1,) * len(rest))
     empty = divisor == 0
-    return ops.where(empty, float("nan") if initial is None else first, found / ops.where(empty, 1, divisor))
+    return ops.where(empty, float("nan") if initial is None else first, result / ops.where(empty, 1, divisor))
 
 
 def _lengths(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, along: int) -> Tensor:

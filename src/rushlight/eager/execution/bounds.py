@@ -126,14 +126,14 @@ def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, object]
         return []
     names = [parameter.name for parameter in op.schema.operands]
     types = [_type_of(operand) for operand in operands]
-    found: list[Check] = []
+    checks: list[Check] = []
     for one in rule({**dict(zip(names, types, strict=True)), **attrs}):
         position = names.index(one.operand)
         index = operands[position] if one.member is None else operands[position][one.member]
         require(isinstance(index, Handle), "A001", f"{op.name}: {one.operand} must be a tensor", given=index)
         if index.form.numel:
-            found.append(Check(one, position, _plan(index, one)))
-    return found
+            checks.append(Check(one, position, _plan(index, one)))
+    return checks
 
 
 def _type_of(operand: object) -> Any:

@@ -164,8 +164,8 @@ def tensordot_ref(input: Array, other: Array, dims_self: tuple[int, ...], dims_o
     for one, two in zip(dims_self, dims_other, strict=True):
         left = np.repeat(left, right.shape[two], one) if left.shape[one] == 1 else left
         right = np.repeat(right, left.shape[one], two) if right.shape[two] == 1 else right
-    found = np.tensordot(left, right, (dims_self, dims_other))
-    return np.asarray(found).astype(input.dtype)
+    result = np.tensordot(left, right, (dims_self, dims_other))
+    return np.asarray(result).astype(input.dtype)
 
 
 @tensordot.samples
@@ -198,8 +198,8 @@ def linalg_cross_decompose(input: Value, other: Value, dim: int) -> Value:
 @linalg_cross.ref
 def linalg_cross_ref(input: Array, other: Array, dim: int) -> Array:
     a, b = np.broadcast_arrays(compute_array(input), compute_array(other))
-    found = np.roll(a, -1, dim) * np.roll(b, -2, dim) - np.roll(a, -2, dim) * np.roll(b, -1, dim)
-    return found.astype(np.result_type(input, other))
+    result = np.roll(a, -1, dim) * np.roll(b, -2, dim) - np.roll(a, -2, dim) * np.roll(b, -1, dim)
+    return result.astype(np.result_type(input, other))
 
 
 @linalg_cross.samples
@@ -274,8 +274,8 @@ def dist_decompose(input: Value, other: Value, p: float) -> Value:
 @dist.ref
 def dist_ref(input: Array, other: Array, p: float) -> Array:
     difference = np.abs(compute_array(input) - compute_array(other))
-    found = np.linalg.norm(difference.reshape(-1), p)
-    return np.asarray(found).astype(np.real(np.zeros(1, input.dtype)).dtype)
+    result = np.linalg.norm(difference.reshape(-1), p)
+    return np.asarray(result).astype(np.real(np.zeros(1, input.dtype)).dtype)
 
 
 @dist.samples
@@ -301,31 +301,31 @@ def cov_decompose(input: Value, correction: int, fweights: Value | None, aweight
         count = rows.shape[1]
         centred = rows - sum_(rows, 1, True) / count_of(rows, count)
         divisor: Value | int = count_of(rows, maximum(count - correction, 0))
-        found = matmul(centred, adjoint_of(centred)) / divisor
+        result = matmul(centred, adjoint_of(centred)) / divisor
     else:
         total = sum_(weights)
         centred = rows - sum_(rows * weights, 1, True) / total
         lost: Value | float = correction
         if aweights is not None and correction:
             lost = sum_(weights * convert(aweights, weights.dtype)) / total * correction
-        found = matmul(centred * weights, adjoint_of(centred)) / clamp(total - lost, 0)
-    return squeeze(found, (0, 1))  # one variable has a variance without dims, as in PyTorch
+        result = matmul(centred * weights, adjoint_of(centred)) / clamp(total - lost, 0)
+    return squeeze(result, (0, 1))  # one variable has a variance without dims, as in PyTorch
 
 
 def _weights(rows: Value, fweights: Value | None, aweights: Value | None) -> Value | None:
-    given = [item for item in (fweights, aweights) if item is not None]
-    for item in given:
-        fits = item.ndim == 1 and same_size(item.shape[0], rows.shape[-1])
-        require(fits, "S014", "cov: there is one weight for each column", weights=item.shape, input=rows.shape)
+    given = [element for element in (fweights, aweights) if element is not None]
+    for value in given:
+        fits = value.ndim == 1 and same_size(value.shape[0], rows.shape[-1])
+        require(fits, "S014", "cov: there is one weight for each column", weights=value.shape, input=rows.shape)
     if fweights is not None:
         require(fweights.dtype.kind is Kind.INT, "D001", "cov: fweights are integers", fweights=fweights.dtype)
     if aweights is not None:
         require_floating(TensorType(aweights.shape, aweights.dtype), "cov")
-    found: Value | None = None
-    for item in given:
-        wide = convert(item, real_dtype(rows.dtype))
-        found = wide if found is None else found * wide
-    return found
+    weights: Value | None = None
+    for value in given:
+        wide = convert(value, real_dtype(rows.dtype))
+        weights = wide if weights is None else weights * wide
+    return weights
 
 
 @cov.ref
@@ -333,8 +333,8 @@ def cov_ref(input: Array, correction: int, fweights: Array | None, aweights: Arr
     rows = compute_array(input)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = np.cov(rows, ddof=correction, fweights=fweights, aweights=aweights)
-    return np.asarray(found).astype(input.dtype if input.dtype.kind in "fcV" else np.float32)
+        result = np.cov(rows, ddof=correction, fweights=fweights, aweights=aweights)
+    return np.asarray(result).astype(input.dtype if input.dtype.kind in "fcV" else np.float32)
 
 
 @cov.samples
@@ -353,14 +353,14 @@ corrcoef = define(
 
 @corrcoef.decompose
 def corrcoef_decompose(input: Value) -> Value:
-    found = cov(input)
-    if not found.ndim:
-        return found / found
-    scale = sqrt(real_of(diagonal(found, 0, 0, 1)))
-    found = found / unsqueeze(scale, 1) / unsqueeze(scale, 0)
-    if not found.dtype.is_complex:
-        return clamp(found, -1, 1)
-    parts = [clamp(part, -1, 1) for part in (real_of(found), imag_(found))]
+    result = cov(input)
+    if not result.ndim:
+        return result / result
+    scale = sqrt(real_of(diagonal(result, 0, 0, 1)))
+    result = result / unsqueeze(scale, 1) / unsqueeze(scale, 0)
+    if not result.dtype.is_complex:
+        return clamp(result, -1, 1)
+    parts = [clamp(part, -1, 1) for part in (real_of(result), imag_(result))]
     return parts[0] + parts[1] * 1j
 
 
@@ -368,8 +368,8 @@ def corrcoef_decompose(input: Value) -> Value:
 def corrcoef_ref(input: Array) -> Array:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = np.corrcoef(compute_array(input))
-    return np.asarray(found).astype(input.dtype if input.dtype.kind in "fcV" else np.float32)
+        result = np.corrcoef(compute_array(input))
+    return np.asarray(result).astype(input.dtype if input.dtype.kind in "fcV" else np.float32)
 
 
 @corrcoef.samples
