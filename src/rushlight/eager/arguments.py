@@ -95,10 +95,10 @@ def numeric_operand(value: Any, other: object) -> Any:
     """`required_operand` of a function that takes numbers alone: beside a number, a number becomes a tensor."""
     if isinstance(value, Handle) and not value.form.type.weak:
         return value
-    found = required_operand(value)
-    if not (_is_number(found) and _is_number(other)):
-        return found
-    return call_function(OPERATORS["full"], (found,), {"size": (), "dtype": dtype_of_new(found), "device": None})
+    result = required_operand(value)
+    if not (_is_number(result) and _is_number(other)):
+        return result
+    return call_function(OPERATORS["full"], (result,), {"size": (), "dtype": dtype_of_new(result), "device": None})
 
 
 def _is_number(value: object) -> bool:

@@ -67,10 +67,10 @@ def with_gradient(tensor: T, wanted: object) -> T:
 def _inferred_dtype(array: Array, given: object) -> DType:
     """The dtype of data that says none: numpy's for arrays, else bool, int64, the default float or its complex."""
     if isinstance(given, (np.ndarray, np.generic)):
-        found = from_numpy_dtype(array.dtype)
-        if found is None:
+        dtype = from_numpy_dtype(array.dtype)
+        if dtype is None:
             fail("D004", f"tensor: there is no dtype for numpy's {array.dtype}")
-        return found
+        return dtype
     kinds = {"b": bool_, "i": int64, "u": int64, "f": default_dtype()}
     if array.dtype.kind == "c":
         return default_complex()
@@ -96,7 +96,7 @@ def _array(data: object) -> Array:
     except Exception as cause:
         raise error("A001", "tensor: this cannot become a tensor", data=data) from cause
     if array.dtype.kind == "O" and array.size:
-        if all(isinstance(item, (int, float)) for item in array.reshape(-1)):
+        if all(isinstance(element, (int, float)) for element in array.reshape(-1)):
             fail("D007", "tensor: a number does not fit int64", data=data)
         fail("A001", "tensor: this cannot become a tensor", data=data)
     if array.dtype.kind not in "Obiufc" and from_numpy_dtype(array.dtype) is None:
@@ -107,13 +107,15 @@ def _array(data: object) -> Array:
 
 
 def _has_tensor(data: object) -> bool:
-    return isinstance(data, Handle) or (isinstance(data, (list, tuple)) and any(_has_tensor(item) for item in data))
+    return isinstance(data, Handle) or (
+        isinstance(data, (list, tuple)) and any(_has_tensor(element) for element in data)
+    )
 
 
 def _plain(data: object) -> object:
     if isinstance(data, Handle):
         return data.tolist()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
-    return [_plain(item) for item in data] if isinstance(data, (list, tuple)) else data
+    return [_plain(element) for element in data] if isinstance(data, (list, tuple)) else data
 
 
 def tensor(
@@ -127,11 +129,13 @@ def tensor(
         result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or dtype_of_new(data))
         return require_gradient(_moved(result, place_of_new(device)), requires_grad)
     array = _array(data)
-    found = wanted or _inferred_dtype(array, data)
-    _check_range(array, found)
+    dtype_ = wanted or _inferred_dtype(array, data)
+    _check_range(array, dtype_)
     plain = isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "c"  # numpy's are cast, with its warning
-    require(plain or found.is_complex or found is bool_, "D007", f"tensor: a complex number does not fit {found.name}")
-    return require_gradient(_moved(copied(array, found), place_of_new(device)), requires_grad)
+    require(
+        plain or dtype_.is_complex or dtype_ is bool_, "D007", f"tensor: a complex number does not fit {dtype_.name}"
+    )
+    return require_gradient(_moved(copied(array, dtype_), place_of_new(device)), requires_grad)
 
 
 def _check_range(array: Array, dtype: DType) -> None:
@@ -188,11 +192,11 @@ def from_dlpack(ext_tensor: object, *, device: object = None, copy: bool | None 
 
 def frombuffer(buffer: Any, *, dtype: object, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-d tensor that shares the memory of an object with the buffer protocol."""
-    found = element_type(dtype)
-    require(found is not None, "D004", "frombuffer: a dtype is expected")
-    assert found is not None
+    element = element_type(dtype)
+    require(element is not None, "D004", "frombuffer: a dtype is expected")
+    assert element is not None
     try:
-        array = np.frombuffer(buffer, found.numpy, integer(count), integer(offset))
+        array = np.frombuffer(buffer, element.numpy, integer(count), integer(offset))
     except RushlightError:
         raise
     except Exception as cause:
@@ -352,8 +356,8 @@ def arange(
         )
     if any(isinstance(value, float) for value in values):
         first, last, stride = [float(value) for value in values]
-        count, found = _range_count(first, last, stride), wanted or default_dtype()
-        attrs = {"count": count, "dtype": found, "device": where}
+        count, kind = _range_count(first, last, stride), wanted or default_dtype()
+        attrs = {"count": count, "dtype": kind, "device": where}
         result = call_function(OPERATORS["arange.float"], (first, stride), attrs)
     else:
         first, last, stride = values

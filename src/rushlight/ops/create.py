@@ -37,8 +37,8 @@ def _number_dtype(type_: TensorType) -> DType:
 
 
 def _require_sizes(size: Shape, op: str) -> None:
-    for item in size:
-        require(required(ge(item, 0)), "S007", f"{op}: a size is negative", size=size)
+    for extent in size:
+        require(required(ge(extent, 0)), "S007", f"{op}: a size is negative", size=size)
 
 
 @full.meta
@@ -49,8 +49,8 @@ def full_meta(size: Shape, fill_value: TensorType, dtype: DType | None, device: 
 
 @full.ref
 def full_ref(size: tuple[int, ...], fill_value: ArrayLike, dtype: DType | None, device: Device | None) -> Array:
-    found = dtype or _number_dtype(array_type(fill_value))
-    return np.full(size, np.asarray(fill_value).astype(found.numpy))
+    dtype_ = dtype or _number_dtype(array_type(fill_value))
+    return np.full(size, np.asarray(fill_value).astype(dtype_.numpy))
 
 
 @full.lower
@@ -413,10 +413,10 @@ linspace = define(
 
 def _spaced_dtype(start: TensorType, end: TensorType, dtype: DType | None) -> DType:
     complex_end = start.dtype.is_complex or end.dtype.is_complex
-    found = dtype or (complex64 if complex_end else DEFAULT_FLOAT)
-    fits = found.is_complex or not complex_end
-    require(fits, "D007", f"linspace: {found.name} cannot hold a complex end", start=start, end=end)
-    return found
+    result = dtype or (complex64 if complex_end else DEFAULT_FLOAT)
+    fits = result.is_complex or not complex_end
+    require(fits, "D007", f"linspace: {result.name} cannot hold a complex end", start=start, end=end)
+    return result
 
 
 @linspace.meta
@@ -432,9 +432,9 @@ def linspace_meta(
 def linspace_ref(start: Array, end: Array, steps: int, dtype: DType | None, device: Device | None) -> Array:
     if dtype and dtype.is_integer:
         start, end = np.trunc(start), np.trunc(end)
-    found = np.linspace(start, end, steps)
+    numbers = np.linspace(start, end, steps)
     wanted = _spaced_dtype(array_type(start), array_type(end), dtype)
-    return (np.trunc(found) if wanted.is_integer else found).astype(wanted.numpy)
+    return (np.trunc(numbers) if wanted.is_integer else numbers).astype(wanted.numpy)
 
 
 @linspace.lower

@@ -22,7 +22,7 @@ def _max_pool(
     return_indices: bool,
 ) -> Any:
     name = f"max_pool{dims}d_with_indices" if flag(return_indices) else f"max_pool{dims}d"
-    windows = [fixed_integers(item) for item in (kernel_size, stride, padding, dilation)]
+    windows = [fixed_integers(element) for element in (kernel_size, stride, padding, dilation)]
     return OPERATORS[name](input, *windows, ceil_mode)
 
 
