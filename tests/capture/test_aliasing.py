@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from opcheck import refused
 from rushlight.support.errors import RushlightError
 
 
@@ -31,3 +32,18 @@ def test_a_compiled_call_does_not_serve_shared_memory():
         compiled(rl.from_numpy(array), rl.from_numpy(array))
     assert compiled(rl.from_numpy(array[:3]), rl.from_numpy(array[3:])).tolist() == [0.0] * 3
     assert array.tolist() == [1.0] * 3 + [0.0] * 3
+
+
+def test_an_assignment_to_data_is_refused_and_leaves_the_tensor_alone():
+    """As an argument its new elements were lost; around the function it was left without any."""
+    outside, given, value = rl.nn.Parameter(rl.ones(3)), rl.nn.Parameter(rl.ones(3)), rl.full((3,), 2.0)
+
+    def assign(tensor, value):
+        tensor.data = value * 2
+        return tensor * 1
+
+    for call in (lambda: rl.compile(assign)(given, value), lambda: rl.compile(lambda v: assign(outside, v))(value)):
+        with refused("A006"):
+            call()
+    assert outside.tolist() == given.tolist() == [1, 1, 1]
+    assert assign(given, value).tolist() == [4, 4, 4]

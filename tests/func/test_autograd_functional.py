@@ -5,6 +5,7 @@ import pytest
 from tests.func import derivative_cases
 
 import rushlight as rl
+from opcheck import refused
 from rushlight.autograd import forward_ad, functional
 
 RECORDED = np.load(derivative_cases.RECORDED)
@@ -154,3 +155,21 @@ def test_levels_are_entered_and_ended_in_order():
             forward_ad.make_dual(rl.ones(1), rl.ones(1))
     with pytest.raises(RuntimeError, match="no level exists"):
         forward_ad.make_dual(rl.ones(1), rl.ones(1))
+
+
+def test_what_is_computed_from_duals_under_no_grad_is_refused():
+    """It has a tangent, of which the tape knows nothing: an older tangent, or none, would be silently wrong."""
+    x, direction = rl.tensor([1.0, 2.0]), rl.tensor([1.0, 10.0])
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, direction)
+        for call in (lambda: dual * 3, lambda: rl.zeros(2).copy_(dual), lambda: dual.clone().mul_(2)):
+            with rl.no_grad(), refused("A006"):
+                call()
+        with rl.no_grad():
+            assert (dual > 1).tolist() == [False, True] and (dual.detach() * 2).tolist() == [2, 4]
+        assert forward_ad.unpack_dual(dual * dual).tangent.tolist() == [2, 40]
+    square = rl.no_grad(lambda x: x * x)
+    for transform in (lambda: rl.func.jvp(square, (x,), (direction,)), lambda: rl.func.jacfwd(square)(x)):
+        with refused("A006"):
+            transform()
+    assert rl.func.jacrev(square)(x).tolist() == [[0, 0], [0, 0]] and square(x).tolist() == [1, 4]

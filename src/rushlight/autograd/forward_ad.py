@@ -41,6 +41,7 @@ def enter_dual_level() -> int:
     require(STATE.duals is None, "A004", "Nested forward mode AD is not supported at the moment")
     _require_recording()
     STATE.duals = _Level()
+    STATE.forward = "forward_ad"
     return 0
 
 
@@ -52,7 +53,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """End the level; its duals become tensors without tangents."""
     entered = STATE.duals is not None and level in (None, 0)
     require(entered, "A004", "forward_ad: a level is ended that was not entered", level=level)
-    STATE.duals = None
+    STATE.duals = STATE.forward = None
 
 
 @contextmanager

@@ -175,6 +175,14 @@ class Autograd(GeneratedMethods):
     @data.setter
     def data(self, value: Handle) -> None:
         require(isinstance(value, Handle), "A001", "data: not a tensor", value=value)
+        if STATE.tracer is not None:
+            hint = "write to its elements: with rl.no_grad(): tensor.copy_(value)"
+            fail(
+                "A006",
+                "data: the memory of a tensor cannot be exchanged in a compiled function",
+                tensor=self,
+                hint=hint,
+            )
         move(self, value)
 
     @property

@@ -23,6 +23,9 @@ from rushlight.ir.dtype import Kind
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail
 
+_FORWARD = ("jacfwd", "jvp", "linearize")
+"""Transforms that give tangents, which in PyTorch are computed under no_grad too."""
+
 
 class StandIns:
     """Fresh inputs that stand for tensors on the tape: `inputs` has their leaves."""
@@ -101,7 +104,8 @@ class Recording(StandIns):
             leaves, structure = flatten_tree(args[at])
             self.arguments.append(structure)
             arguments[at] = unflatten_tree(structure, [self.stand_in(leaf) for leaf in leaves])
-        with Scope(grad=True):
+        forward = name if name in _FORWARD else STATE.forward
+        with Scope(grad=True, silenced=False, forward=forward):
             result = func(*arguments)
         self.aux: Any = None
         if aux:

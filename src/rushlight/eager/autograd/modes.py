@@ -60,7 +60,7 @@ class no_grad(GradMode):  # noqa: N801 - PyTorch's name
         return self
 
     def __init__(self, function: object = None) -> None:
-        super().__init__(grad=False)
+        super().__init__(grad=False, silenced=True)
 
 
 class enable_grad(GradMode):  # noqa: N801 - PyTorch's name
@@ -77,7 +77,7 @@ class enable_grad(GradMode):  # noqa: N801 - PyTorch's name
         return self
 
     def __init__(self, function: object = None) -> None:
-        super().__init__(grad=True)
+        super().__init__(grad=True, silenced=False)
 
 
 class set_grad_enabled(GradMode):  # noqa: N801 - PyTorch's name
@@ -87,12 +87,13 @@ class set_grad_enabled(GradMode):  # noqa: N801 - PyTorch's name
 
     @checked
     def __init__(self, mode: bool) -> None:
-        super().__init__(grad=bool(mode))
+        super().__init__(grad=bool(mode), silenced=not mode)
         self._called = STATE.grad
-        STATE.grad = bool(mode)
+        STATE.grad, STATE.silenced = bool(mode), not mode
 
     def __enter__(self) -> set_grad_enabled:
         now, STATE.grad = STATE.grad, self._called
+        STATE.silenced = not STATE.grad
         super().__enter__()
         self._called = now
         return self

@@ -24,6 +24,8 @@ from rushlight.term import Op
 def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the AUTOGRAD key."""
     if not STATE.grad:
+        if STATE.forward is not None and STATE.silenced:
+            _require_no_tangent(op, operands)
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
     if op.__class__ is Mutation:
         return _record_mutation(op, active, operands, attrs)
@@ -52,6 +54,14 @@ def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[st
     for output in outputs:
         attach(results[output], node, output)
     return result
+
+
+def _require_no_tangent(op: Any, operands: tuple[object, ...]) -> None:
+    """A006 for what is computed from duals under no_grad: it has a tangent, which only what is recorded has here."""
+    derived = op.__class__ is Mutation or not _has_no_derivative(op)
+    if derived and any(needed_of(flatten(operands))):
+        hint = "compute it outside of no_grad, or from x.detach(), which is a constant"
+        fail("A006", f"{STATE.forward}: what is computed under no_grad has no tangent", op=op.name, hint=hint)
 
 
 @functools.cache

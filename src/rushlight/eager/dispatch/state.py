@@ -22,6 +22,8 @@ class State(threading.local):
     device: Any = None  # where new tensors are made unless a call says so; None for the CPU
     devices: tuple[Any, ...] = ()  # what it was outside each of the scopes of a device, outermost first
     grad: bool = True  # whether operators on tensors that require gradients are recorded
+    silenced: bool = False  # whether it is a user's scope that they are not
+    forward: str | None = None  # the innermost transform whose tangents are computed from what is recorded
     inference: bool = False
     modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
     functions: tuple[Any, ...] = ()  # active modes of functions, outermost first
