@@ -77,6 +77,8 @@ VAGUE_NAMES_OF_PYTORCH = {
     "rushlight.torch.modules.nn.modules.utils",
 }
 
+NEEDS_PYTHON = re.compile(r"py3(\d\d)_")
+
 DYNAMIC_IMPORTS = {"importlib.import_module", "import_module", "__import__"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -239,9 +241,16 @@ def totals(modules: Sequence[Module]) -> Iterator[str]:
         )
 
 
+def is_readable(path: Path) -> bool:
+    """Whether this Python can parse a file: a name that begins with `py312_` says that it needs 3.12."""
+    since = NEEDS_PYTHON.match(path.name)
+    return since is None or sys.version_info >= (3, int(since[1]))
+
+
 def source_files() -> list[Path]:
     """Return the files that the budgets are for."""
-    return sorted(path for folder in ("src", "tools", "tests") for path in (ROOT / folder).rglob("*.py"))
+    paths = (path for folder in ("src", "tools", "tests") for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in paths if is_readable(path))
 
 
 def findings(modules: Sequence[Module]) -> list[str]:

@@ -1,26 +1,21 @@
 """Finds the programs: functions `case_<what>(x, env)`, and those that a module's `cases()` makes of a table."""
 
 import importlib
-import re
-import sys
 import types
 import warnings
 from pathlib import Path
 
 from tests.capture.programs.comparison import Program
 
+from tools.budgets import is_readable
+
 HERE = Path(__file__).parent
-_SINCE = re.compile(r"py3(\d\d)_")
 
 
 def topics() -> list[str]:
-    """Return the topics, as `slots/truth`, that this Python can read: those of `py312_` need 3.12."""
-    paths = sorted(path for path in HERE.glob("*/*.py") if path.stem != "__init__")
-    return [
-        path.relative_to(HERE).with_suffix("").as_posix()
-        for path in paths
-        if (since := _SINCE.match(path.name)) is None or sys.version_info >= (3, int(since[1]))
-    ]
+    """Return the topics, as `slots/arithmetic`, that this Python can read: those of `py312_` need 3.12."""
+    paths = sorted(path for path in HERE.glob("*/*.py") if is_readable(path))
+    return [path.relative_to(HERE).with_suffix("").as_posix() for path in paths]
 
 
 def programs(topic: str) -> dict[str, Program]:

@@ -222,8 +222,9 @@ def _is_heap(kind: type) -> bool:
 
 def _slots(value: object, kinds: tuple[type, ...]) -> Parts:
     for kind in kinds:
-        for name, member in namespace(kind).items():
-            if _is_heap(kind) and isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
+        described = kind in RULES or not _is_heap(kind)
+        for name, member in () if described else namespace(kind).items():
+            if isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
                 try:
                     yield f".{name}", member.__get__(value)
                 except AttributeError:

@@ -401,7 +401,7 @@ def case_min_max_ties_and_keys(x, env):
         max(rows, key=lambda r: r[1]),
         min(rows, key=lambda r: r[1] * 0),
         max(1, 2, 3, key=lambda n: -n),
-        min("b", "a", default=1) if False else min(["x"], default=1),
+        min(["x"], default=1),
     )
 
 

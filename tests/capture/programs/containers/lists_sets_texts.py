@@ -90,7 +90,7 @@ def case_list_comparison_with_mutation(x, env):
 def case_tuple_methods(x, env):
     t = (1, x, 1)
     return (
-        t.count(1) if False else (1, 2, 1).count(1),
+        (1, 2, 1).count(1),
         (1, 2).index(2),
         t + (2,),
         (0,) * 3,

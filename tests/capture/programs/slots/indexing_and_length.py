@@ -229,7 +229,7 @@ def case_length_hint(x, env):
     return (
         operator.length_hint(A()),
         operator.length_hint(iterator),
-        operator.length_hint(5 if False else (i for i in ()), 2),
+        operator.length_hint((i for i in ()), 2),
     )
 
 
