@@ -247,16 +247,17 @@ class SpecifiedFunction(CompiledFunction):
 
 def _is_traced() -> bool:
     """Whether calls are part of a trace. Errors: C036 where a dispatch mode would see the first call alone."""
-    modes = (*STATE.functions, *STATE.modes)
-    if STATE.tracer is None and modes:
-        mode = type(modes[-1]).__name__
+    if STATE.tracer is not None:
+        return True
+    modes = STATE.modes or STATE.functions
+    if modes:
         fail(
             "C036",
             "compile: a compiled function is called while a dispatch mode is active",
-            mode=mode,
+            mode=type(modes[-1]).__name__,
             hint="call the function itself, without rl.compile",
         )
-    return STATE.tracer is not None
+    return False
 
 
 def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -84,7 +84,7 @@ class LaunchMaker:
         local = localise(chain, f"k{len(self.kernels)}", self.makers)
         self.aliases.update(local.aliases)
         if local.flags is not None:
-            self.add(Group(chain.groups[0].number, [local.flags], len(local.flags.axes)))
+            self.add(Group(chain.groups[0].number, (local.flags,), len(local.flags.axes)))
         launches = [launch for group in local.groups for launch in self._make(group, shared=False)]
         named = [buffer for group in chain.groups for buffer in (*group.reads, *[node.buffer for node in group.nodes])]
         # A launch names a value by the buffer whose memory holds it.
@@ -153,7 +153,7 @@ class LaunchMaker:
         axes = axes_of(source.type.shape)
         at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
         (node,) = make_nodes([Dissected.of(Definition(target, axes, load(source, *at)))], {target})
-        self.add(Group(0, [node], None))
+        self.add(Group(0, (node,), None))
 
 
 def _grain(work: Size) -> Size:

@@ -170,7 +170,7 @@ class Limits:
         groups: list[Group] = []
         for group in self.groups:
             rests = [self.rest(node) for node in group.nodes if node.buffer in short and self.is_whole(node)]
-            groups += [self.shortened(group, images, short), *[Group(group.number, [rest], None) for rest in rests]]
+            groups += [self.shortened(group, images, short), *[Group(group.number, (rest,), None) for rest in rests]]
         return groups
 
     def is_whole(self, node: Node) -> bool:
@@ -229,7 +229,7 @@ class Limits:
             body = Substitution(mine)(node.body) if mine else node.body
             index = None if node.place is None else tuple([substitute(expr, sizes) for expr in node.place])
             nodes.append(node.with_body(axes, body, index))
-        return Group(group.number, nodes, group.outer, None if group.gemm is None else match_gemm(nodes[0]))
+        return Group(group.number, tuple(nodes), group.outer, None if group.gemm is None else match_gemm(nodes[0]))
 
 
 def causal_bound_of(limits: Limits, flags: Node, loops: Sequence[RowBlockLoop]) -> CausalBound:

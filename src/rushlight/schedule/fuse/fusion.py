@@ -8,7 +8,6 @@ same outer index, and it is free if the code generator keeps row results in regi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from rushlight.ir.scalar import Buffer
 from rushlight.schedule.fuse.verdict import Verdict, no, yes
@@ -27,20 +26,20 @@ SERIAL_ELEMENTS = 4096
 FAR = 64
 
 
-@dataclass(slots=True, eq=False)
+@frozen(eq=False)
 class Group:
-    """Nodes that make one kernel; compared by identity. Only fusion changes it.
+    """Nodes that make one kernel; compared by identity.
 
-    `outer` is the number of shared leading axes, or None while every node is pointwise. `ancestors` has a bit for the
-    number of each group that must run before.
+    `outer` is the number of shared leading axes, or None if every node is pointwise. `ancestors` has a bit for the
+    number of each group that must run before. `reads` are the buffers that its nodes read.
     """
 
     number: int
-    nodes: list[Node]
+    nodes: tuple[Node, ...]
     outer: int | None
     gemm: GemmShape | None = None
     ancestors: int = 0
-    reads: set[Buffer] = field(default_factory=set)
+    reads: frozenset[Buffer] = frozenset()
 
     @property
     def outer_rank(self) -> int:
@@ -50,6 +49,32 @@ class Group:
     def read_buffers(self) -> list[Buffer]:
         """The buffers that its nodes read, in order, each once."""
         return list(dict.fromkeys([buffer for node in self.nodes for buffer, _ in node.reads]))
+
+
+class _GrowingGroup:
+    """A group that nodes still join; its fields are those of Group."""
+
+    __slots__ = ("ancestors", "gemm", "nodes", "number", "outer", "reads")
+
+    def __init__(self, number: int, first: Node) -> None:
+        fixed = first.reduces or first.scatter is not None
+        self.number = number
+        self.nodes = [first]
+        self.outer: int | None = len(first.axes) if fixed else None
+        self.gemm = match_gemm(first)
+        self.ancestors = 0
+        self.reads: set[Buffer] = set()
+
+    def join(self, node: Node) -> None:
+        """Adds a node."""
+        self.nodes.append(node)
+        if node.reduces:
+            self.outer = len(node.axes)
+
+    def finished(self) -> Group:
+        """The group with all nodes that joined it."""
+        reads = frozenset(self.reads)
+        return Group(self.number, tuple(self.nodes), self.outer, self.gemm, self.ancestors, reads)
 
 
 @frozen
@@ -74,16 +99,16 @@ def fuse_nodes(nodes: Sequence[Node]) -> Fused:
 
     A node joins the group of a producer if it can, otherwise a group that reads the same data.
     """
-    groups: list[Group] = []
-    home: dict[Buffer, Group] = {}
-    readers: dict[Buffer, list[Group]] = {}
+    groups: list[_GrowingGroup] = []
+    home: dict[Buffer, _GrowingGroup] = {}
+    readers: dict[Buffer, list[_GrowingGroup]] = {}
     missed: list[Missed] = []
     last = {buffer: node.order for node in nodes for buffer, _ in node.reads}
     for node in nodes:
         reads = node.reads
         producers = {home[buffer].number: home[buffer] for buffer, _ in reads if buffer in home}
         siblings = {group.number: group for buffer, _ in reads for group in readers.get(buffer, ())[-4:]}
-        chosen: Group | None = None
+        chosen: _GrowingGroup | None = None
         ordered = sorted(producers, reverse=True) + sorted(set(siblings) - set(producers), reverse=True)
         for number in ordered:
             group = groups[number]
@@ -93,31 +118,19 @@ def fuse_nodes(nodes: Sequence[Node]) -> Fused:
                 break
             missed.append(Missed(group.nodes[-1].buffer.name, node.buffer.name, verdict))
         if chosen is None:
-            chosen = _start(groups, node)
+            chosen = _GrowingGroup(len(groups), node)
+            groups.append(chosen)
         else:
-            _join(chosen, node)
+            chosen.join(node)
         _depend(chosen, producers, groups)
         home[node.buffer] = chosen
         for buffer, _ in reads:
             chosen.reads.add(buffer)
             readers.setdefault(buffer, []).append(chosen)
-    return Fused(tuple(groups), tuple(missed))
+    return Fused(tuple([group.finished() for group in groups]), tuple(missed))
 
 
-def _start(groups: list[Group], node: Node) -> Group:
-    fixed = node.reduces or node.scatter is not None
-    group = Group(len(groups), [node], len(node.axes) if fixed else None, match_gemm(node))
-    groups.append(group)
-    return group
-
-
-def _join(group: Group, node: Node) -> None:
-    group.nodes.append(node)
-    if node.reduces:
-        group.outer = len(node.axes)
-
-
-def _depend(group: Group, producers: dict[int, Group], groups: list[Group]) -> None:
+def _depend(group: _GrowingGroup, producers: dict[int, _GrowingGroup], groups: list[_GrowingGroup]) -> None:
     new = 0
     for producer in producers.values():
         if producer is not group:
@@ -130,7 +143,9 @@ def _depend(group: Group, producers: dict[int, Group], groups: list[Group]) -> N
                 other.ancestors |= group.ancestors
 
 
-def can_join(group: Group, node: Node, groups: list[Group], producers: dict[int, Group]) -> Verdict:
+def can_join(
+    group: _GrowingGroup, node: Node, groups: list[_GrowingGroup], producers: dict[int, _GrowingGroup]
+) -> Verdict:
     """Whether a node may become part of a group's kernel."""
     bit = 1 << group.number
     for producer in producers.values():
@@ -146,7 +161,7 @@ def can_join(group: Group, node: Node, groups: list[Group], producers: dict[int,
     return shape if not shape else _can_forward(group, node)
 
 
-def _is_timely(group: Group, node: Node, last: Mapping[Buffer, int]) -> Verdict:
+def _is_timely(group: _GrowingGroup, node: Node, last: Mapping[Buffer, int]) -> Verdict:
     """Whether computing a value where an earlier group runs does not cost memory.
 
     The value takes memory from there on, and so do its operands, unless this is their last use.
@@ -158,7 +173,7 @@ def _is_timely(group: Group, node: Node, last: Mapping[Buffer, int]) -> Verdict:
     return yes("instead of what it is made of") if ending else no("its operands live on until it is needed")
 
 
-def _can_share_axes(group: Group, node: Node) -> Verdict:
+def _can_share_axes(group: _GrowingGroup, node: Node) -> Verdict:
     if group.gemm is not None:
         if node.reduces:
             return no("a reduction is no epilogue")
@@ -192,7 +207,7 @@ def _is_short(node: Node) -> bool:
     return isinstance(count, int) and count <= SERIAL_ELEMENTS
 
 
-def _can_forward(group: Group, node: Node) -> Verdict:
+def _can_forward(group: _GrowingGroup, node: Node) -> Verdict:
     outer = group.outer
     if node.reduces:
         outer = len(node.axes)
@@ -219,7 +234,7 @@ def _can_forward(group: Group, node: Node) -> Verdict:
     return yes("reads the same data") if shared else no("nothing in common")
 
 
-def _members_agree(group: Group, outer: int) -> Verdict:
+def _members_agree(group: _GrowingGroup, outer: int) -> Verdict:
     # Pointwise nodes read each other at equal indices already; fewer shared axes keep that true.
     if any(len(member.axes) < outer for member in group.nodes):
         return no("outer axes differ", outer)

@@ -337,7 +337,7 @@ def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], 
     m_in, n_in = axis_symbol(rows, "m"), axis_symbol(columns, "n")
     product_load = load(tile, m_in * leading + n_in)
     (body,) = replace_terms([node.body], {node.contraction: product_load}, rebuild)
-    led = Group(group.number, [replace(node, body=body), *group.nodes[1:]], None)
+    led = Group(group.number, (replace(node, body=body), *group.nodes[1:]), None)
     nest = open_group(led, aliases, frozenset({tile}))
     new = dict(zip(node.axes, nest.outer, strict=True))
     positions = ((shape.batch, batch), (shape.rows, row + m_in), (shape.columns, column + n_in))

@@ -294,11 +294,11 @@ class _ChainLocaliser:
         self.aliases[shares.before] = node.buffer
         gemm = match_gemm(shares.share)
         assert gemm is not None
-        return [Group(group.number, [shares.zeros], None), Group(group.number, [shares.share], group.outer, gemm)]
+        return [Group(group.number, (shares.zeros,), None), Group(group.number, (shares.share,), group.outer, gemm)]
 
     def group(self, group: Group) -> Group:
         """A group over the axes of a block."""
-        nodes = [self.node(node) for node in group.nodes]
+        nodes = tuple([self.node(node) for node in group.nodes])
         outer = None if group.outer is None else group.outer - self.chain.batch
         gemm = None if group.gemm is None else match_gemm(nodes[0])
         assert (gemm is None) is (group.gemm is None)

@@ -36,7 +36,7 @@ def build_scatter(node: Node, aliases: Mapping[Buffer, Buffer], number: int) -> 
     scatter = node.scatter
     assert scatter is not None
     start = make_node(node.buffer, node.order, node.axes, node.body)
-    nest = open_group(Group(0, [start], None), aliases)
+    nest = open_group(Group(0, (start,), None), aliases)
     collapse(nest)
     return [build_kernel(nest, f"k{number}"), _writes(node, scatter, aliases, f"k{number + 1}")]
 

@@ -58,9 +58,9 @@ def with_stored(groups: Iterable[Group], stored: Container[Buffer]) -> tuple[Gro
     """The groups with the buffers in `stored` marked as stored. Results of the program are marked already."""
     marked: list[Group] = []
     for group in groups:
-        nodes = [
-            node if node.stored or node.buffer not in stored else replace(node, stored=True) for node in group.nodes
-        ]
+        nodes = tuple(
+            [node if node.stored or node.buffer not in stored else replace(node, stored=True) for node in group.nodes]
+        )
         marked.append(group if nodes == group.nodes else replace(group, nodes=nodes))
     return tuple(marked)
 
@@ -117,11 +117,11 @@ def replace_buffers(groups: Sequence[Group], images: Mapping[Buffer, Buffer]) ->
 
     replaced: list[Group] = []
     for group in groups:
-        nodes = [image(node) for node in group.nodes]
+        nodes = tuple([image(node) for node in group.nodes])
         if nodes == group.nodes:
             replaced.append(group)
         else:
-            reads = {images.get(buffer, buffer) for buffer in group.reads}
+            reads = frozenset([images.get(buffer, buffer) for buffer in group.reads])
             gemm = None if group.gemm is None else match_gemm(nodes[0])
             replaced.append(replace(group, nodes=nodes, gemm=gemm, reads=reads))
     return replaced
