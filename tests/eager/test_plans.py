@@ -6,6 +6,7 @@ import pytest
 from rushlight.eager.creation import arange, empty, full, linspace, ones, tensor, zeros
 from rushlight.eager.execution import artifact
 from rushlight.eager.execution.attributes import RUN_TIME, split_sizes
+from rushlight.eager.execution.kernels import forget_plans
 from rushlight.eager.execution.signature import ONE, ROW_MAJOR, Layout, collapsed_signature, signature_of
 from rushlight.eager.functions import pad, where
 from rushlight.eager.tensor_meta import form_of
@@ -25,8 +26,6 @@ def compiled(monkeypatch):
 
     monkeypatch.setattr(artifact.build, "compile_graph", counted)
     artifact.reset()
-    from rushlight.eager.execution.kernels import forget_plans
-
     forget_plans()
     yield made
     forget_plans()
@@ -139,6 +138,18 @@ def test_one_backward_node_is_one_executable(compiled):
     again.backward(ones(2, 4))
     (only,) = [graph for graph in compiled[count:] if graph.calls]
     assert len(only.outputs) == 1
+
+
+def test_plans_of_derivatives_are_forgotten_with_the_others(compiled):
+    made = []
+    for _ in range(2):
+        a = array(2, 3).requires_grad_()
+        artifact.reset()
+        forget_plans()
+        count = len(compiled)
+        (a @ array(3, 4)).backward(ones(2, 4))
+        made.append(len(compiled) - count)
+    assert made == [3, 3]
 
 
 def test_gradients_that_are_views_launch_nothing(compiled):

@@ -1,5 +1,6 @@
 """Norms, systems and products of `linalg` give the numbers of PyTorch 2.13, and refuse what it refuses."""
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -157,3 +158,18 @@ def test_functions_with_several_results_write_to_out(name):
     assert all(rl.equal(one, other) for one, other in zip(out, expected, strict=True))
     with pytest.raises(RuntimeError, match="one tensor for each"):
         function(matrix, out=out[:1])
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3, 2), 0), ((2, 3), 1), ((3, 3), 0), ((2, 1, 3), 2)])
+def test_cross_takes_the_first_dim_of_three(shape, dim):
+    generator = np.random.default_rng(0)
+    a, b = [rl.tensor(generator.standard_normal(shape)).requires_grad_() for _ in range(2)]
+    expected = np.cross(a.detach().numpy(), b.detach().numpy(), axis=dim)
+    found = rl.cross(a, b)
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-14, atol=1e-14)
+    gradients = rl.autograd.grad(found.square().sum(), (a, b))
+    compiled = rl.compile(rl.cross)(a, b)
+    assert compiled.tolist() == found.tolist()
+    for one, other in zip(rl.autograd.grad(compiled.square().sum(), (a, b)), gradients, strict=True):
+        assert one.tolist() == other.tolist()
+    np.testing.assert_allclose(gradients[0].numpy(), 2 * np.cross(b.detach().numpy(), expected, axis=dim), atol=1e-13)

@@ -9,7 +9,7 @@ from rushlight.eager.dispatch import Memo
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.decompose import as_node, replay
-from rushlight.eager.execution.kernels import laid_out, results_in
+from rushlight.eager.execution.kernels import laid_out, plan_table, results_in
 from rushlight.eager.execution.operands import attribute_key, flatten, form_of_operand, structure_of, unflatten
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import result_layouts, signature_of
@@ -183,7 +183,7 @@ class DerivativePlan:
         return gradients
 
 
-_plans: dict[Hashable, DerivativePlan] = {}
+_plans: dict[Hashable, DerivativePlan] = plan_table()
 
 
 def derivative_plan(

@@ -50,7 +50,16 @@ _MOST_PLANS = 1 << 14
 Run = Callable[[tuple[Any, ...]], Any]
 """What a call does, once and for all operands of the same forms: from operands to the result."""
 
-_plans: dict[Hashable, Run] = {}
+_tables: list[dict[Any, Any]] = []  # all that `forget_plans` clears
+
+
+def plan_table() -> dict[Any, Any]:
+    """A new table of plans."""
+    _tables.append({})
+    return _tables[-1]
+
+
+_plans: dict[Hashable, Run] = plan_table()
 
 
 def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
@@ -220,8 +229,9 @@ def laid_out(
 
 
 def forget_plans() -> None:
-    """Drops all plans, for example when an operator's rules have changed."""
-    _plans.clear()
+    """Drops all plans, those of derivatives too, for example when an operator's rules have changed."""
+    for table in _tables:
+        table.clear()
 
 
 register_fallback(Key.CPU, run_on_cpu, leaf=True)

@@ -9,6 +9,7 @@ import numpy as np
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.contract.matmul import matmul
+from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, normal, same_size
 from rushlight.ops.join import cat, tril, triu
 from rushlight.ops.linalg.matrix import (
@@ -97,7 +98,7 @@ def _exponential(array: Array) -> Array:
 def matrix_exp_vjp(g: Value, input: Value) -> Value:
     # The derivative in a direction is a block of the exponential of a matrix of four blocks (Mathias, 1996).
     adjoint, size = adjoint_of(input), input.shape[-1]
-    upper, lower = cat((adjoint, g), -1), cat((adjoint * 0, adjoint), -1)
+    upper, lower = cat((adjoint, g), -1), cat((zeros_of(adjoint, adjoint.shape), adjoint), -1)
     whole = matrix_exp(cat((upper, lower), -2))
     return slice_(slice_(whole, -2, 0, size), -1, size, size + size)
 

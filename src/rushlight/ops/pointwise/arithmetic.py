@@ -35,7 +35,7 @@ from rushlight.ops.pointwise.definition import (
     scaled_result,
     typed_result,
     unary,
-    zeros_of,
+    zero_gradient,
 )
 from rushlight.ops.promote import unbroadcast
 from rushlight.ops.record import FAMILIES, OPERATORS, Fact, Gradients, Sample, define
@@ -298,7 +298,7 @@ def div_lower(at: At, input: Operand, other: Operand, rounding_mode: str | None)
 @div.vjp
 def div_vjp(g: Value, input: Value, other: Value, rounding_mode: str | None) -> Gradients:
     if rounding_mode is not None:
-        return zeros_of(input), zeros_of(other)
+        return zero_gradient(input), zero_gradient(other)
     slope = g / conjugate(other)
     by_divisor = -slope * conjugate(input / other) if isinstance(other, Value) else g
     return unbroadcast(slope, input), unbroadcast(by_divisor, other)
@@ -327,7 +327,7 @@ floor_divide = binary(
 
 @floor_divide.vjp
 def floor_divide_vjp(g: Value, input: Value, other: Value) -> Gradients:
-    return zeros_of(input), zeros_of(other)
+    return zero_gradient(input), zero_gradient(other)
 
 
 remainder = binary(
@@ -402,7 +402,7 @@ sign = unary(
 
 @sign.vjp
 def sign_vjp(g: Value) -> Value | None:
-    return zeros_of(g)
+    return zero_gradient(g)
 
 
 def _sgn_array(x: Array) -> Array:
@@ -424,7 +424,7 @@ sgn = unary(
 @sgn.vjp
 def sgn_vjp(g: Value, input: Value, out: Value) -> Value | None:
     if not input.dtype.is_complex:
-        return zeros_of(g)
+        return zero_gradient(g)
     # What of the gradient is across the direction of each element; along it the sign does not change.
     along = out * real_of(g * conjugate(out))
     return OPERATORS["where"](eq(out, 0), 0.0, (g - along) / abs_(input))
@@ -454,4 +454,4 @@ copysign = binary(
 
 @copysign.vjp
 def copysign_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
-    return unbroadcast(g * (sign(input) * sign(out)), input), zeros_of(other)
+    return unbroadcast(g * (sign(input) * sign(out)), input), zero_gradient(other)

@@ -282,7 +282,7 @@ def binary(
     return op
 
 
-def zeros_of(value: object) -> Value | None:
+def zero_gradient(value: object) -> Value | None:
     """A zero gradient for a Value; None for a number, which has none."""
     return OPERATORS["zeros_like"](value) if isinstance(value, Value) else None
 

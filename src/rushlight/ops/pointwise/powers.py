@@ -20,7 +20,7 @@ from rushlight.ops.math.core import length
 from rushlight.ops.pointwise.arithmetic import reciprocal, square
 from rushlight.ops.pointwise.comparison import eq, logical_and
 from rushlight.ops.pointwise.complex import conjugate, real_of
-from rushlight.ops.pointwise.definition import Array, binary, check_dtype, samples_of_pairs, unary, zeros_of
+from rushlight.ops.pointwise.definition import Array, binary, check_dtype, samples_of_pairs, unary, zero_gradient
 from rushlight.ops.pointwise.elementary import log, rsqrt, sqrt
 from rushlight.ops.pointwise.selection import to_dtype, where
 from rushlight.ops.promote import unbroadcast
@@ -99,7 +99,7 @@ def pow_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
         if isinstance(other, Value):
             slope = where(eq(other, 0), 0.0, other * pow_(input, other - 1))
         else:
-            slope = raised(input, other - 1) * other if other != 0 else zeros_of(input)
+            slope = raised(input, other - 1) * other if other != 0 else zero_gradient(input)
         by_base = unbroadcast(g * conjugate(slope), input)
     by_exponent: Value | None = None
     if isinstance(other, Value):

@@ -25,7 +25,7 @@ from rushlight.ops.pointwise.definition import (
     sample_array,
     typed_result,
     unary,
-    zeros_of,
+    zero_gradient,
 )
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import unbroadcast
@@ -46,7 +46,7 @@ def _rounding(name: str, doc: str, ref: Callable[..., Any], word: str) -> Operat
 
     @op.vjp
     def rounding_vjp(g: Value) -> Value | None:
-        return zeros_of(g)
+        return zero_gradient(g)
 
     return op
 
@@ -123,7 +123,7 @@ def round_lower(at: At, input: Operand, decimals: int) -> Scalar:
 
 @round_.vjp
 def round_vjp(g: Value) -> Value | None:
-    return zeros_of(g)
+    return zero_gradient(g)
 
 
 @round_.samples

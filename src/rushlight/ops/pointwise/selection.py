@@ -26,7 +26,7 @@ from rushlight.ops.pointwise.definition import (
     sample_array,
     scaled_result,
     typed_result,
-    zeros_of,
+    zero_gradient,
 )
 from rushlight.ops.promote import promote, unbroadcast
 from rushlight.ops.record import Fact, Gradients, Sample, define
@@ -185,7 +185,7 @@ def fill_vjp(g: Value, value: Value) -> Gradients:
     by_value = None
     if isinstance(value, Value):
         by_value = unbroadcast(g, value)
-    return zeros_of(g), by_value
+    return zero_gradient(g), by_value
 
 
 @fill.samples
