@@ -116,6 +116,24 @@ def test_innermost_parallel_axis_runs_in_lanes_and_is_cut_anywhere(rng, sizes):
             check(k, arrays, {m: a, n: b}, shares)
 
 
+def test_the_long_value_of_a_guard_is_skipped_where_no_lane_chooses_it(rng, sizes):
+    m, _, _ = sizes
+    i, x, out = axis_symbol(m, "i"), buffer("x", float32), buffer("out", float32)
+
+    def guarded(count):
+        element = long = load(x, i)
+        for _ in range(count):
+            long = long * element + 1.0
+        return kernel(parallel(i, Store(out, i, guard(element > 0.5, long, element) + element)))
+
+    branches = [emit_kernel(guarded(count), CodeTarget(), "k").count("br i1") for count in (2, 30)]
+    assert branches[1] - branches[0] == 2  # one for the loop of full vectors, one for its tail
+    for count in SIZES:
+        for lowest in (-1.0, 0.0, 0.6):
+            values = (lowest + np.abs(floats(rng, count)) / 10).astype(np.float32)
+            check(guarded(30), {x: values, out: np.zeros(count, np.float32)}, {m: count})
+
+
 def test_strides_broadcasts_and_transposes(rng, sizes):
     m, n, p = sizes
     i, j, x, row, out = (

@@ -16,6 +16,10 @@ from rushlight.codegen.llvm.math import arithmetic, casts, masks
 from rushlight.ir.dtype import bool_, int64
 from rushlight.ir.scalar import Scalar, bound_axes
 from rushlight.sym import Size, parts
+from rushlight.term import postorder
+
+# Terms of a guard's first value from which code to skip it is worth a branch.
+SKIPPED_TERMS = 24
 
 
 def value(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None = None) -> Value:
@@ -192,14 +196,49 @@ def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
     condition, a, b = term.operands
     chosen = value(ctx, condition, scope, mask)
     other = value(ctx, b, scope, mask)
-    if not ctx.analysis.touched[a] & ANY_LOAD:
-        return select(scope, term, chosen, value(ctx, a, scope, mask), other)
+    missing = _missing(ctx, a, scope, mask)
+    if not any(part.op is LOAD or bound_axes(part) for part in missing):
+        if len(missing) < SKIPPED_TERMS or not scope.axes:
+            return select(scope, term, chosen, value(ctx, a, scope, mask), other)
+        return _skipped(ctx, term, scope, mask, (chosen, other))
     inner = narrow_mask(ctx, condition, chosen, scope, mask)
     guarded = value(ctx, a, scope, inner)
     # A masked load has zeros in inactive lanes already. The exception is a scalar load that is broadcast to lanes.
     if a.op is LOAD and is_zero(b) and (guarded.lanes > 1 or chosen.lanes == 1):
         return guarded
     return select(scope, term, chosen, guarded, other)
+
+
+def _missing(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> list[Scalar]:
+    """The terms with operands that are still to be computed in a scope for a term."""
+
+    def below(part: Scalar) -> list[Scalar]:
+        return [item for item in part.operands if item.operands and _lookup(ctx, item, scope, mask) is None]
+
+    return list(postorder([term] if _lookup(ctx, term, scope, mask) is None else [], below))
+
+
+def _skipped(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, known: tuple[Value, Value]) -> Value:
+    """The value of a guard whose first value is long: code that is skipped where no lane chooses it.
+
+    The condition and the second value are `known`.
+    """
+    chosen, other = known
+    condition = chosen.text
+    if chosen.lanes > 1:
+        bits = scope.let(f"bitcast <{chosen.lanes} x i1> {condition} to i{chosen.lanes}")
+        condition = scope.let(f"icmp ne i{chosen.lanes} {bits}, 0")
+    inner = scope.inner(scope.names.label(), scope.axes, scope.hold)
+    found = select(inner, term, chosen, value(ctx, term.operands[1], inner, mask), other)
+    shape = shape_of(term.type, found.lanes)
+    without, before, after = widen(other, shape), scope.label, scope.names.label()
+    scope.branch(condition, inner.first, after)
+    scope.block(inner.first)
+    scope.append(inner)
+    scope.jump(after)
+    scope.block(after)
+    result = scope.let(f"phi {shape.type} [ {found.text}, %{inner.label} ], [ {without}, %{before} ]")
+    return Value(result, found.lanes, scope)
 
 
 def is_zero(term: Scalar) -> bool:
