@@ -160,6 +160,12 @@ def given_buffers(
     return outers
 
 
+def starts_of(buffers: Sequence[Buffer], words: Sequence[object]) -> dict[Buffer, Size]:
+    """Where a kernel's buffers begin in the buffers that a launch passes, of those that do not begin there too."""
+    pairs = zip(buffers, words, strict=False)
+    return {buffer: word.offset for buffer, word in pairs if isinstance(word, Address)}
+
+
 def product_piece(kernel: GemmKernel, launch: Launch, name: str) -> Piece | None:
     """The elements of `a` or `b` that a product reads, or of `c` that it writes.
 

@@ -12,9 +12,11 @@ must be filled first. `undecided_writes` checks only memory with data-dependent 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
-from rushlight.ir.accesses import KernelAccesses, buffer_of, data_written, given_buffers, product_piece
+from rushlight.ir.accesses import KernelAccesses, buffer_of, data_written, given_buffers, product_piece, starts_of
 from rushlight.ir.coverage import Piece, Run, covers, runs_of, walked
 from rushlight.ir.gemm_tile import BLOCK
 from rushlight.ir.kernel import TASK_ARGS, TILE_ARGS, Attached, GemmKernel, Kernel
@@ -200,10 +202,11 @@ class _Verifier:
             self.product(kernel, launch, given, blocks)
         else:
             extents = [axis.extent for axis in kernel.parallel_axes if not isinstance(axis.extent, Scalar)]
-            if product(extents) != launch.count:
-                self.fail("a launch runs other iterations than its kernel has", launch.buffers[-1])
             images = _sizes(kernel, launch.arguments[len(kernel.buffers) :])
-            self.kernel(kernel, given_buffers(kernel.buffers, launch.arguments, given), blocks, images)
+            if substitute(product(extents), images) != launch.count:
+                self.fail("a launch runs other iterations than its kernel has", launch.buffers[-1])
+            outers = given_buffers(kernel.buffers, launch.arguments, given)
+            self.kernel(kernel, outers, blocks, images, starts_of(kernel.buffers, launch.arguments))
 
     def kernel(
         self,
@@ -211,8 +214,9 @@ class _Verifier:
         given: Mapping[Buffer, Buffer],
         blocks: tuple[_Blocks, ...],
         images: Mapping[SizeExpr, Size],
+        starts: Mapping[Buffer, Size] = MappingProxyType({}),
     ) -> None:
-        """Checks the reads of a loop nest, then records its writes."""
+        """Checks the reads of a loop nest, then records its writes. `starts` are where buffers begin in those given."""
         accesses = self.accesses.get(id(kernel))
         if accesses is None:
             accesses = self.accesses[id(kernel)] = KernelAccesses(kernel)
@@ -227,7 +231,11 @@ class _Verifier:
             if accesses.writes_before_reads(buffer):
                 continue
             pieces = accesses.read_pieces(buffer)
-            if outer is None or pieces is None or not self.wrote(outer, [piece.over(images) for piece in pieces]):
+            if (
+                outer is None
+                or pieces is None
+                or not self.wrote(outer, [_placed(piece, images, starts.get(buffer, 0)) for piece in pieces])
+            ):
                 self.unwritten(outer or buffer)
         for buffer, store, walks in accesses.stores:
             outer = given.get(buffer)
@@ -237,7 +245,7 @@ class _Verifier:
                 self.note(outer, kernel.name, store)
             elif outer not in self.whole:
                 piece = Piece.of(store, walks)
-                self.write(outer, piece.over(images) if images else piece, blocks, kernel.name)
+                self.write(outer, _placed(piece, images, starts.get(buffer, 0)), blocks, kernel.name)
         for buffer in accesses.written:
             self.finish(given.get(buffer))
 
@@ -360,6 +368,12 @@ def _sizes(kernel: Kernel, arguments: Iterable[Any], first: int = 0) -> dict[Siz
     """The values that a launch passes for sizes of a kernel, unless they are the sizes themselves."""
     passed = zip(kernel.sizes[first:], arguments, strict=False)
     return {size: argument for size, argument in passed if size is not argument}
+
+
+def _placed(piece: Piece, images: Mapping[SizeExpr, Size], start: Size) -> Piece:
+    """A kernel's piece of a buffer as one of the buffer that a launch passes."""
+    piece = piece.over(images) if images else piece
+    return piece if start == 0 else replace(piece, offset=piece.offset + start)
 
 
 def _tile_blocks(inner: Attached, m: Any, n: Any, batches: Size) -> tuple[_Blocks, ...]:

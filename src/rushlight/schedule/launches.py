@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rushlight.ir.choice import ScheduleTarget
 from rushlight.ir.kernel import GemmKernel, Kernel
@@ -14,7 +15,8 @@ from rushlight.ir.target import Target
 from rushlight.schedule.fuse.dedupe import LaunchCopy, StructuralKey
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.gemm_kernels import build_gemm
-from rushlight.schedule.loops.kernels import Step, build_kernel, collapse, open_group
+from rushlight.schedule.loops.kernels import LoopNest, Step, build_kernel, collapse, open_group
+from rushlight.schedule.loops.ranges import split_ranges
 from rushlight.schedule.loops.row_blocks import FusedChain, localise, row_block_launch
 from rushlight.schedule.loops.row_reuse import spill_row_values
 from rushlight.schedule.loops.row_sums import sum_rows
@@ -47,6 +49,7 @@ class LaunchMaker:
         self.kernels: list[AnyKernel] = []
         self.launches: list[Launch] = []
         self.packs: list[Launch] = []
+        self._numbers: dict[Kernel | GemmKernel, int] = {}
         self._launches_by_key: dict[Hashable, tuple[StructuralKey, list[Launch], list[Launch]]] = {}
 
     def add(self, part: Group | FusedChain) -> None:
@@ -127,26 +130,24 @@ class LaunchMaker:
 
     def _steps(self, group: Group, shared: bool) -> Iterator[Step]:
         """The kernels of one group."""
-        name = f"k{len(self.kernels)}"
         if group.gemm is not None:
             yield from build_gemm(group, self.target, self.aliases, len(self.kernels), shared=shared)
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.aliases, len(self.kernels))
         else:
-            nest = open_group(group, self.aliases)
-            collapse(nest)
-            running = build_scan(nest, name)
-            if running is not None:
-                yield running
-                return
-            spill_row_values(nest)
-            yield sum_rows(nest, name) or build_kernel(nest, name)
+            equal: dict[str, Kernel | GemmKernel] = {}
+            for part in split_ranges(open_group(group, self.aliases)):
+                step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}"))
+                yield replace(step, kernel=equal.setdefault(kernel_text(step.kernel), step.kernel))
 
     def _launch(self, step: Step) -> Launch:
-        """Adds a kernel and returns its launch."""
+        """Adds a kernel, unless it is there, and returns its launch."""
         grain = 1 if isinstance(step.kernel, GemmKernel) else _grain(step.work)
-        self.kernels.append(split_complex(step.kernel))
-        return Launch(len(self.kernels) - 1, step.arguments, step.count, grain)
+        number = self._numbers.get(step.kernel)
+        if number is None:
+            number = self._numbers[step.kernel] = len(self.kernels)
+            self.kernels.append(split_complex(step.kernel))
+        return Launch(number, step.arguments, step.count, grain)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """A plain copy."""
@@ -154,6 +155,16 @@ class LaunchMaker:
         at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
         (node,) = make_nodes([Dissected.of(Definition(target, axes, load(source, *at)))], {target})
         self.add(Group(0, (node,), None))
+
+
+def _step_of(nest: LoopNest, name: str) -> Step:
+    """The kernel of a nest."""
+    collapse(nest)
+    running = build_scan(nest, name)
+    if running is not None:
+        return running
+    spill_row_values(nest)
+    return sum_rows(nest, name) or build_kernel(nest, name)
 
 
 def _grain(work: Size) -> Size:
