@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rushlight.eager.control import scan
-from rushlight.eager.functions import sigmoid, tanh, where
+from rushlight.eager.functions import matmul, tanh, where
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
+from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
 State = tuple[Tensor, ...]
@@ -16,7 +17,10 @@ Step = Callable[..., State]
 
 
 class Weights(NamedTuple):
-    """What a step reads beside its state: the state's product, and for projected states one more."""
+    """What a step reads beside its state: (width, rows) weights of the state, and (rows,) a bias of their product.
+
+    For projected states there is one weight more, (proj_size, width).
+    """
 
     hidden: Tensor
     bias: Tensor | None
@@ -28,35 +32,41 @@ class Weights(NamedTuple):
 
 def tanh_step(state: State, projected: Tensor, weights: Weights) -> State:
     """One step of an Elman cell."""
-    return (tanh(projected + functional.linear(state[0], weights.hidden, weights.bias)),)
+    return (tanh(projected + matmul(state[0], weights.hidden)),)
 
 
 def relu_step(state: State, projected: Tensor, weights: Weights) -> State:
     """One step of an Elman cell with relu."""
-    return (functional.relu(projected + functional.linear(state[0], weights.hidden, weights.bias)),)
+    return (functional.relu(projected + matmul(state[0], weights.hidden)),)
 
 
 def lstm_step(state: State, projected: Tensor, weights: Weights) -> State:
     """One step of an LSTM, whose state is (hidden, memory)."""
-    hidden, memory = state
-    gates = projected + functional.linear(hidden, weights.hidden, weights.bias)
-    write, keep, new, read = gates.chunk(4, -1)
-    memory = sigmoid(keep) * memory + sigmoid(write) * tanh(new)
-    hidden = sigmoid(read) * tanh(memory)
+    hidden, memory = OPERATORS["lstm_state"](projected, matmul(state[0], weights.hidden), state[1])
     return hidden if weights.narrower is None else functional.linear(hidden, weights.narrower), memory
 
 
 def gru_step(state: State, projected: Tensor, weights: Weights) -> State:
     """One step of a GRU."""
     (hidden,) = state
-    reset, keep, new = projected.chunk(3, -1)
-    own_reset, own_keep, own_new = functional.linear(hidden, weights.hidden, weights.bias).chunk(3, -1)
-    new = tanh(new + sigmoid(reset + own_reset) * own_new)
-    return (new + sigmoid(keep + own_keep) * (hidden - new),)
+    return (OPERATORS["gru_state"](projected, matmul(hidden, weights.hidden), hidden, weights.bias),)
 
 
 STEPS: dict[str, Step] = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}
 """The step of each mode of a recurrent layer."""
+
+
+def products(
+    mode: str, x: Tensor, weights: tuple[Tensor, Tensor], biases: tuple[Tensor | None, Tensor | None]
+) -> tuple[Tensor, Weights]:
+    """Return (the product of an input with its weights, what steps read), given weights and biases of both products.
+
+    Both biases are added once, to the input's product, unless a gate stands before the state's.
+    """
+    own, state_bias = biases
+    if own is not None and state_bias is not None and mode != "GRU":
+        own, state_bias = own + state_bias, None
+    return functional.linear(x, weights[0], own), Weights(weights[1].mT, state_bias)
 
 
 def mode_of(nonlinearity: str) -> str:

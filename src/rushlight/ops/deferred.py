@@ -1991,6 +1991,27 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.recurrent",
+        (
+            Declaration(
+                "gru_state(Tensor projected, Tensor product, Tensor hidden, Tensor? bias=None) -> Tensor",
+                "The next state of a GRU, whose gates are reset, update and new. The bias is added to the product.",
+                Fact.NONE,
+                "float",
+                None,
+                "",
+            ),
+            Declaration(
+                "lstm_state(Tensor projected, Tensor product, Tensor memory) -> (Tensor next_hidden, Tensor next_memory)",
+                "The next hidden state and memory of an LSTM, whose gates are input, forget, cell and output.",
+                Fact.NONE,
+                "float",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.reduce.minmax",
         (
             Declaration(

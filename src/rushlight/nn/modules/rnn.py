@@ -12,11 +12,12 @@ from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.packed import PackedSequence, cells_of, unpacked
-from rushlight.nn.recurrence import STEPS, State, Weights, along, mode_of
+from rushlight.nn.recurrence import STEPS, State, along, mode_of, products
 from rushlight.support.errors import require, warn
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
+KINDS = ("weight", "bias")
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
@@ -183,9 +184,10 @@ class RNNBase(Module):
         """(Outputs of all directions beside each other, their last states in order)."""
         runs: list[tuple[Tensor, State]] = []
         for direction, suffix in enumerate(self._suffixes(layer)):
-            projected = functional.linear(x, self._named("weight_ih", suffix), self._named("bias_ih", suffix))
-            narrower = self._named("weight_hr", suffix) if self.proj_size else None
-            weights = Weights(self._named("weight_hh", suffix), self._named("bias_hh", suffix), narrower)
+            pair, biases = [(self._named(f"{kind}_ih", suffix), self._named(f"{kind}_hh", suffix)) for kind in KINDS]
+            projected, weights = products(self.mode, x, pair, biases)
+            if self.proj_size:
+                weights = weights._replace(narrower=self._named("weight_hr", suffix))
             own = tuple([part[direction] for part in state])
             runs.append(along(STEPS[self.mode], projected, own, weights, present, direction == 1))
         ends = tuple([stack(list(part)) for part in zip(*[last for _, last in runs], strict=True)])
@@ -328,8 +330,8 @@ class RNNCellBase(Module):
             fits = part.ndim == input.ndim
             fits = fits and all(holds(one == other) for one, other in zip(part.shape, shape, strict=True))
             require(fits, "S014", f"{name}: Expected hidden size {shape}", got=part)
-        projected = functional.linear(input, self.weight_ih, self.bias_ih)
-        return STEPS[mode](given, projected, Weights(self.weight_hh, self.bias_hh))
+        pair, biases = (self.weight_ih, self.weight_hh), (self.bias_ih, self.bias_hh)
+        return STEPS[mode](given, *products(mode, input, pair, biases))
 
     def extra_repr(self) -> str:
         """Return the sizes, and the arguments that differ from their defaults."""
