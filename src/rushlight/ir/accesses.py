@@ -161,7 +161,7 @@ def given_buffers(
 
 
 def starts_of(buffers: Sequence[Buffer], words: Sequence[object]) -> dict[Buffer, Size]:
-    """Where a kernel's buffers begin in the buffers that a launch passes, of those that do not begin there too."""
+    """Where a kernel's buffers begin in those that a launch passes, unless at their first element."""
     pairs = zip(buffers, words, strict=False)
     return {buffer: word.offset for buffer, word in pairs if isinstance(word, Address)}
 

@@ -59,9 +59,10 @@ STEPS: dict[str, Step] = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": 
 def products(
     mode: str, x: Tensor, weights: tuple[Tensor, Tensor], biases: tuple[Tensor | None, Tensor | None]
 ) -> tuple[Tensor, Weights]:
-    """Return (the product of an input with its weights, what steps read), given weights and biases of both products.
+    """Return (the product of an input with its weights, what steps read).
 
-    Both biases are added once, to the input's product, unless a gate stands before the state's.
+    Weights and biases are given for both products. Both biases are added once, to the input's product, unless a gate
+    stands before the state's.
     """
     own, state_bias = biases
     if own is not None and state_bias is not None and mode != "GRU":

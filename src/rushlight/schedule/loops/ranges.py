@@ -1,4 +1,4 @@
-"""Splits axes into ranges, where a chain of guards chooses another value for each, as in joined tensors.
+"""Splits axes into ranges where a chain of guards chooses a value for each, as in joined tensors.
 
 Each range gets loops of its own, in which the outcome of the guards is known: a part is copied or computed once, and
 without masks. Ranges of the same length share a loop where they are inner axes of one kernel, and what they compute.
@@ -72,7 +72,7 @@ class Ranges:
 
     @staticmethod
     def of(axis: SizeExpr, roots: Iterable[Scalar]) -> Ranges | None:
-        """The ranges of an axis; None if no chain of guards chooses by it, or if the bounds' order is not known."""
+        """The ranges of an axis; None if no chain of guards chooses by it, or if bounds have no known order."""
         guards = [term for term in postorder(roots) if term.op is GUARD]
         cuts = {guard: [_cut(axis, factor) for factor in _factors(guard.operands[0])] for guard in guards}
         chosen = {guard for guard in guards if any(cuts[guard])}
