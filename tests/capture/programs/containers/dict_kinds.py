@@ -10,7 +10,7 @@ def case_copy_of_subclass_is_a_dict(x, env):
 
     d = D(a=1)
     d.note = 1
-    return type(d.copy()).__name__, type(d | {}).__name__, d
+    return type(d.copy()).__name__, type(d | {}).__name__, d, x * 2
 
 
 def case_iter_of_subclass_override(x, env):
@@ -37,7 +37,7 @@ def case_len_and_contains_overrides(x, env):
             return True
 
     d = D(a=1)
-    return bool(d), "z" in d, d.get("z"), d == {"a": 1}
+    return bool(d), "z" in d, d.get("z"), d == {"a": 1}, (x + 1).sum()
 
 
 def case_missing_hook_and_setdefault(x, env):
@@ -63,6 +63,7 @@ def case_missing_hook_on_the_instance(x, env):
 
 
 def case_proxy(x, env):
+    env.y = x * 2
     d = {"a": 1}
     proxy = types.MappingProxyType(d)
     d["b"] = 2
@@ -87,6 +88,7 @@ def case_defaultdict_factory_runs_only_for_items(x, env):
 
 
 def case_defaultdict_without_factory(x, env):
+    env.total = (x + 1).sum()
     return collections.defaultdict(None, a=1)["b"]
 
 
@@ -119,6 +121,7 @@ def case_ordered_dict_moves(x, env):
 
 
 def case_ordered_dict_move_missing(x, env):
+    env.x = x - 1
     collections.OrderedDict(a=1).move_to_end("z")
 
 
@@ -128,6 +131,7 @@ def case_ordered_dict_equality_is_ordered(x, env):
 
 
 def case_ordered_dict_changed_while_iterating(x, env):
+    y = env.y = x + 0.5
     d = collections.OrderedDict(a=1, b=2)
     for key in d:
         d.move_to_end("a")
@@ -164,6 +168,7 @@ def case_chain_map(x, env):
 
 
 def case_chain_map_delete_from_second(x, env):
+    env.y = x * x
     del collections.ChainMap({}, {"a": 1})["a"]
 
 

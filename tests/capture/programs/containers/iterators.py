@@ -16,7 +16,7 @@ def case_iter_of_builtins(x, env):
         map(len, []),
         iter([]),
     )
-    return [type(iter(value)).__name__ for value in values]
+    return [type(iter(value)).__name__ for value in values], x / 2
 
 
 def case_iter_of_iterator_is_itself(x, env):
@@ -26,6 +26,7 @@ def case_iter_of_iterator_is_itself(x, env):
 
 
 def case_iter_without_arguments(x, env):
+    env.y = x * 2
     return iter()
 
 
@@ -42,6 +43,7 @@ def case_iter_of_function(x, env):
 
 
 def case_iter_two_arguments_not_callable(x, env):
+    env.total = (x + 1).sum()
     return iter(5, 0)
 
 
@@ -59,7 +61,7 @@ def case_iter_with_sentinel(x, env):
 def case_iter_with_sentinel_stays_exhausted(x, env):
     values = [1, 0, 2]
     it = iter(lambda: values.pop(0), 0)
-    return list(it), list(it), values, next(it, "end")
+    return list(it), list(it), values, next(it, "end"), x > 2
 
 
 def case_iter_with_sentinel_compares_by_equality(x, env):
@@ -88,7 +90,7 @@ def case_iter_with_sentinel_and_stop_iteration(x, env):
     def stops():
         raise StopIteration("value")
 
-    return list(iter(stops, None))
+    return list(iter(stops, None)), x.relu() + 1
 
 
 def case_iter_calls_the_class_method(x, env):
@@ -103,6 +105,8 @@ def case_iter_calls_the_class_method(x, env):
 
 
 def case_iter_set_to_none(x, env):
+    env.x = x - 1
+
     class A:
         __iter__ = None
 
@@ -139,7 +143,7 @@ def case_iter_by_getitem_ends_with_stop_iteration_too(x, env):
                 raise StopIteration
             return index
 
-    return list(A())
+    return list(A()), x.exp()
 
 
 def case_iter_by_getitem_other_error(x, env):
@@ -156,6 +160,7 @@ def case_next_default(x, env):
 
 
 def case_next_of_exhausted(x, env):
+    y = env.y = x + 0.5
     next(iter([]))
 
 
@@ -168,6 +173,8 @@ def case_next_default_is_evaluated_first(x, env):
 
 
 def case_next_of_other_exception(x, env):
+    env.y = x * x
+
     class It:
         def __iter__(self):
             return self
@@ -220,7 +227,7 @@ def case_user_iterator_that_revives(x, env):
             return self.turns
 
     it = It()
-    return list(it), list(it)
+    return list(it), list(it), 1 - x
 
 
 def case_stop_iteration_in_loop_body_is_not_the_end(x, env):
@@ -263,7 +270,7 @@ def case_enumerate_errors(x, env):
             attempt()
         except TypeError as error:
             env.log.append(str(error))
-    return env.log
+    return env.log, x.sum() * 3
 
 
 def case_zip(x, env):
@@ -275,6 +282,7 @@ def case_zip_strict_second_shorter(x, env):
 
 
 def case_zip_strict_first_shorter(x, env):
+    env.y = x * 2
     return list(zip([1], "ab", "cd", strict=True))
 
 
@@ -292,6 +300,8 @@ def case_zip_of_no_iterable(x, env):
 
 
 def case_zip_error_in_second(x, env):
+    env.total = (x + 1).sum()
+
     def fails():
         yield 1
         raise KeyError("second")
@@ -320,7 +330,7 @@ def case_map_with_raising_function(x, env):
         next(it)
     except ZeroDivisionError:
         pass
-    return list(it)
+    return list(it), x + x
 
 
 def case_map_with_stop_iteration_in_function(x, env):
@@ -350,7 +360,7 @@ def case_filter_asks_for_truth(x, env):
             env.log.append("bool")
             return False
 
-    return list(filter(lambda n: T(), [1, 2])), env.log
+    return list(filter(lambda n: T(), [1, 2])), env.log, x * 2
 
 
 def case_filter_of_no_iterable(x, env):
@@ -373,60 +383,7 @@ def case_reversed_shrinking_list(x, env):
     it = reversed(env.items)
     next(it)
     env.items.clear()
-    return list(it)
-
-
-def case_sum_min_max_of_iterators(x, env):
-    return (
-        sum(i * 2 for i in env.items),
-        sum([[1], [2]], []),
-        sum([x, x]),
-        min(iter([3, 1])),
-        max("abc", key=lambda c: -ord(c)),
-        max([], default="none"),
-    )
-
-
-def case_sum_of_text(x, env):
-    return sum(["a", "b"], "")
-
-
-def case_sum_start_keyword(x, env):
-    return sum([1, 2], start=x), sum([], start=5), sum((0.1,) * 3), sum([True, True])
-
-
-def case_min_max_ties_and_keys(x, env):
-    rows = [("a", 1), ("b", 1), ("c", 0)]
-    return (
-        max(rows, key=lambda r: r[1]),
-        min(rows, key=lambda r: r[1] * 0),
-        max(1, 2, 3, key=lambda n: -n),
-        min(["x"], default=1),
-    )
-
-
-def case_max_of_default_with_several(x, env):
-    return max(1, 2, default=0)
-
-
-def case_max_of_incomparable(x, env):
-    return max([1, "a"])
-
-
-def case_any_all_on_user_truth(x, env):
-    class T:
-        def __init__(self, value):
-            self.value = value
-
-        def __bool__(self):
-            env.log.append(self.value)
-            return self.value
-
-    return all([T(True), T(False), T(True)]), any(map(T, (False, True, True))), env.log
-
-
-def case_any_of_no_iterable(x, env):
-    return any(5)
+    return list(it), (x + 1).sum()
 
 
 def case_list_of_raising_iterator(x, env):
@@ -453,7 +410,7 @@ def case_extend_with_itself_and_its_iterator(x, env):
     env.items.extend(env.items)
     small = [1]
     small.extend(i for i in small if len(small) < 4)
-    return env.items, small
+    return env.items, small, x - 0.5
 
 
 def case_iterator_position_is_an_effect(x, env):
@@ -471,7 +428,7 @@ def case_iterators_in_result(x, env):
 
 def case_two_iterators_of_one_list(x, env):
     a, b = iter(env.items), iter(env.items)
-    return next(a), next(a), next(b), list(zip(a, b))
+    return next(a), next(a), next(b), list(zip(a, b)), -x
 
 
 def case_grouper_of_one_iterator(x, env):
@@ -483,110 +440,3 @@ def case_iterator_of_tensor(x, env):
     it = iter(x)
     first = next(it)
     return first * 2, len(list(it))
-
-
-def case_sorted_forms(x, env):
-    words = ["b", "A", "c", "B"]
-    return (
-        sorted(words),
-        sorted(words, key=str.lower),
-        sorted(words, key=str.lower, reverse=True),
-        sorted({3: 1, 1: 2}),
-        sorted("ba", reverse=1),
-    )
-
-
-def case_sorted_is_stable(x, env):
-    rows = [(1, "a"), (0, "b"), (1, "c"), (0, "d")]
-    return sorted(rows, key=lambda r: r[0]), sorted(rows, key=lambda r: r[0], reverse=True)
-
-
-def case_sort_with_raising_key(x, env):
-    def key(n):
-        env.log.append(n)
-        if n == 2:
-            raise KeyError(n)
-        return n
-
-    try:
-        env.items.sort(key=key)
-    except KeyError:
-        return env.items, env.log
-
-
-def case_sort_with_raising_comparison(x, env):
-    items = [3, 1, "a", 2]
-    try:
-        items.sort()
-    except TypeError as error:
-        return str(error), sorted(map(str, items))
-
-
-def case_sort_sees_an_empty_list_in_its_key(x, env):
-    env.items.sort(key=lambda n: env.log.append(len(env.items)) or -n)
-    return env.items, env.log
-
-
-def case_sort_list_modified_in_key(x, env):
-    def key(n):
-        env.items.append(n)
-        return n
-
-    env.items.sort(key=key)
-
-
-def case_sort_argument_errors(x, env):
-    for attempt in (
-        lambda: [].sort(lambda a: a),
-        lambda: sorted([1], len),
-        lambda: sorted(),
-        lambda: [2, 1].sort(key=5),
-        lambda: sorted([1], reverse="a"),
-    ):
-        try:
-            attempt()
-        except TypeError as error:
-            env.log.append(str(error))
-    return env.log
-
-
-def case_sort_by_tensor_truth(x, env):
-    return sorted(range(4), key=lambda i: float(-x[i]))
-
-
-def case_range_is_a_sequence(x, env):
-    r = range(10, 0, -3)
-    return (
-        list(r),
-        r[1],
-        r[-1],
-        r[1:],
-        len(r),
-        4 in r,
-        r.index(4),
-        r.count(5),
-        r == range(10, 1, -3),
-        hash(r) == hash(range(10, 1, -3)),
-        r.start,
-    )
-
-
-def case_range_errors(x, env):
-    for attempt in (
-        lambda: range(1, 2, 0),
-        lambda: range(1.0),
-        lambda: range(3).index(7),
-        lambda: range(3)[3],
-        lambda: range(1, 2, 3, 4),
-    ):
-        try:
-            attempt()
-        except (TypeError, ValueError, IndexError) as error:
-            env.log.append((type(error).__name__, str(error)))
-    return env.log
-
-
-def case_range_of_huge_numbers(x, env):
-    r = range(2**70, 2**70 + 3)
-    env.log.append((list(r)[0] - 2**70, r[-1] - r[0]))
-    return len(range(2**70))

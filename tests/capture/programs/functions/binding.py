@@ -6,7 +6,7 @@ def case_defaults_are_evaluated_once(x, env):
         into.append(a)
         return into
 
-    return f(1), f(2), f(3, []), f.__defaults__
+    return f(1), f(2), f(3, []), f.__defaults__, 1 - x
 
 
 def case_defaults_are_evaluated_at_definition(x, env):
@@ -39,7 +39,7 @@ def case_keyword_only(x, env):
     def f(a, *, b, c=3):
         return a, b, c
 
-    return f(1, b=2), f(c=1, b=2, a=0)
+    return f(1, b=2), f(c=1, b=2, a=0), x.sum() * 3
 
 
 def case_keyword_only_missing(x, env):
@@ -57,6 +57,8 @@ def case_positional_only(x, env):
 
 
 def case_positional_only_as_keyword(x, env):
+    y = env.y = x + 0.5
+
     def f(a, b, /):
         pass
 
@@ -71,6 +73,8 @@ def case_positional_only_as_keyword_of_two(x, env):
 
 
 def case_missing_one(x, env):
+    env.y = x * x
+
     def f(a, b):
         pass
 
@@ -92,6 +96,8 @@ def case_too_many(x, env):
 
 
 def case_too_many_without_parameters(x, env):
+    env.y = x * 2
+
     def f():
         pass
 
@@ -106,6 +112,8 @@ def case_too_many_with_keyword_only(x, env):
 
 
 def case_unexpected_keyword(x, env):
+    env.total = (x + 1).sum()
+
     def f(a):
         pass
 
@@ -139,7 +147,7 @@ def case_kwargs_are_a_new_dict(x, env):
         kwargs["new"] = 1
         return kwargs
 
-    return f(**env.nested), env.nested
+    return f(**env.nested), env.nested, x + x
 
 
 def case_several_stars(x, env):
@@ -157,7 +165,7 @@ def case_order_of_evaluation_in_calls(x, env):
     def f(*args, **kwargs):
         return args, kwargs
 
-    return f(v(1), *[v(2)], k=v(3), *(v(4),), **{v("a"): v(5)}, z=v(6)), env.log
+    return f(v(1), *[v(2)], k=v(3), *(v(4),), **{v("a"): v(5)}, z=v(6)), env.log, x * 2
 
 
 def case_callee_is_evaluated_before_arguments(x, env):
@@ -173,6 +181,8 @@ def case_no_callable_after_arguments(x, env):
 
 
 def case_same_keyword_twice_by_stars(x, env):
+    env.x = x - 1
+
     def f(**kwargs):
         return kwargs
 
@@ -187,6 +197,8 @@ def case_same_keyword_in_two_mappings(x, env):
 
 
 def case_double_star_of_other_keys(x, env):
+    y = env.y = x + 0.5
+
     def f(**kwargs):
         return kwargs
 
@@ -208,6 +220,8 @@ def case_star_of_no_iterable(x, env):
 
 
 def case_star_of_raising_generator(x, env):
+    env.y = x * x
+
     def generate():
         yield 1
         raise TypeError("inside")
@@ -231,6 +245,8 @@ def case_method_errors_count_self(x, env):
 
 
 def case_method_without_parameters(x, env):
+    env.y = x * 2
+
     class A:
         def f():
             pass
@@ -276,6 +292,8 @@ def case_object_that_cannot_be_called(x, env):
 
 
 def case_class_without_init_takes_no_arguments(x, env):
+    env.total = (x + 1).sum()
+
     class A:
         pass
 
@@ -324,7 +342,7 @@ def case_builtin_argument_errors(x, env):
             attempt()
         except (TypeError, ValueError) as error:
             env.log.append((type(error).__name__, str(error)))
-    return env.log
+    return env.log, (x + 1).sum()
 
 
 def case_defaults_may_be_replaced(x, env):
@@ -377,7 +395,7 @@ def case_function_attributes(x, env):
 
 
 def case_lambda_defaults_in_a_loop(x, env):
-    return [f() for f in [lambda i=i: i * 2 for i in range(3)]]
+    return [f() for f in [lambda i=i: i * 2 for i in range(3)]], x - 0.5
 
 
 def case_lambda_with_all_parameters(x, env):
@@ -410,6 +428,8 @@ def case_recursion_with_accumulated_list(x, env):
 
 
 def case_exception_in_a_default(x, env):
+    env.x = x - 1
+
     def f(a=1 // 0):
         pass
 
@@ -450,7 +470,7 @@ def case_keyword_names_may_be_odd(x, env):
 
 
 def case_starred_call_of_builtins(x, env):
-    return max(*env.items), dict(**{"a": 1}), print(*env.items, sep="-"), "{} {k}".format(*"a", **{"k": 1})
+    return max(*env.items), dict(**{"a": 1}), print(*env.items, sep="-"), "{} {k}".format(*"a", **{"k": 1}), -x
 
 
 def case_print_to_stdout(x, env):

@@ -12,7 +12,7 @@ def case_nonlocal_counts(x, env):
         count += 1
         return count
 
-    return up(), up(), count
+    return up(), up(), count, x * x
 
 
 def case_two_closures_share_a_cell(x, env):
@@ -69,6 +69,8 @@ def case_closure_sees_later_assignment(x, env):
 
 
 def case_closure_before_assignment(x, env):
+    y = env.y = x + 0.5
+
     def read():
         return later
 
@@ -108,7 +110,7 @@ def case_nonlocal_through_two_functions(x, env):
         inner()
         return a
 
-    return outer(), a
+    return outer(), a, (x * 2).mean()
 
 
 def case_local_before_assignment(x, env):
@@ -118,6 +120,8 @@ def case_local_before_assignment(x, env):
 
 
 def case_local_shadows_global_even_before_assignment(x, env):
+    env.y = x * x
+
     def f():
         env.log.append("before")
         text = SHADOWED
@@ -140,6 +144,7 @@ def case_missing_global(x, env):
 
 
 def case_missing_global_in_call(x, env):
+    env.y = x * 2
     return never_defined_function(env.log.append("not evaluated"))
 
 
@@ -154,7 +159,7 @@ def case_global_statement(x, env):
     COUNTER = before + 5
     during = COUNTER
     COUNTER = before
-    return during - before
+    return during - before, x / 2
 
 
 def case_global_written_in_a_called_function(x, env):
@@ -216,7 +221,7 @@ def case_class_body_reads_local_then_global(x, env):
         SHADOWED = "class"
         after = SHADOWED
 
-    return A.before, A.after
+    return A.before, A.after, x > 2
 
 
 def case_class_scope_is_not_seen_by_methods(x, env):
@@ -238,7 +243,7 @@ def case_class_scope_is_seen_by_first_iterable_only(x, env):
         except NameError as error:
             crossed = str(error)
 
-    return A.doubled, A.crossed
+    return A.doubled, A.crossed, x.relu() + 1
 
 
 def case_class_body_nonlocal(x, env):
@@ -268,6 +273,8 @@ def case_class_body_runs_in_order(x, env):
 
 
 def case_class_body_that_raises(x, env):
+    env.total = (x + 1).sum()
+
     class A:
         value = 1
         raise KeyError(value)
@@ -291,7 +298,7 @@ def case_class_cell_is_empty_in_the_body(x, env):
         except NameError as error:
             text = str(error)
 
-    return A.text
+    return A.text, x.exp()
 
 
 def case_comprehension_has_its_own_scope(x, env):
@@ -314,7 +321,7 @@ def case_comprehension_first_iterable_is_evaluated_outside(x, env):
 
     g = ((i, j) for i in v(2) for j in v(i))
     env.log.append("made")
-    return list(g), env.log
+    return list(g), env.log, 1 - x
 
 
 def case_comprehension_with_conditions(x, env):
@@ -323,7 +330,7 @@ def case_comprehension_with_conditions(x, env):
 
 def case_comprehension_walrus(x, env):
     found = [last := i for i in env.items if (half := i / 2) > 0.5]
-    return found, last, half
+    return found, last, half, x.sum() * 3
 
 
 def case_comprehension_unpacks(x, env):
@@ -339,6 +346,7 @@ def case_comprehension_dict_evaluates_key_first(x, env):
 
 
 def case_comprehension_that_raises(x, env):
+    env.x = x - 1
     return [env.nested[key] for key in ("a", "b")]
 
 
@@ -355,6 +363,7 @@ def case_comprehension_name_after_error(x, env):
 
 
 def case_generator_expression_is_lazy(x, env):
+    y = env.y = x + 0.5
     g = (1 // n for n in (1, 0))
     env.log.append(next(g))
     return next(g)
@@ -399,7 +408,7 @@ def case_empty_cell(x, env):
     except ValueError as error:
         env.log.append(str(error))
     later = 1
-    return f.__closure__[0].cell_contents
+    return f.__closure__[0].cell_contents, x + x
 
 
 def case_function_made_by_hand(x, env):
@@ -441,6 +450,7 @@ def case_import_in_a_function(x, env):
 
 
 def case_import_of_nothing(x, env):
+    env.y = x * x
     import no_module_of_this_name
 
 

@@ -69,7 +69,7 @@ def case_body_starts_when_driven(x, env):
 
     c = f()
     env.log.append("made")
-    return finish(c), env.log
+    return finish(c), env.log, x * 2
 
 
 def case_await_passes_values(x, env):
@@ -100,7 +100,7 @@ def case_await_object_with_await(x, env):
     async def f():
         return await A()
 
-    return finish(f(), env.log, ["sent"]), env.log
+    return finish(f(), env.log, ["sent"]), env.log, (x + 1).sum()
 
 
 def case_await_of_no_awaitable(x, env):
@@ -122,6 +122,8 @@ def case_await_returns_no_iterator(x, env):
 
 
 def case_await_returns_a_coroutine(x, env):
+    env.y = x * 2
+
     async def g():
         return 1
 
@@ -154,6 +156,8 @@ def case_coroutine_awaited_twice(x, env):
 
 
 def case_coroutine_is_no_iterator(x, env):
+    env.total = (x + 1).sum()
+
     async def f():
         pass
 
@@ -202,7 +206,7 @@ def case_close_runs_finally(x, env):
 
     c = f()
     c.send(None)
-    return c.close(), env.log
+    return c.close(), env.log, x - 0.5
 
 
 def case_send_to_unstarted(x, env):
@@ -217,6 +221,8 @@ def case_send_to_unstarted(x, env):
 
 
 def case_send_to_finished(x, env):
+    env.x = x - 1
+
     async def f():
         return 1
 
@@ -255,7 +261,7 @@ def case_async_with_suppresses(x, env):
             raise KeyError("body")
         return "after"
 
-    return finish(f(), env.log), env.log
+    return finish(f(), env.log), env.log, -x
 
 
 def case_async_with_two(x, env):
@@ -267,6 +273,8 @@ def case_async_with_two(x, env):
 
 
 def case_async_with_plain_manager(x, env):
+    y = env.y = x + 0.5
+
     async def f():
         async with contextlib.closing(env):
             pass
@@ -314,6 +322,8 @@ def case_async_for_break(x, env):
 
 
 def case_async_for_over_plain_iterable(x, env):
+    env.y = x * x
+
     async def f():
         async for i in [1, 2]:
             pass
@@ -361,7 +371,7 @@ def case_async_generator_asend_and_athrow(x, env):
         it = g()
         return await it.asend(None), await it.asend("sent"), await it.athrow(KeyError("k")), await anext(it, "end")
 
-    return finish(f()), env.log
+    return finish(f()), env.log, x * x
 
 
 def case_async_generator_aclose(x, env):
@@ -398,7 +408,7 @@ def case_async_comprehensions(x, env):
         pairs = [(a, b) async for a in Countdown(2) for b in "xy" if await suspend(a) is None]
         return squares, pairs, {i async for i in Countdown(2)}
 
-    return finish(f(), None, [2, 1, 0])
+    return finish(f(), None, [2, 1, 0]), (x * 2).mean()
 
 
 def case_async_generator_expression(x, env):
@@ -417,7 +427,7 @@ def case_await_in_expressions(x, env):
     async def f():
         return await v(1) + await v(2) * await v(3), f"{await v(4)}", {await v(5): await v(6)}
 
-    return finish(f()), env.log
+    return finish(f()), env.log, x / 2
 
 
 def case_async_method_and_static(x, env):
@@ -490,7 +500,7 @@ def case_scheduler_of_two(x, env):
             ready.append(task)
         except StopIteration as stop:
             env.log.append(("done", stop.value))
-    return env.log
+    return env.log, x > 2
 
 
 def case_lambda_awaitable_and_recursion(x, env):
@@ -506,4 +516,4 @@ def case_coroutine_returned_unstarted(x, env):
 
     c = f()
     c.close()
-    return c
+    return c, x.relu() + 1

@@ -55,7 +55,7 @@ def case_decorator_with_optional_arguments(x, env):
     def g():
         pass
 
-    return f.tag, g.tag
+    return f.tag, g.tag, x.exp()
 
 
 def case_decorators_apply_inside_out(x, env):
@@ -89,6 +89,8 @@ def case_decorator_expressions(x, env):
 
 
 def case_decorator_that_raises(x, env):
+    env.y = x * 2
+
     def refuse(function):
         raise TypeError(f"refused {function.__name__}")
 
@@ -255,7 +257,7 @@ def case_decorator_that_replaces_by_value(x, env):
     def five(n):
         return n * 2
 
-    return five
+    return five, 1 - x
 
 
 def case_contract_decorator_that_checks(x, env):
@@ -302,6 +304,8 @@ def case_retry_decorator(x, env):
 
 
 def case_retry_that_gives_up_finds_its_name_deleted(x, env):
+    env.total = (x + 1).sum()
+
     def again(function):
         try:
             return function()

@@ -22,7 +22,7 @@ def case_yield_from_returns_a_value(x, env):
         got = yield from []
         yield got
 
-    return list(outer())
+    return list(outer()), x.sum() * 3
 
 
 def case_yield_from_passes_send(x, env):
@@ -45,6 +45,8 @@ def case_yield_from_passes_send(x, env):
 
 
 def case_yield_from_send_to_plain_iterator(x, env):
+    env.x = x - 1
+
     def outer():
         yield from [1, 2]
 
@@ -107,7 +109,7 @@ def case_yield_from_throw_caught_by_outer(x, env):
 
     it = outer()
     next(it)
-    return it.throw(KeyError("k"))
+    return it.throw(KeyError("k")), x + x
 
 
 def case_yield_from_close(x, env):
@@ -138,7 +140,7 @@ def case_yield_from_throw_into_list(x, env):
 
     it = outer()
     next(it)
-    return it.throw(KeyError)
+    return it.throw(KeyError), x * 2
 
 
 def case_yield_from_no_iterable(x, env):
@@ -163,6 +165,8 @@ def case_yield_from_stop_iteration_with_value(x, env):
 
 
 def case_traceback_through_delegation(x, env):
+    y = env.y = x + 0.5
+
     def inner():
         yield 1
         raise ValueError("deep")

@@ -25,7 +25,7 @@ def case_body_starts_with_the_first_next(x, env):
     it = g()
     env.log.append("made")
     next(it)
-    return env.log
+    return env.log, (x + 1).sum()
 
 
 def case_arguments_are_bound_at_the_call(x, env):
@@ -36,6 +36,8 @@ def case_arguments_are_bound_at_the_call(x, env):
 
 
 def case_send_to_unstarted(x, env):
+    env.y = x * x
+
     def g():
         yield 1
 
@@ -67,6 +69,8 @@ def case_throw_at_yield(x, env):
 
 
 def case_throw_not_caught(x, env):
+    env.y = x * 2
+
     def g():
         yield 1
         env.log.append("never")
@@ -100,6 +104,8 @@ def case_throw_into_unstarted(x, env):
 
 
 def case_throw_into_finished(x, env):
+    env.total = (x + 1).sum()
+
     def g():
         yield 1
 
@@ -138,7 +144,7 @@ def case_close_runs_finally(x, env):
 
     it = g()
     next(it)
-    return it.close(), env.log, list(it)
+    return it.close(), env.log, list(it), x - 0.5
 
 
 def case_close_of_unstarted_runs_nothing(x, env):
@@ -154,6 +160,8 @@ def case_close_of_unstarted_runs_nothing(x, env):
 
 
 def case_close_ignored_by_the_generator(x, env):
+    env.x = x - 1
+
     def g():
         try:
             yield 1
@@ -193,6 +201,8 @@ def case_generator_exit_seen_inside(x, env):
 
 
 def case_stop_iteration_inside_becomes_runtime_error(x, env):
+    y = env.y = x + 0.5
+
     def g():
         yield next(iter([]))
 
@@ -213,6 +223,8 @@ def case_raised_stop_iteration_has_a_cause(x, env):
 
 
 def case_stop_iteration_thrown_in(x, env):
+    env.y = x * x
+
     def g():
         yield 1
 
@@ -264,7 +276,7 @@ def case_yield_in_except_keeps_the_exception(x, env):
     except ValueError:
         env.log.append(next(it))
         env.log.append(sys.exc_info()[0])
-    return env.log
+    return env.log, -x
 
 
 def case_bare_raise_after_yield_in_except(x, env):
@@ -281,6 +293,7 @@ def case_bare_raise_after_yield_in_except(x, env):
 
 
 def case_generator_sees_the_callers_exception(x, env):
+    env.y = x * 2
     import sys
 
     def g():
@@ -321,7 +334,7 @@ def case_yield_is_an_expression(x, env):
         yield from f()
 
     it = g()
-    return [next(it), it.send("a"), it.send("b")], env.log
+    return [next(it), it.send("a"), it.send("b")], env.log, x * x
 
 
 def case_yield_in_condition_and_arguments(x, env):
@@ -342,7 +355,7 @@ def case_generator_attributes(x, env):
     it = g()
     before = it.gi_frame is None, it.gi_running, it.gi_yieldfrom, it.__name__, it.__qualname__
     list(it)
-    return before, it.gi_frame is None
+    return before, it.gi_frame is None, (x * 2).mean()
 
 
 def case_state_while_running(x, env):
@@ -375,7 +388,7 @@ def case_two_generators_interleave(x, env):
 def case_zip_stops_after_advancing_the_first(x, env):
     it = iter([1, 2, 3])
     pairs = list(zip(it, [10]))
-    return pairs, list(it)
+    return pairs, list(it), x / 2
 
 
 def case_generator_returned_unfinished(x, env):
@@ -415,7 +428,7 @@ def case_infinite_generator_with_islice(x, env):
             yield n
             n += 1
 
-    return list(itertools.islice(naturals(), 2, 5)), env.log
+    return list(itertools.islice(naturals(), 2, 5)), env.log, x > 2
 
 
 def case_recursive_generator(x, env):
@@ -476,7 +489,7 @@ def case_generator_with_context_manager(x, env):
     it = g()
     next(it)
     it.close()
-    return list(g()), env.log
+    return list(g()), env.log, x.relu() + 1
 
 
 def case_deleted_generator_runs_finally(x, env):
@@ -502,7 +515,7 @@ def case_break_out_of_loop_over_generator(x, env):
     for i in g():
         if i == 2:
             break
-    return i, env.log
+    return i, env.log, x.exp()
 
 
 def case_exception_in_loop_body_does_not_enter_generator(x, env):

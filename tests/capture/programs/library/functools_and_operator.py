@@ -24,7 +24,7 @@ def case_partial_errors(x, env):
             attempt()
         except TypeError as error:
             env.log.append(str(error).split(".<locals>")[-1])
-    return env.log
+    return env.log, 1 - x
 
 
 def case_partial_attributes_and_repr(x, env):
@@ -38,7 +38,7 @@ def case_partial_in_a_class_is_not_bound(x, env):
     class A:
         f = functools.partial(lambda *args: len(args), 1)
 
-    return A().f(2), A.f()
+    return A().f(2), A.f(), x.sum() * 3
 
 
 def case_partial_method(x, env):
@@ -75,6 +75,7 @@ def case_reduce_of_nothing(x, env):
 
 
 def case_reduce_that_raises(x, env):
+    env.total = (x + 1).sum()
     functools.reduce(lambda a, b: a // b, [4, 2, 0])
 
 
@@ -89,7 +90,7 @@ def case_lru_cache(x, env):
         return n * 2
 
     found = [f(1), f(2), f(1), f(3), f(2)]
-    return found, env.log, tuple(f.cache_info()), f.__wrapped__(7), f.cache_parameters()
+    return found, env.log, tuple(f.cache_info()), f.__wrapped__(7), f.cache_parameters(), x + x
 
 
 def case_lru_cache_kinds_of_arguments(x, env):
@@ -133,7 +134,7 @@ def case_lru_cache_does_not_keep_exceptions(x, env):
             env.log.append("error")
     f.cache_clear()
     f(5)
-    return env.log
+    return env.log, x * 2
 
 
 def case_lru_cache_recursive(x, env):
@@ -171,6 +172,8 @@ def case_cached_property(x, env):
 
 
 def case_cached_property_may_be_set(x, env):
+    env.x = x - 1
+
     class A:
         @functools.cached_property
         def value(self):
@@ -234,6 +237,8 @@ def case_single_dispatch_by_base(x, env):
 
 
 def case_single_dispatch_without_arguments(x, env):
+    y = env.y = x + 0.5
+
     @functools.singledispatch
     def f(*args):
         return args
@@ -272,7 +277,7 @@ def case_total_ordering(x, env):
             env.log.append((self.n, other.n))
             return self.n < other.n
 
-    return V(1) <= V(2), V(1) > V(2), V(2) >= V(2), sorted([V(2), V(1)])[0].n, env.log
+    return V(1) <= V(2), V(1) > V(2), V(2) >= V(2), sorted([V(2), V(1)])[0].n, env.log, (x + 1).sum()
 
 
 def case_total_ordering_not_implemented(x, env):
@@ -298,7 +303,7 @@ def case_cmp_to_key(x, env):
         env.log.append((a, b))
         return (a % 3) - (b % 3)
 
-    return sorted([5, 3, 4], key=functools.cmp_to_key(compare)), env.log
+    return sorted([5, 3, 4], key=functools.cmp_to_key(compare)), env.log, x - 0.5
 
 
 def case_operator_functions(x, env):
@@ -363,7 +368,7 @@ def case_operator_getter_errors(x, env):
             attempt()
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             env.log.append((type(error).__name__, str(error)))
-    return env.log
+    return env.log, -x
 
 
 def case_operator_calls_user_slots(x, env):

@@ -35,7 +35,7 @@ def case_data_descriptor_wins_over_the_instance(x, env):
 
     a = A()
     a.__dict__["d"] = "instance"
-    return a.d, a.__dict__, env.log
+    return a.d, a.__dict__, env.log, (x * 2).mean()
 
 
 def case_non_data_descriptor_loses_to_the_instance(x, env):
@@ -65,7 +65,7 @@ def case_descriptor_on_the_class(x, env):
 
     A.d
     A.d = "replaced"
-    return A().d, env.log
+    return A().d, env.log, x / 2
 
 
 def case_descriptor_with_get_and_delete_only_is_data(x, env):
@@ -117,7 +117,7 @@ def case_descriptor_in_a_base(x, env):
         def __init__(self):
             self.d = 1
 
-    return A().d, env.log
+    return A().d, env.log, x > 2
 
 
 def case_set_name_errors(x, env):
@@ -135,7 +135,7 @@ def case_set_name_is_looked_up_on_the_class(x, env):
         second = Data(env.log)
 
     A.third = Data(env.log)
-    return env.log
+    return env.log, x.relu() + 1
 
 
 def case_getattr_only_when_missing(x, env):
@@ -162,6 +162,8 @@ def case_getattr_that_raises(x, env):
 
 
 def case_getattr_that_raises_something_else(x, env):
+    env.total = (x + 1).sum()
+
     class A:
         def __getattr__(self, name):
             raise KeyError(name)
@@ -192,7 +194,7 @@ def case_getattribute_sees_everything(x, env):
 
     a = A()
     a.b = 2
-    return a.b, a.method(), env.log, len(a.__dict__)
+    return a.b, a.method(), env.log, len(a.__dict__), x.exp()
 
 
 def case_getattribute_then_getattr(x, env):
@@ -242,7 +244,7 @@ def case_delattr_hook(x, env):
     a = A()
     a.b = 1
     del a.b
-    return a.b, env.log
+    return a.b, env.log, 1 - x
 
 
 def case_setattr_on_builtin(x, env):
@@ -250,6 +252,7 @@ def case_setattr_on_builtin(x, env):
 
 
 def case_setattr_on_number(x, env):
+    env.x = x - 1
     (5).attribute = 1
 
 
@@ -287,7 +290,7 @@ def case_missing_attribute_texts(x, env):
             attempt()
         except AttributeError as error:
             env.log.append((str(error), error.name))
-    return env.log
+    return env.log, x.sum() * 3
 
 
 def case_class_attribute_and_instance_attribute(x, env):
@@ -326,6 +329,8 @@ def case_dict_of_instance_is_live(x, env):
 
 
 def case_dict_of_instance_must_be_a_dict(x, env):
+    y = env.y = x + 0.5
+
     class A:
         pass
 
@@ -363,6 +368,7 @@ def case_getattr_forms(x, env):
 
 
 def case_getattr_of_no_text(x, env):
+    env.y = x * x
     return getattr(env, 1)
 
 
@@ -406,7 +412,7 @@ def case_operator_attrgetter(x, env):
         operator.attrgetter("items")(env),
         operator.attrgetter("nested.keys", "count")(env)[1],
         operator.methodcaller("copy")(env.items),
-    )
+    ), x + x
 
 
 def case_module_attributes(x, env):

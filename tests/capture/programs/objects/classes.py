@@ -14,7 +14,7 @@ def case_class_statement_order(x, env):
     class A(v("base", Base), key=v("keyword", 1)):
         env.log.append("body")
 
-    return env.log
+    return env.log, x * 2
 
 
 def case_bases_by_star(x, env):
@@ -49,7 +49,7 @@ def case_mro_of_a_diamond(x, env):
         def f(self):
             return ["D", *super().f()]
 
-    return D().f(), B().f(), [c.__name__ for c in D.mro()]
+    return D().f(), B().f(), [c.__name__ for c in D.mro()], (x + 1).sum()
 
 
 def case_inconsistent_mro(x, env):
@@ -72,6 +72,8 @@ def case_duplicate_base(x, env):
 
 
 def case_base_that_is_no_class(x, env):
+    env.y = x * 2
+
     class A(5):
         pass
 
@@ -82,6 +84,8 @@ def case_base_that_cannot_be_subclassed(x, env):
 
 
 def case_layout_conflict(x, env):
+    env.total = (x + 1).sum()
+
     class A(int, str):
         pass
 
@@ -110,6 +114,8 @@ def case_super_of_wrong_type(x, env):
 
 
 def case_super_without_class_cell(x, env):
+    env.x = x - 1
+
     def f(self):
         return super().f()
 
@@ -128,6 +134,8 @@ def case_super_without_arguments_in_function(x, env):
 
 
 def case_super_after_self_is_deleted(x, env):
+    y = env.y = x + 0.5
+
     class A:
         def f(self):
             del self
@@ -183,7 +191,7 @@ def case_super_attributes_and_properties(x, env):
         def p(self):
             return "B.p", super().p, super().value
 
-    return B().p
+    return B().p, x - 0.5
 
 
 def case_super_missing_attribute(x, env):
@@ -222,7 +230,7 @@ def case_super_in_class_method_and_new(x, env):
         def make(cls):
             return super().make()
 
-    return type(B.make()).__name__, env.log
+    return type(B.make()).__name__, env.log, -x
 
 
 def case_super_repr_and_kinds(x, env):
@@ -270,6 +278,8 @@ def case_new_with_arguments_for_init_only(x, env):
 
 
 def case_object_new_refuses_arguments(x, env):
+    env.y = x * x
+
     class A:
         def __new__(cls, value):
             return super().__new__(cls, value)
@@ -309,7 +319,7 @@ def case_class_decorators_apply_inside_out(x, env):
     class A:
         pass
 
-    return A.marks, env.log
+    return A.marks, env.log, x * x
 
 
 def case_class_decorator_replaces(x, env):
@@ -355,7 +365,7 @@ def case_class_inside_a_loop_is_new(x, env):
             n = i
 
         made.append(A)
-    return made[0] is made[1], [cls.n for cls in made], made[0]() == made[1]()
+    return made[0] is made[1], [cls.n for cls in made], made[0]() == made[1](), (x * 2).mean()
 
 
 def case_instances_of_local_class(x, env):
@@ -453,7 +463,7 @@ def case_del_method_runs_at_the_end_of_life(x, env):
     a = A(2)
     env.log.append("between")
     del a
-    return env.log
+    return env.log, x / 2
 
 
 def case_annotations_of_class(x, env):

@@ -25,7 +25,7 @@ def case_dataclass_repr_and_eq(x, env):
         b: str = "text"
         hidden: int = dataclasses.field(default=0, repr=False, compare=False)
 
-    return repr(P(1)).split(".")[-1], P(1) == P(1, hidden=5), P(1) == P(2), P(1) != (1, "text"), P.__hash__
+    return repr(P(1)).split(".")[-1], P(1) == P(1, hidden=5), P(1) == P(2), P(1) != (1, "text"), P.__hash__, x > 2
 
 
 def case_dataclass_order(x, env):
@@ -39,6 +39,8 @@ def case_dataclass_order(x, env):
 
 
 def case_dataclass_frozen(x, env):
+    env.y = x * 2
+
     @dataclasses.dataclass(frozen=True)
     class P:
         a: int
@@ -85,6 +87,8 @@ def case_dataclass_inheritance(x, env):
 
 
 def case_dataclass_keyword_only(x, env):
+    env.total = (x + 1).sum()
+
     @dataclasses.dataclass(kw_only=True)
     class P:
         a: int
@@ -104,6 +108,8 @@ def case_dataclass_missing_argument(x, env):
 
 
 def case_dataclass_mutable_default(x, env):
+    env.x = x - 1
+
     @dataclasses.dataclass
     class P:
         a: list = []
@@ -138,6 +144,8 @@ def case_dataclass_replace_asdict_astuple(x, env):
 
 
 def case_dataclass_replace_unknown(x, env):
+    y = env.y = x + 0.5
+
     @dataclasses.dataclass
     class P:
         a: int
@@ -174,7 +182,7 @@ def case_enum_members(x, env):
         len(Color),
         list(Color.__members__),
         str(Color.RED),
-    )
+    ), x.relu() + 1
 
 
 def case_enum_value_missing(x, env):
@@ -192,6 +200,8 @@ def case_enum_name_missing(x, env):
 
 
 def case_enum_attribute_missing(x, env):
+    env.y = x * x
+
     class Color(enum.Enum):
         RED = 1
 
@@ -206,6 +216,8 @@ def case_enum_cannot_be_changed(x, env):
 
 
 def case_enum_cannot_be_extended(x, env):
+    env.y = x * 2
+
     class Color(enum.Enum):
         RED = 1
 
@@ -288,7 +300,7 @@ def case_str_enum(x, env):
     class T(enum.StrEnum):
         B = enum.auto()
 
-    return S.A == "a", S.A + "b", f"{T.B}", T.B.upper(), {S.A: 1}["a"]
+    return S.A == "a", S.A + "b", f"{T.B}", T.B.upper(), {S.A: 1}["a"], x.exp()
 
 
 def case_enum_identity_in_dict_and_match(x, env):
@@ -316,6 +328,8 @@ def case_enum_iteration_and_functional(x, env):
 
 
 def case_enum_unique(x, env):
+    env.total = (x + 1).sum()
+
     @enum.unique
     class Color(enum.Enum):
         RED = 1
@@ -394,7 +408,7 @@ def case_named_tuple_unpack_compare_hash(x, env):
         P(1, 2) + (3,),
         repr(P(1, "b")),
         P(1, 2) == (1, 2),
-    )
+    ), 1 - x
 
 
 def case_typed_dict(x, env):

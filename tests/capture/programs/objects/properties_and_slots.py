@@ -2,6 +2,8 @@
 
 
 def case_property_that_raises_without_getattr(x, env):
+    env.y = x * 2
+
     class A:
         @property
         def p(self):
@@ -42,7 +44,7 @@ def case_slots_and_inheritance(x, env):
 
     c = C()
     c.a, c.b, c.c = 1, 2, 3
-    return c, vars(c), A.a.__get__(c), B.__slots__
+    return c, vars(c), A.a.__get__(c), B.__slots__, x * x
 
 
 def case_slots_conflict(x, env):
@@ -97,6 +99,8 @@ def case_property_forms(x, env):
 
 
 def case_property_without_setter(x, env):
+    env.total = (x + 1).sum()
+
     class A:
         @property
         def v(self):
@@ -136,7 +140,7 @@ def case_property_in_a_subclass(x, env):
         def v(self):
             return "B" + super().v
 
-    return B().v, B().w, A().v
+    return B().v, B().w, A().v, (x * 2).mean()
 
 
 def case_private_names_are_mangled(x, env):
@@ -182,7 +186,15 @@ def case_equality_of_descriptor_results(x, env):
             return "static"
 
     a = A()
-    return A.f is A.__dict__["f"], a.c() is A, A.c() is A, a.s is A.s, a.c.__self__ is A, type(A.__dict__["c"]).__name__
+    return (
+        A.f is A.__dict__["f"],
+        a.c() is A,
+        A.c() is A,
+        a.s is A.s,
+        a.c.__self__ is A,
+        type(A.__dict__["c"]).__name__,
+        x / 2,
+    )
 
 
 def case_class_method_through_subclass(x, env):

@@ -22,7 +22,7 @@ class Index:
 
 def case_subscript_forms(x, env):
     k = Key()
-    return k[1], k[1, 2], k[1:2], k[::2], k[:, None, ...], k[()], k[(1,)], k[1:2, 3]
+    return k[1], k[1, 2], k[1:2], k[::2], k[:, None, ...], k[()], k[(1,)], k[1:2, 3], x / 2
 
 
 def case_slice_of_objects(x, env):
@@ -43,7 +43,7 @@ def case_index_objects(x, env):
 
 
 def case_slice_with_index_objects(x, env):
-    return env.items[Index(1, env.log) : Index(9, env.log)], "abcdef"[:: Index(-2, env.log)], env.log
+    return env.items[Index(1, env.log) : Index(9, env.log)], "abcdef"[:: Index(-2, env.log)], env.log, x > 2
 
 
 def case_slice_with_float(x, env):
@@ -55,6 +55,7 @@ def case_index_with_float(x, env):
 
 
 def case_index_with_text(x, env):
+    env.y = x * 2
     return (1, 2)["a"]
 
 
@@ -68,7 +69,7 @@ def case_index_out_of_range(x, env):
             attempt()
         except IndexError as error:
             env.log.append(str(error))
-    return env.log
+    return env.log, x.relu() + 1
 
 
 def case_index_too_large(x, env):
@@ -80,6 +81,7 @@ def case_slice_with_huge_bounds(x, env):
 
 
 def case_slice_step_zero(x, env):
+    env.total = (x + 1).sum()
     return env.items[::0]
 
 
@@ -91,7 +93,7 @@ def case_slices_of_all_signs(x, env):
 def case_slice_is_a_copy(x, env):
     copy = env.items[:]
     copy.append(4)
-    return copy, env.items, copy is env.items, (t := (1, 2))[:] is t
+    return copy, env.items, copy is env.items, (t := (1, 2))[:] is t, x.exp()
 
 
 def case_slice_assignment_of_an_iterator(x, env):
@@ -105,6 +107,7 @@ def case_slice_attributes_and_indices(x, env):
 
 
 def case_getitem_raises_key_error(x, env):
+    env.x = x - 1
     return env.nested["missing"]
 
 
@@ -124,7 +127,7 @@ def case_getitem_of_dict_subclass(x, env):
             return "mine"
 
     d = D(a=1)
-    return d["a"], d.get("a"), {**d}, dict(d), "%(a)s" % d
+    return d["a"], d.get("a"), {**d}, dict(d), "%(a)s" % d, 1 - x
 
 
 def case_subscript_of_no_container(x, env):
@@ -136,6 +139,7 @@ def case_subscript_assignment_of_no_container(x, env):
 
 
 def case_subscript_deletion_of_no_container(x, env):
+    y = env.y = x + 0.5
     del env.count[0]
 
 
@@ -161,7 +165,7 @@ def case_class_getitem(x, env):
     class B(A):
         pass
 
-    return A[int], B[1, 2]
+    return A[int], B[1, 2], x.sum() * 3
 
 
 def case_metaclass_getitem_wins_over_class_getitem(x, env):
@@ -185,7 +189,14 @@ def case_class_that_cannot_be_subscripted(x, env):
 
 def case_generic_alias(x, env):
     alias = list[int]
-    return alias.__origin__, alias.__args__, repr(dict[str, list[int]]), alias == list[int], type(alias([1])) is list
+    return (
+        alias.__origin__,
+        alias.__args__,
+        repr(dict[str, list[int]]),
+        alias == list[int],
+        type(alias([1])) is list,
+        x + x,
+    )
 
 
 def case_len_of_user_objects(x, env):
@@ -209,6 +220,8 @@ def case_len_errors(x, env):
 
 
 def case_len_on_the_instance_does_not_count(x, env):
+    env.y = x * x
+
     class A:
         pass
 
@@ -238,6 +251,8 @@ def case_index_of_wrong_type(x, env):
 
 
 def case_index_that_raises(x, env):
+    env.y = x * 2
+
     class Bad:
         def __index__(self):
             raise KeyError("index")
@@ -261,7 +276,7 @@ def case_negative_index_with_user_getitem(x, env):
         def __getitem__(self, key):
             return key
 
-    return A()[-1], A()[-3:]
+    return A()[-1], A()[-3:], x * 2
 
 
 def case_reversed_by_len_and_getitem(x, env):
@@ -295,6 +310,7 @@ def case_reversed_method(x, env):
 
 
 def case_reversed_of_no_sequence(x, env):
+    env.total = (x + 1).sum()
     return reversed({1, 2})
 
 

@@ -36,7 +36,7 @@ def note(env, value):
 def case_chain_assigns_left_to_right(x, env):
     i = 0
     i = env.items[i] = 2
-    return i, env.items
+    return i, env.items, (x + 1).sum()
 
 
 def case_value_before_target(x, env):
@@ -59,7 +59,7 @@ def case_attribute_target_is_evaluated_after_value(x, env):
         return env
 
     target().count = note(env, 5)
-    return env.count
+    return env.count, x - 0.5
 
 
 def case_same_object_in_chain(x, env):
@@ -83,7 +83,7 @@ def case_swap_of_subscript_that_uses_the_new_index(x, env):
 def case_augmented_attribute_reads_then_writes(x, env):
     target = Recorder(env.log)
     target.a += note(env, 1)
-    return len(env.log)
+    return len(env.log), -x
 
 
 def case_augmented_subscript_evaluates_key_once(x, env):
@@ -95,7 +95,7 @@ def case_augmented_subscript_evaluates_key_once(x, env):
 def case_augmented_slice(x, env):
     target = Recorder(env.log)
     target[1 : note(env, 3) : 2] -= 1
-    return env.log
+    return env.log, x * x
 
 
 def case_augmented_list_in_place(x, env):
@@ -116,7 +116,7 @@ def case_augmented_item_of_a_tuple_changes_and_raises(x, env):
         pair[0] += [4]
     except TypeError as error:
         env.log.append(str(error))
-    return pair
+    return pair, (x * 2).mean()
 
 
 def case_augmented_tensor_keeps_the_caller(x, env):
@@ -165,7 +165,7 @@ def case_all_augmented_operators(x, env):
             a **= 2
         env.log.append(a)
     a /= 3
-    return a
+    return a, x / 2
 
 
 def case_matmul_in_place(x, env):
@@ -195,6 +195,7 @@ def case_augmented_unbound_local(x, env):
 
 
 def case_augmented_missing_key(x, env):
+    env.x = x - 1
     env.table["missing"] += note(env, 1)
 
 
@@ -209,6 +210,7 @@ def case_delete_name_then_use(x, env):
 
 
 def case_delete_unbound(x, env):
+    y = env.y = x + 0.5
     del never
     never = 1
 
@@ -228,7 +230,7 @@ def case_delete_several_in_order(x, env):
 
 def case_delete_item_and_slice(x, env):
     del env.items[0], env.items[0:1]
-    return env.items
+    return env.items, x > 2
 
 
 def case_delete_attribute_of_environment(x, env):
@@ -237,6 +239,7 @@ def case_delete_attribute_of_environment(x, env):
 
 
 def case_delete_missing_attribute(x, env):
+    env.y = x * x
     del env.missing
 
 
@@ -249,6 +252,7 @@ def case_delete_index_out_of_range(x, env):
 
 
 def case_delete_in_parentheses(x, env):
+    env.y = x * 2
     a, b, c = 1, 2, 3
     del (a, [b, c])
     try:
@@ -263,6 +267,7 @@ def case_assign_to_tuple_item(x, env):
 
 
 def case_assign_to_text_item(x, env):
+    env.total = (x + 1).sum()
     text = "abc"
     text[0] = "d"
 
@@ -277,6 +282,7 @@ def case_assign_extended_slice_of_wrong_length(x, env):
 
 
 def case_assign_slice_of_no_iterable(x, env):
+    env.x = x - 1
     env.items[0:1] = 5
 
 
@@ -287,7 +293,7 @@ def case_assign_slice_to_itself(x, env):
 
 def case_annotated_assignment_evaluates_value_only(x, env):
     a: note(env, "annotation") = note(env, "value")
-    return a
+    return a, x.relu() + 1
 
 
 def case_annotation_without_value_binds_nothing(x, env):
@@ -310,6 +316,7 @@ def case_name_is_bound_after_failing_value(x, env):
 
 
 def case_failing_target_leaves_earlier_targets_bound(x, env):
+    y = env.y = x + 0.5
     try:
         a = env.items[9] = b = 5
     except IndexError as error:
@@ -332,7 +339,7 @@ def case_walrus_in_arguments(x, env):
 
 
 def case_walrus_in_subscript(x, env):
-    return env.items[(i := 1)], i
+    return env.items[(i := 1)], i, x.exp()
 
 
 def case_walrus_in_a_condition_that_short_circuits(x, env):

@@ -17,6 +17,7 @@ def case_each_clause_gets_its_part(x, env):
 
 
 def case_rest_is_raised_again(x, env):
+    env.y = x * x
     try:
         raise ExceptionGroup("g", [ValueError(1), KeyError(2), TypeError(3)])
     except* ValueError:
@@ -31,6 +32,7 @@ def case_nothing_matches(x, env):
 
 
 def case_nested_shape_is_kept(x, env):
+    env.y = x * 2
     try:
         try:
             raise ExceptionGroup("o", [ValueError(1), ExceptionGroup("i", [KeyError(2), ValueError(3)]), KeyError(4)])
@@ -68,7 +70,7 @@ def case_tuple_of_types(x, env):
         env.log.append(shape(group))
     except* Exception as group:
         env.log.append(shape(group))
-    return env.log
+    return env.log, 1 - x
 
 
 def case_else_and_finally(x, env):
@@ -91,6 +93,7 @@ def case_raise_in_a_clause(x, env):
 
 
 def case_raise_in_two_clauses(x, env):
+    env.total = (x + 1).sum()
     try:
         raise ExceptionGroup("g", [ValueError(1), KeyError(2), OSError(3)])
     except* ValueError:
@@ -116,6 +119,7 @@ def case_raise_from_in_a_clause(x, env):
 
 
 def case_name_is_deleted_after_the_clause(x, env):
+    env.x = x - 1
     try:
         raise ExceptionGroup("g", [ValueError(1)])
     except* ValueError as group:
@@ -131,6 +135,7 @@ def case_clause_of_a_group_type(x, env):
 
 
 def case_clause_of_no_exception(x, env):
+    y = env.y = x + 0.5
     try:
         raise ValueError
     except* 5:
@@ -169,7 +174,7 @@ def case_derive_keeps_the_class(x, env):
         env.log.append((type(group).__name__, group.code))
     except* KeyError as group:
         env.log.append(shape(group))
-    return env.log
+    return env.log, x.sum() * 3
 
 
 def case_construct_errors(x, env):
@@ -193,7 +198,7 @@ def case_base_group_becomes_exception_group(x, env):
         type(BaseExceptionGroup("g", [ValueError()])).__name__,
         type(BaseExceptionGroup("g", [SystemExit()])).__name__,
         repr(ExceptionGroup("g", [ValueError(1)])),
-    )
+    ), x + x
 
 
 def case_context_of_group_in_handler(x, env):
@@ -226,7 +231,7 @@ def case_loop_with_except_star(x, env):
             env.log.append("value")
         except* KeyError:
             env.log.append("key")
-    return env.log
+    return env.log, x * 2
 
 
 def case_nested_except_star(x, env):

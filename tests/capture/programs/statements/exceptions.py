@@ -2,6 +2,7 @@
 
 
 def case_handlers_are_tried_in_order(x, env):
+    env.y = x * x
     try:
         raise KeyError("k")
     except IndexError:
@@ -20,6 +21,7 @@ def case_handler_of_a_tuple(x, env):
 
 
 def case_handler_of_nested_tuple(x, env):
+    env.y = x * 2
     try:
         raise ValueError
     except (KeyError, (IndexError, ValueError)):
@@ -61,6 +63,7 @@ def case_handler_with_text_in_a_tuple(x, env):
 
 
 def case_handler_expression_raises(x, env):
+    env.total = (x + 1).sum()
     try:
         raise KeyError("k")
     except env.missing:
@@ -79,6 +82,7 @@ def case_name_is_deleted_after_the_handler(x, env):
 
 
 def case_name_that_existed_is_deleted_too(x, env):
+    env.x = x - 1
     error = 1
     try:
         raise KeyError("k")
@@ -131,6 +135,7 @@ def case_exception_in_else_is_not_handled(x, env):
 
 
 def case_context_of_an_exception_in_a_handler(x, env):
+    y = env.y = x + 0.5
     try:
         raise KeyError("first")
     except KeyError:
@@ -148,6 +153,7 @@ def case_context_of_three(x, env):
 
 
 def case_context_of_an_exception_in_finally(x, env):
+    env.y = x * x
     try:
         raise KeyError("first")
     finally:
@@ -170,6 +176,7 @@ def case_from_sets_the_cause(x, env):
 
 
 def case_from_none_suppresses(x, env):
+    env.y = x * 2
     try:
         raise KeyError("first")
     except KeyError:
@@ -181,6 +188,7 @@ def case_from_class_makes_an_instance(x, env):
 
 
 def case_from_no_exception(x, env):
+    env.total = (x + 1).sum()
     raise ValueError("second") from 5
 
 
@@ -202,6 +210,8 @@ def case_raise_class_calls_it(x, env):
 
 
 def case_raise_class_whose_call_gives_no_exception(x, env):
+    env.x = x - 1
+
     class Mine(Exception):
         def __new__(cls):
             return 5
@@ -218,6 +228,7 @@ def case_raise_class_that_cannot_be_called(x, env):
 
 
 def case_raise_no_exception(x, env):
+    y = env.y = x + 0.5
     raise 5
 
 
@@ -230,6 +241,7 @@ def case_bare_raise_without_exception(x, env):
 
 
 def case_bare_raise_in_handler(x, env):
+    env.y = x * x
     try:
         env.items[9]
     except IndexError:
@@ -248,6 +260,7 @@ def case_bare_raise_in_a_called_function(x, env):
 
 
 def case_bare_raise_after_a_nested_handler(x, env):
+    env.y = x * 2
     try:
         raise KeyError("outer")
     except KeyError:
@@ -276,6 +289,7 @@ def case_raise_itself_in_its_handler_has_no_context(x, env):
 
 
 def case_cycle_of_contexts_is_cut(x, env):
+    env.total = (x + 1).sum()
     a, b = ValueError("a"), KeyError("b")
     try:
         try:
@@ -293,6 +307,8 @@ def case_context_is_kept_when_set_by_hand(x, env):
 
 
 def case_context_through_calls(x, env):
+    env.x = x - 1
+
     def fails():
         raise KeyError("deep")
 
@@ -334,6 +350,7 @@ def case_traceback_through_functions(x, env):
 
 
 def case_traceback_through_lambda_and_comprehension(x, env):
+    y = env.y = x + 0.5
     return [(lambda v: 1 // v)(v) for v in (1, 0)]
 
 
@@ -345,6 +362,7 @@ def case_notes(x, env):
 
 
 def case_note_that_is_no_text(x, env):
+    env.y = x * x
     ValueError("v").add_note(5)
 
 
@@ -370,6 +388,7 @@ def case_assert_with_message(x, env):
 
 
 def case_assert_without_message(x, env):
+    env.y = x * 2
     assert env.count == 0
     assert not env.items
 
@@ -384,6 +403,8 @@ def case_assert_message_of_a_tuple(x, env):
 
 
 def case_exception_with_attributes(x, env):
+    env.total = (x + 1).sum()
+
     class Mine(Exception):
         def __init__(self, code, **extra):
             super().__init__(code)
@@ -420,6 +441,7 @@ def case_system_exit_is_no_exception(x, env):
 
 
 def case_keyboard_interrupt_is_caught_by_base(x, env):
+    env.x = x - 1
     try:
         raise KeyboardInterrupt
     except BaseException as error:
@@ -466,4 +488,4 @@ def case_division_and_overflow_texts(x, env):
             attempt()
         except ArithmeticError as error:
             env.log.append(repr(error))
-    return env.log
+    return env.log, (x + 1).sum()

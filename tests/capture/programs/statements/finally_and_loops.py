@@ -9,6 +9,7 @@ def case_return_in_finally_wins(x, env):
 
 
 def case_return_in_finally_swallows(x, env):
+    y = env.y = x + 0.5
     try:
         raise KeyError("lost")
     finally:
@@ -28,6 +29,7 @@ def case_return_value_is_evaluated_before_finally(x, env):
 
 
 def case_returned_object_may_change_in_finally(x, env):
+    env.y = x * x
     try:
         return env.items
     finally:
@@ -78,7 +80,7 @@ def case_break_through_two_finallies(x, env):
             env.log.append(("outer", i))
     else:
         env.log.append("else")
-    return env.log
+    return env.log, x - 0.5
 
 
 def case_return_through_with_and_finally(x, env):
@@ -124,7 +126,7 @@ def case_finally_sees_the_exception_of_its_try(x, env):
     except KeyError:
         env.log.append(sys.exc_info()[0])
     env.log.append(sys.exc_info()[0])
-    return env.log
+    return env.log, -x
 
 
 def case_exc_info_in_a_called_function(x, env):
@@ -180,7 +182,7 @@ def case_for_name_is_kept(x, env):
     i = "before"
     for i in range(2):
         pass
-    return i
+    return i, x * x
 
 
 def case_for_rebinding_the_name_does_not_matter(x, env):
@@ -198,7 +200,7 @@ def case_for_evaluates_its_iterable_once(x, env):
     for i in items():
         env.log.append(i)
         env.items = []
-    return env.log
+    return env.log, (x * 2).mean()
 
 
 def case_while_else(x, env):
@@ -231,7 +233,7 @@ def case_appending_while_iterating(x, env):
     for i in env.items:
         if len(env.items) < 6:
             env.items.append(i * 10)
-    return env.items
+    return env.items, x / 2
 
 
 def case_removing_while_iterating(x, env):
@@ -244,7 +246,7 @@ def case_clearing_while_iterating(x, env):
     for i in env.items:
         env.log.append(i)
         env.items.clear()
-    return env.log
+    return env.log, x > 2
 
 
 def case_inserting_before_the_cursor(x, env):
@@ -269,6 +271,7 @@ def case_dict_value_replaced_while_iterating(x, env):
 
 
 def case_dict_same_size_but_other_keys_while_iterating(x, env):
+    env.y = x * 2
     env.table.update(a=1, b=2)
     for turn, key in enumerate(env.table):
         env.log.append(key)
@@ -290,7 +293,7 @@ def case_iterator_is_shared_by_two_loops(x, env):
         for b in iterator:
             env.log.append((a, b))
             break
-    return env.log
+    return env.log, x.relu() + 1
 
 
 def case_exhausted_iterator_stays_exhausted(x, env):
@@ -324,7 +327,7 @@ def case_nested_function_in_a_loop_sees_the_last(x, env):
     made = []
     for i in range(3):
         made.append(lambda: i)
-    return [f() for f in made]
+    return [f() for f in made], x.exp()
 
 
 def case_if_chain_with_effects(x, env):

@@ -20,7 +20,7 @@ class Shown:
 
 
 def case_plain(x, env):
-    return f"", f"text", f"{1}{2}", f"a{env.count}b{env.items}c"
+    return f"", f"text", f"{1}{2}", f"a{env.count}b{env.items}c", 1 - x
 
 
 def case_conversions(x, env):
@@ -38,7 +38,7 @@ def case_specification(x, env):
         f"{0.5:%}",
         f"{-3:=+5}",
         f"{True:5}",
-    )
+    ), x.sum() * 3
 
 
 def case_nested_specification(x, env):
@@ -52,7 +52,7 @@ def case_specification_is_passed_whole(x, env):
 
 def case_equals_sign(x, env):
     n = 3
-    return f"{n=}", f"{n = }", f"{n + 1=}", f"{'a'=}", f"{n=:>4}", f"{Shown()=!s}", f"{env.items[0]=}"
+    return f"{n=}", f"{n = }", f"{n + 1=}", f"{'a'=}", f"{n=:>4}", f"{Shown()=!s}", f"{env.items[0]=}", x + x
 
 
 def case_order_of_evaluation(x, env):
@@ -71,7 +71,7 @@ def case_expressions(x, env):
         f"{1 if env.count else 2}",
         f"{env.count or 'none'}",
         f"{(n := 5)}{n}",
-    )
+    ), x * 2
 
 
 def case_braces_and_quotes(x, env):
@@ -87,7 +87,7 @@ def case_nested_f_strings(x, env):
     return (
         f"{f'{1}{env.count}'}",
         f"{'-'.join(f'{i}' for i in env.items)}",
-    )
+    ), (x + 1).sum()
 
 
 def case_error_in_expression(x, env):
@@ -95,6 +95,8 @@ def case_error_in_expression(x, env):
 
 
 def case_error_in_format(x, env):
+    env.total = (x + 1).sum()
+
     class A:
         def __format__(self, spec):
             raise KeyError(spec)
@@ -135,7 +137,7 @@ def case_str_subclass(x, env):
             return "formatted"
 
     s = S("value")
-    return f"{s}", f"{s!s}", f"{s!r}", "%s" % s, str(s), "".join([s])
+    return f"{s}", f"{s!s}", f"{s!r}", "%s" % s, str(s), "".join([s]), x - 0.5
 
 
 def case_str_returns_subclass(x, env):
@@ -154,7 +156,7 @@ def case_str_falls_back_to_repr(x, env):
         def __repr__(self):
             return "repr of A"
 
-    return str(A()), f"{A()}", f"{[A()]}", "%s" % (A(),), f"{A()!s:>12}"
+    return str(A()), f"{A()}", f"{[A()]}", "%s" % (A(),), f"{A()!s:>12}", -x
 
 
 def case_repr_returns_no_text(x, env):
@@ -175,7 +177,7 @@ def case_number_texts(x, env):
 
 
 def case_debug_of_nested_quotes(x, env):
-    return f"{env.nested['a']=}", f'{env.nested["a"][0]=:03d}'
+    return f"{env.nested['a']=}", f'{env.nested["a"][0]=:03d}', x * x
 
 
 def case_format_function(x, env):
@@ -183,6 +185,7 @@ def case_format_function(x, env):
 
 
 def case_format_function_wrong(x, env):
+    env.x = x - 1
     return format(1, 2)
 
 

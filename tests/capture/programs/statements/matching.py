@@ -56,7 +56,9 @@ def describe(value):
 
 
 def case_literals(x, env):
-    return [describe(v) for v in (None, True, 0, 1, 1.0, -1.5, 2 + 3j, "text", b"bytes", 500, 7, "other", b"x")]
+    return [describe(v) for v in (None, True, 0, 1, 1.0, -1.5, 2 + 3j, "text", b"bytes", 500, 7, "other", b"x")], (
+        x * 2
+    ).mean()
 
 
 def case_sequences(x, env):
@@ -92,7 +94,7 @@ def case_mappings(x, env):
 
 
 def case_classes(x, env):
-    return describe(Point(0, 0)), describe(Point(0, "q")), describe(Point(1, 2)), describe(object)
+    return describe(Point(0, 0)), describe(Point(0, "q")), describe(Point(1, 2)), describe(object), x / 2
 
 
 def case_singletons_by_identity(x, env):
@@ -139,6 +141,7 @@ def case_value_patterns_compare_by_equality(x, env):
 
 
 def case_value_pattern_missing_attribute(x, env):
+    y = env.y = x + 0.5
     match 5:
         case env.missing:
             return 1
@@ -172,7 +175,7 @@ def case_capture_binds_even_when_the_guard_fails(x, env):
             return "large"
         case m:
             pass
-    return n, m
+    return n, m, x > 2
 
 
 def case_capture_of_failed_sequence(x, env):
@@ -200,6 +203,8 @@ def case_no_match_falls_through(x, env):
 
 
 def case_guard_effects(x, env):
+    env.y = x * x
+
     def guard(name, answer):
         env.log.append(name)
         return answer
@@ -220,6 +225,8 @@ def case_guard_that_raises(x, env):
 
 
 def case_subject_is_evaluated_once(x, env):
+    env.y = x * 2
+
     def subject():
         env.log.append("once")
         return 3
@@ -270,6 +277,7 @@ def case_starred_forms(x, env):
 
 
 def case_starred_is_always_a_list(x, env):
+    env.total = (x + 1).sum()
     match (1, 2, 3):
         case (a, *rest):
             return type(rest).__name__, rest
@@ -316,7 +324,7 @@ def case_sequence_by_registration(x, env):
             case _:
                 return "no sequence"
 
-    return f(Plain()), f(Registered())
+    return f(Plain()), f(Registered()), x.relu() + 1
 
 
 def case_sequence_length_raises(x, env):
@@ -354,6 +362,7 @@ def case_mapping_uses_get(x, env):
 
 
 def case_mapping_of_defaultdict_makes_nothing(x, env):
+    env.x = x - 1
     d = collections.defaultdict(list)
     match d:
         case {"a": _}:
@@ -370,6 +379,8 @@ def case_mapping_rest_is_a_new_dict(x, env):
 
 
 def case_mapping_keys_by_value(x, env):
+    y = env.y = x + 0.5
+
     class K:
         key = "a"
 
@@ -405,6 +416,7 @@ def case_class_without_match_args(x, env):
 
 
 def case_class_with_too_many_positional(x, env):
+    env.y = x * x
     match Point(1, 2):
         case Point(1, 2, 3):
             return 1
@@ -417,6 +429,7 @@ def case_class_attribute_twice(x, env):
 
 
 def case_class_that_is_no_class(x, env):
+    env.y = x * 2
     five = 5
     match 5:
         case five():
@@ -443,6 +456,7 @@ def case_class_match_args_of_no_text(x, env):
 
 
 def case_class_missing_attribute_does_not_match(x, env):
+    env.total = (x + 1).sum()
     match Point(1, 2):
         case Point(z=_):
             return "z"
@@ -481,6 +495,7 @@ def case_class_of_builtins_takes_itself(x, env):
 
 
 def case_class_builtin_with_two_positional(x, env):
+    env.x = x - 1
     match 5:
         case int(a, b):
             return 1
@@ -549,7 +564,7 @@ def case_match_in_a_loop(x, env):
 def case_match_as_a_name(x, env):
     match = {"case": 1}
     case = match["case"]
-    return match, case
+    return match, case, x.exp()
 
 
 def case_match_recursive_evaluator(x, env):

@@ -112,6 +112,7 @@ def case_comprehension_with_unbound_outer_name(x, env):
     made = [later for later in range(2)]
     env.log.append(made)
     return later
+    later = 1
 
 
 def case_comprehension_in_locals(x, env):

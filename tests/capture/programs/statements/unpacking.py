@@ -3,7 +3,7 @@
 
 def case_starred_middle(x, env):
     first, *middle, last = [1, 2, 3, 4]
-    return first, middle, last
+    return first, middle, last, 1 - x
 
 
 def case_starred_empty(x, env):
@@ -18,7 +18,7 @@ def case_starred_alone(x, env):
 
 def case_starred_target_is_attribute(x, env):
     env.a, *env.items, env.table["last"] = "abcde"
-    return env.a, env.items, env.table
+    return env.a, env.items, env.table, x.sum() * 3
 
 
 def case_nested(x, env):
@@ -40,7 +40,7 @@ def case_too_many_of_an_iterator(x, env):
         a, b = iterator
     except ValueError as error:
         env.log.append(str(error))
-    return list(iterator)
+    return list(iterator), x + x
 
 
 def case_too_few_of_starred(x, env):
@@ -48,6 +48,7 @@ def case_too_few_of_starred(x, env):
 
 
 def case_no_iterable(x, env):
+    y = env.y = x + 0.5
     a, b = 5
 
 
@@ -67,7 +68,7 @@ def case_empty_target_of_something(x, env):
 
 def case_dict_gives_keys(x, env):
     a, b = {"p": 1, "q": 2}
-    return a, b
+    return a, b, x * 2
 
 
 def case_generator_runs_as_far_as_needed(x, env):
@@ -83,6 +84,8 @@ def case_generator_runs_as_far_as_needed(x, env):
 
 
 def case_generator_that_raises(x, env):
+    env.y = x * x
+
     def numbers():
         yield 1
         raise KeyError("inside")
@@ -110,7 +113,7 @@ def case_some_targets_bound_before_error(x, env):
 
 def case_same_name_twice(x, env):
     a, a = 1, 2
-    return a
+    return a, (x + 1).sum()
 
 
 def case_iter_protocol_by_getitem(x, env):
@@ -126,6 +129,8 @@ def case_iter_protocol_by_getitem(x, env):
 
 
 def case_iter_gives_no_iterator(x, env):
+    env.y = x * 2
+
     class Bad:
         def __iter__(self):
             return 5
@@ -146,6 +151,7 @@ def case_star_of_no_iterable_in_list(x, env):
 
 
 def case_star_of_no_iterable_in_tuple(x, env):
+    env.total = (x + 1).sum()
     return (1, *env.count, 2)
 
 
@@ -154,6 +160,7 @@ def case_star_of_no_iterable_in_set(x, env):
 
 
 def case_star_of_unhashable_in_set(x, env):
+    env.x = x - 1
     return {1, *[[]]}
 
 
@@ -184,7 +191,7 @@ def case_display_evaluates_in_order(x, env):
         return value
 
     found = {note("k1"): note("v1"), **{note("k2"): note("v2")}, note("k1"): note("v3")}
-    return found, env.log
+    return found, env.log, x - 0.5
 
 
 def case_dict_display_keeps_first_key_and_last_value(x, env):
@@ -206,7 +213,7 @@ def case_for_target_unpacks(x, env):
 def case_for_target_is_a_subscript(x, env):
     for env.table["i"] in env.items:
         env.log.append(env.table["i"])
-    return env.table
+    return env.table, -x
 
 
 def case_for_unpacking_error_in_second_turn(x, env):
@@ -234,7 +241,7 @@ def case_yield_with_stars(x, env):
     def generate():
         yield 0, *env.items
 
-    return list(generate())
+    return list(generate()), x * x
 
 
 def case_subscript_with_stars(x, env):

@@ -25,6 +25,7 @@ def case_plain(x, env):
 
 
 def case_exception_passes(x, env):
+    y = env.y = x + 0.5
     with Manager(env.log):
         raise KeyError("body")
 
@@ -57,6 +58,8 @@ def case_suppress_by_any_true_value(x, env):
 
 
 def case_truth_of_suppression_raises(x, env):
+    env.y = x * x
+
     class Truth:
         def __bool__(self):
             raise ValueError("truth")
@@ -78,6 +81,8 @@ def case_inner_suppresses_before_outer(x, env):
 
 
 def case_second_enter_fails(x, env):
+    env.y = x * 2
+
     class Fails:
         def __enter__(self):
             raise ValueError("enter")
@@ -96,6 +101,7 @@ def case_second_expression_fails(x, env):
 
 
 def case_target_assignment_fails(x, env):
+    env.total = (x + 1).sum()
     with Manager(env.log) as (a, b):
         pass
 
@@ -131,6 +137,8 @@ def case_exit_raises_without_exception(x, env):
 
 
 def case_exit_reraises_the_same(x, env):
+    env.x = x - 1
+
     class Again:
         def __enter__(self):
             pass
@@ -162,7 +170,7 @@ def case_return_in_with_suppressing_does_not_matter(x, env):
         with Manager(env.log, suppress=True):
             return "returned"
 
-    return f(), env.log
+    return f(), env.log, (x * 2).mean()
 
 
 def case_return_in_exit_is_a_result(x, env):
@@ -181,6 +189,8 @@ def case_no_manager(x, env):
 
 
 def case_no_exit(x, env):
+    y = env.y = x + 0.5
+
     class A:
         def __enter__(self):
             env.log.append("never")
@@ -199,6 +209,8 @@ def case_no_enter(x, env):
 
 
 def case_methods_are_looked_up_on_the_class(x, env):
+    env.y = x * x
+
     class A:
         def __enter__(self):
             return "class"
@@ -234,6 +246,7 @@ def case_manager_may_be_rebound_inside(x, env):
 
 
 def case_nested_with_and_try(x, env):
+    env.y = x * 2
     try:
         with Manager(env.log, "a"):
             try:
@@ -291,6 +304,8 @@ def case_contextmanager_suppresses(x, env):
 
 
 def case_contextmanager_passes(x, env):
+    env.total = (x + 1).sum()
+
     @contextlib.contextmanager
     def passes():
         yield
@@ -323,6 +338,8 @@ def case_contextmanager_without_yield(x, env):
 
 
 def case_contextmanager_with_two_yields(x, env):
+    env.x = x - 1
+
     @contextlib.contextmanager
     def twice():
         yield 1
@@ -345,6 +362,8 @@ def case_contextmanager_two_yields_after_exception(x, env):
 
 
 def case_contextmanager_stop_iteration_in_body(x, env):
+    y = env.y = x + 0.5
+
     @contextlib.contextmanager
     def plain():
         yield
@@ -404,7 +423,7 @@ def case_closing(x, env):
 
     with contextlib.closing(Thing()) as thing:
         env.log.append(type(thing).__name__)
-    return env.log
+    return env.log, x / 2
 
 
 def case_redirect_stdout(x, env):
@@ -422,7 +441,7 @@ def case_exit_stack_order(x, env):
         names = [stack.enter_context(Manager(env.log, n)) for n in "ab"]
         stack.callback(env.log.append, "callback")
         stack.push(lambda *exc: env.log.append(exc[0]))
-    return names, env.log
+    return names, env.log, x > 2
 
 
 def case_exit_stack_suppresses(x, env):
@@ -449,7 +468,7 @@ def case_exit_stack_pop_all(x, env):
         kept = stack.pop_all()
     env.log.append("still open")
     kept.close()
-    return env.log
+    return env.log, x.relu() + 1
 
 
 def case_exit_stack_of_no_manager(x, env):
@@ -479,7 +498,7 @@ def case_abstract_context_manager(x, env):
 
     with A() as a:
         pass
-    return isinstance(a, A), isinstance(Manager(env.log), contextlib.AbstractContextManager)
+    return isinstance(a, A), isinstance(Manager(env.log), contextlib.AbstractContextManager), x.exp()
 
 
 def case_recursive_with(x, env):
