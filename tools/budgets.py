@@ -44,7 +44,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     # the modules of deferred operators, and what makes operators over batches
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops.contract.einsum": ("opt_einsum",),
-    "rushlight.eager.composite.memory": ("rushlight.sparse.making",),
+    "rushlight.eager.composite.memory": ("rushlight.eager.sparse.making",),
+    "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),
     "rushlight.eager.tensor": ("rushlight.compat.array_api",),
     "rushlight.bench.worker": (
         "rushlight",

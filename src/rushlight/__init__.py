@@ -466,15 +466,15 @@ if _TYPE_CHECKING:
     )
     from rushlight.capture import compile
     from rushlight.data import load, save
-    from rushlight.func import vmap
-    from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
-    from rushlight.sparse import dsmm, spmm
-    from rushlight.sparse.making import (
+    from rushlight.eager.sparse.making import (
         sparse_compressed_tensor,
         sparse_coo_tensor,
         sparse_csc_tensor,
         sparse_csr_tensor,
     )
+    from rushlight.func import vmap
+    from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+    from rushlight.sparse import dsmm, spmm
 
 _AUTOCAST = (
     "autocast",
@@ -533,7 +533,7 @@ _ELSEWHERE = {
     "GradScaler": "rushlight.amp",
     "dsmm": "rushlight.sparse",
     "spmm": "rushlight.sparse",
-    **dict.fromkeys(_SPARSE, "rushlight.sparse.making"),
+    **dict.fromkeys(_SPARSE, "rushlight.eager.sparse.making"),
     **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
     **dict.fromkeys(_ANOMALY, "rushlight.autograd.anomaly_mode"),
 }

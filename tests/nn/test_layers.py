@@ -167,8 +167,11 @@ def test_packing_compiles_to_one_graph_for_all_lengths():
         (lambda: nn.functional.embedding(rl.tensor(0), rl.tensor(1.0), 0), RuntimeError, "weight must have 2 dims"),
         (lambda: nn.EmbeddingBag(3, 2, padding_idx=-4), ValueError, "padding_idx must be within"),
         (lambda: nn.MultiheadAttention(6, 4), ValueError, "must be divisible"),
-        (lambda: nn.Embedding(3, 2, sparse=True), NotImplementedError, "not supported yet"),
-        (lambda: nn.EmbeddingBag(3, 2, max_norm=1.0), NotImplementedError, "not supported yet"),
+        (
+            lambda: nn.Embedding(3, 2, sparse=True, scale_grad_by_freq=True)(rl.tensor([1])),
+            NotImplementedError,
+            "goes with dense gradients",
+        ),
         (lambda: nn.LayerNorms(3), AttributeError, "did you mean LayerNorm?"),
         (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "proj_size has to be smaller"),
         (lambda: nn.GRU(3, 0), ValueError, "hidden_size must be greater than zero"),

@@ -187,7 +187,7 @@ def test_a_subclass_may_write_its_own_step():
         (lambda: optim.RMSprop([P], alpha=-1), ValueError, "Invalid alpha"),
         (lambda: optim.SGD([P]).load_state_dict(optim.SGD([P, Q]).state_dict()), ValueError, "doesn't match the size"),
         (lambda: optim.swap_in_optimizer_params_and_state, AttributeError, "has no swap_in"),
-        (lambda: optim.SparseAdam([P]), NotImplementedError, "gradients are dense"),
+        (lambda: optim.SparseAdam([P], eps=0.0), ValueError, "Invalid epsilon value: 0.0"),
         (lambda: optim.LBFGS([{"params": [P]}, {"params": [Q]}]), ValueError, "per-parameter options"),
         (lambda: optim.LBFGS([P], line_search_fn="wolfe"), ValueError, "only 'strong_wolfe'"),
         (lambda: optim.LBFGS([P]).step(), TypeError, "takes a closure"),

@@ -92,7 +92,8 @@ class GradScaler:
                     if grad is None:
                         continue
                     require(grad.dtype is not float16, "A002", "Attempting to unscale FP16 gradients.", grad=grad)
-                    has_infinity = has_infinity or not bool(OPERATORS["isfinite"](grad).all())
+                    values = grad._values() if grad.is_sparse else grad
+                    has_infinity = has_infinity or not bool(OPERATORS["isfinite"](values).all())
                     grad.mul_(1.0 / self._scale)
         return has_infinity
 

@@ -424,7 +424,7 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     if backward is None:
         return Writer(program, _runner(program.graph, options, sizes), arguments, walk, names).entry(None)
     joint = backward.joint
-    count = len(program.graph.outputs) - len(joint.wanted)
+    count = len(program.graph.outputs) - sum([len(gradient.total) for gradient in joint.gradients])
     tangents = len(joint.tangents)
     living = [position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
     recompute = (options.backend or settings.get().backend) != "eager"

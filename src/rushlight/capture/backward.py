@@ -11,7 +11,7 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.build.segments import is_segmented
 from rushlight.capture.entry.entry import RunPlan
-from rushlight.capture.joint import Derived
+from rushlight.capture.joint import Derived, InputGradient
 from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach
@@ -100,15 +100,18 @@ class BackwardPart:
         inputs = [*saved, *given]
         outputs = iter(variant.runs.bound(inputs, values)(inputs))
         results: list[Any] = []
-        for position, count in enumerate(variant.counts):
+        for position, (count, make) in enumerate(zip(variant.counts, variant.makes, strict=True)):
             parts = [next(outputs) for _ in range(count)]
-            results.append(Apart(parts) if position in apart else parts[0] if parts else None)
+            gradient = None if not parts else parts[0] if make is None else make(*parts)
+            results.append(Apart(parts) if position in apart else gradient)
         return results
 
     def _variant(self, present: tuple[bool, ...], apart: frozenset[int]) -> _Variant:
         split = self.split
         if present == self._all and not apart:
-            return _Variant(self._runs(split.backward, split.sizes), (1,) * len(self.joint.gradients))
+            gradients = self.joint.gradients
+            runs = self._runs(split.backward, split.sizes)
+            return _Variant(runs, tuple([len(gradient.total) for gradient in gradients]), _makes(gradients))
         calls = self.joint.calls
         gradients = self.joint.gradients
         if present != self._all:
@@ -116,12 +119,12 @@ class BackwardPart:
         wanted: list[Call] = []
         counts: list[int] = []
         for position, gradient in enumerate(gradients):
-            summands = gradient.parts if position in apart else () if gradient.total is None else (gradient.total,)
+            summands = gradient.parts if position in apart else gradient.total
             wanted.extend(summands)
             counts.append(len(summands))
         graph, sizes = split.other_backward(calls, wanted, present)
         del calls[self._calls :]
-        return _Variant(self._runs(graph, sizes), tuple(counts))
+        return _Variant(self._runs(graph, sizes), tuple(counts), _makes(gradients))
 
     def _runs(self, graph: Graph, sizes: Sequence[SizeExpr]) -> Runs:
         """What runs a backward graph, which needs no parameter for sizes that come beside the tensors."""
@@ -140,10 +143,18 @@ class Attached(list[Any]):
 
 @frozen
 class _Variant:
-    """A backward graph, and how many gradients it gives for each wanted input."""
+    """A backward graph, and for each wanted input how many values it gives.
+
+    `makes` has what makes a sparse gradient of several; None for a dense one.
+    """
 
     runs: Runs
     counts: tuple[int, ...]
+    makes: tuple[Callable[..., object] | None, ...]
+
+
+def _makes(gradients: Sequence[InputGradient]) -> tuple[Callable[..., object] | None, ...]:
+    return tuple([gradient.make for gradient in gradients])
 
 
 class CompiledBackward(Node):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rushlight.capture.source import ArgumentSource, GradientSource, Source
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.handle import Handle, gradient_of
+from rushlight.eager.handle import SPARSE, Handle, gradient_of
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.type import TensorType, row_major
 
@@ -62,7 +62,9 @@ class Gradients:
         record = given.gradient
         before = None if record is None else record.grad
         slot = self._slots[id(tensor)] = _Slot(tensor, owner, given, before, None)
-        if before is not None:
+        if before is not None and before.keys & SPARSE:
+            slot.stands = before  # it is refused where the program reads it
+        elif before is not None:
             layout = row_major(type_) if before.form.is_contiguous else before.form.type
             slot.stands = before if tensor is given else self._tracer.fake(layout)
             self._sources[id(slot.stands)] = GradientSource(owner, before.form)

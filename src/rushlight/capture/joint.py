@@ -11,11 +11,12 @@ from typing import Any
 
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.source import Source, ViewSource
+from rushlight.capture.values import traced_parts
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
 from rushlight.eager.autograd.history import attach, records, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.handle import Gradient, Handle
+from rushlight.eager.handle import SPARSE, Gradient, Handle
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.ir.graph import Call
 from rushlight.ir.type import row_major
@@ -25,10 +26,14 @@ from rushlight.support.frozen import frozen
 
 @frozen
 class InputGradient:
-    """The gradient of an input: its value, and the parts that it is the sum of, in order; None and none of nothing."""
+    """The gradient of an input: its value, and the parts that it is the sum of, in order; none of nothing.
 
-    total: Call | None
+    A sparse one is what `make` makes of several values; it has no parts, since its sum keeps all places.
+    """
+
+    total: tuple[Call, ...]
     parts: tuple[Call, ...]
+    make: Callable[..., object] | None = None
 
 
 class ArgumentNode(Node):
@@ -92,7 +97,7 @@ class Joint:
             return
         self.tangents = [tracer.fake(row_major(tracer.node(result).type)) for result in results]
         start, passed = len(self.calls), set[int]()
-        arrived = self._tape.arrived(self.tangents, lambda tensor: passed.add(id(tracer.node(tensor).call)))
+        arrived = self._tape.arrived(self.tangents, lambda tensor: passed.update(map(id, self._calls_of(tensor))))
         self.passed = passed.intersection(map(id, self.calls[start:]))  # others are values of the forward pass
         for position, source in sorted(sources, key=lambda pair: arrived[pair[0]].turn):  # the order of leaves' hooks
             if arrived[position].parts:
@@ -118,8 +123,18 @@ class Joint:
         return list(sources.items())
 
     def _gradient(self, arrived: Arrived) -> InputGradient:
-        parts = tuple([self._tracer.node(part).call for part in arrived.parts])
-        return InputGradient(self._tracer.node(arrived.total).call if parts else None, parts)
+        if not arrived.parts:
+            return InputGradient((), ())
+        total = self._calls_of(arrived.total)
+        if any(part.keys & SPARSE for part in arrived.parts):
+            apart = traced_parts(arrived.total)
+            return InputGradient(total, (), None if apart is None else apart[0])
+        return InputGradient(total, tuple([self._tracer.node(part).call for part in arrived.parts]))
+
+    def _calls_of(self, gradient: Any) -> tuple[Call, ...]:
+        """The call that computes a gradient, or those of the places and values of a sparse one."""
+        parts = gradient.taken_apart()[1] if gradient.keys & SPARSE else (gradient,)
+        return tuple([self._tracer.node(part).call for part in parts])
 
     def close(self) -> None:
         """Called before the trace is closed: what other passes are traced from is kept if there can be any."""

@@ -278,7 +278,7 @@ class Recorder:
         sources = self._source, self._source_of
         backward = derived(self.tracer, outputs, self.views, self.tape_start, sources)
         gradient_calls = () if backward is None else backward.joint.gradients
-        totals = [Node(self.builder, call.total) for call in gradient_calls if call.total]
+        totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
         mutated = [entry for entry in cells if entry[2].source is entry[1] and entry[2].writes]
         written = [tensor for _, tensor, _ in mutated]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from rushlight.capture.source import Source
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import SPARSE, Handle
 from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
@@ -67,11 +68,19 @@ class Container:
 
 
 @frozen
+class Made:
+    """What a function makes of tensors: a sparse tensor of its places and values."""
+
+    make: Callable[..., object]
+    items: tuple[Template, ...]
+
+
+@frozen
 class Deleted:
     """No value: the entry is taken away."""
 
 
-Template = Output | InputRef | Number | SizeOf | Constant | Reached | Container | Deleted
+Template = Output | InputRef | Number | SizeOf | Constant | Reached | Container | Made | Deleted
 
 
 @frozen(eq=False)
@@ -96,6 +105,10 @@ def flatten_value(
     if isinstance(value, TracedNumber):
         return Number(value.text)
     if isinstance(value, Handle):
+        apart = traced_parts(value)
+        if apart is not None:
+            make, parts = apart
+            return Made(make, tuple([flatten_value(part, classify, reached) for part in parts]))
         origin = classify(value)
         return Output(origin) if isinstance(origin, int) else InputRef(origin)
     if isinstance(value, SymInt):
@@ -109,6 +122,14 @@ def flatten_value(
     if _holds_tensor(value):
         fail("C014", "a compiled function returned an object that holds traced tensors", value=type(value).__name__)
     return Constant(value)
+
+
+def traced_parts(value: Any) -> tuple[Callable[..., object], tuple[Handle, ...]] | None:
+    """What makes a sparse tensor that was computed in a trace, and of which tensors. None of any other."""
+    if not value.keys & SPARSE:
+        return None
+    make, parts = value.taken_apart()
+    return (make, parts) if any(part.node is not None for part in parts) else None
 
 
 def flatten_items(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rushlight.eager import functions, indexing
 from rushlight.eager.arguments import flag, required_operand, required_tensor
 from rushlight.eager.autograd import driver
+from rushlight.eager.autograd.accumulate import refuse_untraced
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.composite.memory import MemoryMethods
@@ -99,6 +100,7 @@ class Autograd(GeneratedMethods):
         gradient = self.gradient
         if STATE.tracer is not None:
             STATE.tracer.gradients_read.setdefault(id(self), None if gradient is None else gradient.grad)
+            refuse_untraced(None if gradient is None else gradient.grad)
         if gradient is None:
             return None
         if gradient.node is not None and not gradient.retained and gradient.grad is None:

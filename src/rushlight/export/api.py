@@ -10,7 +10,7 @@ from typing import BinaryIO
 from rushlight.capture import CompiledFunction, CompiledModule
 from rushlight.capture.program import Program
 from rushlight.capture.source import ArgumentSource, NumberSource, TensorSource
-from rushlight.capture.values import Constant, Container, Output, Template
+from rushlight.capture.values import Constant, Container, Made, Output, Template
 from rushlight.data.checkpoint import load as load_tensors
 from rushlight.data.checkpoint import save_structure as save_tensors
 from rushlight.eager.handle import Handle
@@ -192,6 +192,8 @@ def _without_unused_outputs(graph: Graph, result: Template) -> tuple[Graph, Temp
             hint = "return tensors, numbers and text, in tuples, lists and dicts"
             require(plain, "C034", f"export: a result is a {template.kind.__name__}", hint=hint)
             return replace(template, items=tuple([renamed(part) for part in template.items]))
+        if isinstance(template, Made):
+            fail("C034", "export: a result is a sparse tensor", hint="return x.to_dense()")
         if isinstance(template, Constant):
             plain = template.value is None or isinstance(template.value, (bool, int, float, str))
             hint = "return tensors, numbers and text, in tuples, lists and dicts"

@@ -7,7 +7,7 @@ from rushlight.optim import lr_scheduler
 from rushlight.optim.adadelta import Adadelta
 from rushlight.optim.adafactor import Adafactor
 from rushlight.optim.adagrad import Adagrad
-from rushlight.optim.adam import Adam, AdamW, SparseAdam
+from rushlight.optim.adam import Adam, AdamW
 from rushlight.optim.adamax import Adamax
 from rushlight.optim.asgd import ASGD
 from rushlight.optim.lbfgs import LBFGS
@@ -18,6 +18,7 @@ from rushlight.optim.radam import RAdam
 from rushlight.optim.rmsprop import RMSprop
 from rushlight.optim.rprop import Rprop
 from rushlight.optim.sgd import SGD
+from rushlight.optim.sparse_adam import SparseAdam
 from rushlight.support.peer_names import absent_name
 
 if _TYPE_CHECKING:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from rushlight.eager.creation import full_like
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import (
+    Hyperparameter,
+    Optimizer,
+    Params,
+    State,
+    require_hyperparameter,
+    require_no_decay,
+)
+
+if TYPE_CHECKING:
+    from rushlight.eager.sparse.tensor import SparseTensor
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of all squared gradients so far."""
+    """Steps divided by the root of the sum of all squared gradients so far.
+
+    A sparse gradient changes the rows alone that it has.
+    """
 
     switches = ("weight_decay",)
+    takes_sparse = True
 
     def __init__(
         self,
@@ -55,8 +71,21 @@ class Adagrad(Optimizer):
         """Take one step with a parameter."""
         state["step"] = step = state["step"] + 1
         if not group.off["weight_decay"]:
+            require_no_decay(grad)
             grad = grad + param * group["weight_decay"]
         rate = group["lr"] / (1 + (step - 1) * group["lr_decay"])
         total = state["sum"]
+        if grad.is_sparse:
+            self._update_rows(param, cast("SparseTensor", grad).coalesce(), total, rate, group["eps"])
+            return
         total.add_(grad * grad)
         param.add_(grad * -rate / (total.sqrt() + group["eps"]))
+
+    def _update_rows(
+        self, param: Tensor, grad: SparseTensor, total: Tensor, rate: Hyperparameter, eps: Hyperparameter
+    ) -> None:
+        """Take one step with the places of a sparse gradient."""
+        values = grad.values()
+        total.add_(grad.with_values(values * values))
+        spread = total.sparse_mask(grad).values().sqrt() + eps
+        param.add_(grad.with_values(values * -rate / spread))

@@ -7,7 +7,6 @@ from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.optim.groups import ParamGroup
 from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_betas, require_rates
-from rushlight.support.errors import fail
 
 
 class Adam(Optimizer):
@@ -80,20 +79,6 @@ class Adam(Optimizer):
             square = largest
         spread = square.sqrt() / root_of_correction2 + group["eps"]
         param.add_(mean * -(lr / correction1) / spread)
-
-
-class SparseAdam(Optimizer):
-    """Adam for sparse gradients, which do not exist here: making one is refused (A006)."""
-
-    def __init__(
-        self,
-        params: Params,
-        lr: Hyperparameter = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        maximize: bool = False,
-    ) -> None:
-        fail("A006", "SparseAdam is not supported: gradients are dense", hint="use Adam")
 
 
 class AdamW(Adam):

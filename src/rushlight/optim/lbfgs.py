@@ -158,6 +158,7 @@ class LBFGS(Optimizer):
         parts: list[Tensor] = []
         for param in self.param_groups[0]["params"]:
             grad = zeros_like(param) if param.grad is None else param.grad
+            grad = grad.to_dense() if grad.is_sparse else grad
             parts.append((OPERATORS["view_as_real"](grad) if grad.is_complex() else grad).reshape(-1))
         return OPERATORS["cat"](tuple(parts), 0)
 

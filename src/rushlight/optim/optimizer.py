@@ -29,6 +29,7 @@ class Optimizer(Hooked):
 
     __rushlight_state__ = "runtime"  # numbers in the groups and the state feed arithmetic only
     switches: tuple[str, ...] = ()
+    takes_sparse = False  # whether `update_param` knows sparse gradients
     state_numbers: tuple[str, ...] = ()  # entries of the state, beside `step`, that are numbers; tensors in PyTorch
 
     state: defaultdict[Tensor, State]
@@ -126,6 +127,10 @@ class Optimizer(Hooked):
                 for param in group["params"]:
                     grad = param.grad
                     if grad is not None:
+                        if grad.is_sparse and not self.takes_sparse:
+                            hint = "SGD, Adagrad and SparseAdam do; or let the layer have sparse=False"
+                            name = type(self).__name__
+                            fail("A006", f"{name} does not support sparse gradients", param=param, hint=hint)
                         grad = -grad if group.get("maximize") else grad
                         self.update_param(param, grad, self._state_of(param, group), group)
         return loss
@@ -221,6 +226,11 @@ def _contents(state: State) -> list[tuple[str, int, int]]:
 def require_hyperparameter(valid: object, text: str) -> None:
     """Raise A002 in PyTorch's words unless a hyperparameter is valid."""
     require(valid, "A002", text)
+
+
+def require_no_decay(grad: Tensor) -> None:
+    """Raise A006 for a sparse gradient: a decayed one would be dense."""
+    require(not grad.is_sparse, "A006", "weight_decay option is not compatible with sparse gradients", grad=grad)
 
 
 def _numbered(group: ParamGroup, numbers: Mapping[int, int]) -> list[int]:

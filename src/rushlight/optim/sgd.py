@@ -5,16 +5,25 @@ from __future__ import annotations
 from rushlight.eager.creation import zeros_like
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup
-from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_hyperparameter
+from rushlight.optim.optimizer import (
+    Hyperparameter,
+    Optimizer,
+    Params,
+    State,
+    require_hyperparameter,
+    require_no_decay,
+)
 
 
 class SGD(Optimizer):
     """Moves each parameter `p` against its gradient `g`: `p -= lr * g`.
 
-    With momentum, g is `buf = momentum * buf + (1 - dampening) * g`, or Nesterov's.
+    With momentum, g is `buf = momentum * buf + (1 - dampening) * g`, or Nesterov's. The buffer is dense where gradients
+    are sparse, too.
     """
 
     switches = ("momentum", "dampening", "weight_decay")
+    takes_sparse = True
 
     def __init__(
         self,
@@ -57,12 +66,13 @@ class SGD(Optimizer):
     def update_param(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
         """Take one step with a parameter."""
         if not group.off["weight_decay"]:
+            require_no_decay(grad)
             grad = grad + param * group["weight_decay"]
         if not group.off["momentum"]:
             momentum = group["momentum"]
             buffer = state.get("momentum_buffer")
             if buffer is None:
-                buffer = state["momentum_buffer"] = grad.detach().clone()
+                buffer = state["momentum_buffer"] = (grad.to_dense() if grad.is_sparse else grad).detach().clone()
             elif group.off["dampening"]:
                 buffer.mul_(momentum).add_(grad)
             else:

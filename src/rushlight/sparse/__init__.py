@@ -15,15 +15,15 @@ from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, fixed_integers, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import arange, full, zeros
+from rushlight.eager.sparse.making import sparse_coo_tensor
+from rushlight.eager.sparse.product import multiply
+from rushlight.eager.sparse.rules import sparse_addmm, sparse_sum
+from rushlight.eager.sparse.tensor import SparseTensor, sparse
 from rushlight.eager.storage.formats import StorageLayout, sparse_coo
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
-from rushlight.sparse.making import sparse_coo_tensor
-from rushlight.sparse.product import multiply
-from rushlight.sparse.rules import sparse_addmm, sparse_sum
-from rushlight.sparse.tensor import SparseTensor, sparse
 from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
 

@@ -8,10 +8,10 @@ nn = torch.nn
 class MatrixFactorization(nn.Module):
     def __init__(self, n_users, n_items, n_factors=8):
         super().__init__()
-        self.user_factors = nn.Embedding(n_users, n_factors)
-        self.item_factors = nn.Embedding(n_items, n_factors)
-        self.user_biases = nn.Embedding(n_users, 1)
-        self.item_biases = nn.Embedding(n_items, 1)
+        self.user_factors = nn.Embedding(n_users, n_factors, sparse=True)
+        self.item_factors = nn.Embedding(n_items, n_factors, sparse=True)
+        self.user_biases = nn.Embedding(n_users, 1, sparse=True)
+        self.item_biases = nn.Embedding(n_items, 1, sparse=True)
         for embedding in (self.user_factors, self.item_factors):
             nn.init.normal_(embedding.weight, std=0.1)
 
@@ -34,7 +34,7 @@ def train(steps=20, compiled=False, n_users=40, n_items=30):
     loader = torch.utils.data.DataLoader(ratings, batch_size=64, shuffle=True)
     model = MatrixFactorization(n_users, n_items)
     loss_func = nn.MSELoss()
-    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1, weight_decay=1e-4)
+    optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.05)
     network = torch.compile(model) if compiled else model
     losses = []
     while True:

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.capture.arguments import Names
 from rushlight.capture.segmented import concrete
 from rushlight.capture.source import Source, ViewSource
-from rushlight.capture.values import Constant, Container, InputRef, Number, Output, Reached, SizeOf, Template
+from rushlight.capture.values import Constant, Container, InputRef, Made, Number, Output, Reached, SizeOf, Template
 from rushlight.sym import SizeExpr, free_symbols, to_python
 
 
@@ -54,6 +54,8 @@ class ValueTexts(ABC):
             return repr(value) if value is None or type(value) in (bool, int, str) else self.names(value)
         if isinstance(template, Reached):
             return template.text
+        if isinstance(template, Made):
+            return f"{self.names(template.make)}({', '.join([self.value(part) for part in template.items])})"
         assert isinstance(template, Container)
         made = self._container(template)
         if not template.attributes:

@@ -46,7 +46,7 @@ from rushlight.eager.execution.plan import (
     sheet_text,
     tensor_text,
 )
-from rushlight.eager.handle import AUTOGRAD, Handle, gradient_of
+from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, gradient_of
 from rushlight.runtime import descriptor
 from rushlight.runtime.descriptor import Slot, number_slots
 
@@ -272,7 +272,7 @@ class Writer(ValueTexts):
         for source in program.inputs.sources:
             if isinstance(source, GradientSource):
                 text = f"{self.owner(source.owner)}.gradient.grad"
-                self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None"))
+                self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None or {text}.keys & {SPARSE}"))
         snapshot = Snapshot(
             [container for container in walk.containers if id(container[0]) in kept],
             [leaf for leaf in walk.leaves if id(leaf.container) in kept],

@@ -9,11 +9,11 @@ from typing import Any
 from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd.node import Node, run_tensor_hooks
 from rushlight.eager.dispatch import STATE, dispatch
-from rushlight.eager.handle import Gradient, Handle, allocate, gradient_of
+from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 
 class AccumulateGrad(Node):
@@ -48,16 +48,28 @@ class AccumulateGrad(Node):
         return ()
 
 
-def accumulated(variable: Handle, before: object, new: Handle, create_graph: bool, owned: bool) -> Any:
+def refuse_untraced(gradient: Any) -> None:
+    """C036 for a sparse gradient that was there before the trace: how many places it has differs from call to call."""
+    if gradient is not None and gradient.keys & SPARSE and gradient.kept.node is None:
+        hint = "drop it first, by optimizer.zero_grad() inside of the compiled function, or let the layer be dense"
+        fail("C036", "a compiled function reads a sparse gradient that is there before the call", hint=hint)
+
+
+def accumulated(variable: Handle, before: Handle | None, new: Handle, create_graph: bool, owned: bool) -> Any:
     """A leaf's gradient with a new one added.
 
     The first one is taken as it is if nobody else has it and its layout is the leaf's; else it is copied into the
-    leaf's layout. Later ones are added in place, or out of place where the sum is part of a graph.
+    leaf's layout. Later ones are added in place, or out of place where the sum is part of a graph, or a dense gradient
+    is added to a sparse one.
     """
     if before is not None:
-        if create_graph and STATE.grad:
+        if STATE.tracer is not None:
+            refuse_untraced(before)
+        if (create_graph and STATE.grad) or (before.keys & SPARSE and not new.keys & SPARSE):
             return OPERATORS["add"](before, new)
         return in_place(OPERATORS["add"])(before, new)
+    if new.keys & SPARSE:
+        return new if create_graph and STATE.grad else OPERATORS["clone"](new)
     wanted = gradient_form(variable.form, new.form)
     if owned and not create_graph and new.form is wanted and new.storage is not None:
         return new

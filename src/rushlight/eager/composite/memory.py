@@ -184,7 +184,7 @@ class MemoryMethods(GeneratedMethods):
 
 def _making() -> Any:
     """What makes sparse tensors, loaded when one is first asked for."""
-    return importlib.import_module("rushlight.sparse.making")
+    return importlib.import_module("rushlight.eager.sparse.making")
 
 
 def _order_of(tensor: Handle) -> tuple[int, ...]:

@@ -8,13 +8,16 @@ from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
-    """Rows of a table by integer; the row `padding_idx` starts as zeros and gets no gradient."""
+    """Rows of a table by integer; the row `padding_idx` starts as zeros and gets no gradient.
+
+    `max_norm`, `norm_type`, `scale_grad_by_freq` and `sparse` are those of `nn.functional.embedding`.
+    """
 
     def __init__(
         self,
@@ -31,8 +34,6 @@ class Embedding(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            fail("A006", "Embedding: max_norm, scale_grad_by_freq and sparse are not supported yet")
         padding_idx = _row(padding_idx, num_embeddings, "Embedding")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -51,12 +52,21 @@ class Embedding(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the rows."""
-        return functional.embedding(input, self.weight, self.padding_idx)
+        return functional.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
 
     def extra_repr(self) -> str:
         """Return the sizes."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        sparse = ", sparse=True" if self.sparse else ""
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}{_gradient_options(self)}{sparse}"
 
     @classmethod
     def from_pretrained(
@@ -71,7 +81,7 @@ class EmbeddingBag(Module):
     """Rows of a table by integer, combined in bags by sum, mean or max.
 
     The input has a row of integers for each bag, or 1 dim and `offsets` where the bags begin in it. The row
-    `padding_idx` is left out.
+    `padding_idx` is left out. Other options are those of `nn.functional.embedding_bag`.
     """
 
     def __init__(
@@ -90,8 +100,6 @@ class EmbeddingBag(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq or sparse:
-            fail("A006", "EmbeddingBag: max_norm, scale_grad_by_freq and sparse are not supported yet")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.max_norm = max_norm
@@ -115,7 +123,11 @@ class EmbeddingBag(Module):
             input,
             self.weight,
             offsets,
-            mode=self.mode,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,
@@ -124,7 +136,8 @@ class EmbeddingBag(Module):
     def extra_repr(self) -> str:
         """Return the sizes and the mode."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"
+        options = _gradient_options(self)
+        return f"{self.num_embeddings}, {self.embedding_dim}{options}, mode={self.mode!r}{padding}"
 
     @classmethod
     def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, **options: Any) -> Self:
@@ -133,6 +146,14 @@ class EmbeddingBag(Module):
         module = cls(rows, columns, _weight=embeddings, **options)
         module.weight.requires_grad = not freeze
         return module
+
+
+def _gradient_options(module: Embedding | EmbeddingBag) -> str:
+    """Return the options of a table that are not the default, as a part of its text."""
+    norm = "" if module.max_norm is None else f", max_norm={module.max_norm}"
+    order = "" if module.norm_type == 2 else f", norm_type={module.norm_type}"
+    scaled = ", scale_grad_by_freq=True" if module.scale_grad_by_freq else ""
+    return f"{norm}{order}{scaled}"
 
 
 def _row(padding_idx: int | None, rows: int, name: str) -> int | None:

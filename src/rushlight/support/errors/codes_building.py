@@ -208,9 +208,10 @@ register_code(
 register_code(
     "C036",
     CompileError,
-    "A compiled function meets a dispatch mode or a subclass of Tensor",
+    "A compiled function meets a dispatch mode, a subclass of Tensor or a sparse gradient",
     "A mode, and `__torch_dispatch__` of a subclass, would see the operators of the first call, which is traced, and "
-    "none of the later ones. An argument of another class would be a plain tensor while it is traced.",
+    "none of the later ones. An argument of another class would be a plain tensor while it is traced. A sparse "
+    "gradient from before the call has as many places as that call gave it.",
     "call the function itself, without rl.compile",
 )
 

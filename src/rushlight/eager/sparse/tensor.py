@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from rushlight.eager import functions as ops
@@ -182,6 +183,11 @@ class SparseTensor(Tensor):
         """Other values at the same places."""
         return sparse(self.places, values, self.shape, merged=self.merged, pointers=self.pointers, layout=self.layout)
 
+    def taken_apart(self) -> tuple[Callable[..., SparseTensor], tuple[Tensor, ...]]:
+        """What makes a tensor of its shape and layout of parts, and its own parts."""
+        parts = (self.places, self.kept) if self.pointers is None else (self.places, self.kept, self.pointers)
+        return partial(_of_parts, tuple(self.shape), self.merged, self.stored_as), parts
+
     def data_ptr(self) -> NoReturn:
         """Refused with A006: places and values are in two memories."""
         fail("A006", "data_ptr: a sparse tensor is not one memory", hint="x.values().data_ptr()")
@@ -228,14 +234,21 @@ def sparse(
     dtype: DType = values.dtype
     tensor: SparseTensor = make(None, form_of(tuple([int(size) for size in shape]), dtype), cls=SparseTensor)
     tensor.keys = SPARSE
-    tensor.places, tensor.kept, tensor.merged, tensor.pointers, tensor.stored_as = (
-        places,
-        values,
-        merged,
-        pointers,
-        layout,
-    )
+    tensor.places, tensor.kept, tensor.pointers, tensor.stored_as = places, values, pointers, layout
+    count: object = values.shape[0]
+    tensor.merged = merged or (isinstance(count, int) and count < 2)
     return tensor
+
+
+def _of_parts(
+    shape: tuple[int, ...],
+    merged: bool,
+    layout: StorageLayout,
+    places: Tensor,
+    values: Tensor,
+    pointers: Tensor | None = None,
+) -> SparseTensor:
+    return sparse(places, values, shape, merged=merged, pointers=pointers, layout=layout)
 
 
 def rebuilt(

@@ -7,8 +7,8 @@ from typing import Any
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fail, required_tensor
 from rushlight.eager.creation import arange, zeros
+from rushlight.eager.sparse.tensor import SparseTensor, sparse
 from rushlight.eager.tensor import Tensor
-from rushlight.sparse.tensor import SparseTensor, sparse
 from rushlight.support.errors import require
 
 

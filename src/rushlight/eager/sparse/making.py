@@ -9,10 +9,10 @@ from rushlight.eager.arguments import fixed_integer, fixed_integers, flag, place
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import arange, as_tensor, empty
 from rushlight.eager.handle import Handle
+from rushlight.eager.sparse.tensor import SparseTensor, sparse
 from rushlight.eager.storage.formats import StorageLayout, sparse_coo, sparse_csc, sparse_csr
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import Kind, int64
-from rushlight.sparse.tensor import SparseTensor, sparse
 from rushlight.support.errors import fail, require
 
 

@@ -14,12 +14,12 @@ from rushlight.eager.creation import zeros
 from rushlight.eager.dispatch import Key, call_below, register, register_fallback
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.handle import Handle
+from rushlight.eager.sparse.product import join, multiply
+from rushlight.eager.sparse.tensor import SparseTensor, sparse
 from rushlight.eager.storage.formats import sparse_coo, sparse_csc, sparse_csr
 from rushlight.eager.tensor import Tensor
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
-from rushlight.sparse.product import join, multiply
-from rushlight.sparse.tensor import SparseTensor, sparse
 from rushlight.support.errors import fail, require
 from rushlight.term import Op
 
@@ -104,6 +104,16 @@ def sparse_div(input: Tensor, other: Tensor, rounding_mode: str | None = None) -
     return kept.with_values(ops.div(kept.kept, other[tuple(kept.places)], rounding_mode=rounding_mode))
 
 
+@answers("pow")
+def sparse_pow(input: Tensor, exponent: float | Tensor) -> Tensor:
+    """The power of elements, where the exponent is a number above 0."""
+    keeps_zero = isinstance(input, SparseTensor) and not isinstance(exponent, Handle) and exponent > 0
+    if not keeps_zero:
+        fail("A006", "pow: a sparse tensor has powers by numbers above 0", input=input, exponent=exponent)
+    kept = input.coalesce()
+    return kept.with_values(kept.kept**exponent)
+
+
 def _same_shape(name: str, one: Tensor, two: Any) -> None:
     same = tuple(one.shape) == tuple(two.shape)
     require(same, "S014", f"{name}: a sparse tensor needs another one of its shape", input=one, other=two)
@@ -121,7 +131,8 @@ def sparse_add(input: Tensor, other: Tensor, alpha: Any = None) -> Tensor:
     values = other.kept if alpha is None else other.kept * alpha
     places = ops.cat((input.places, other.places), 1)
     if input.layout is sparse_coo:
-        return sparse(places, ops.cat((input.kept, values)), input.shape)
+        total = sparse(places, ops.cat((input.kept, values)), input.shape)
+        return total.coalesce() if input.merged and other.merged else total
     return sparse(places, ops.cat((input.kept, values)), input.shape).coalesce().to_sparse(layout=input.layout)
 
 
@@ -250,7 +261,24 @@ def sparse_cat(tensors: tuple[Any, ...], dim: int = 0) -> SparseTensor:
     return sparse(ops.cat(places, 1), ops.cat([part.kept for part in parts]), shape)
 
 
-# Sums.
+# Sums and norms.
+
+
+def _on_all_values(name: str) -> None:
+    """Lets a norm of all elements be that of the stored ones, equal places added up."""
+    op = OPERATORS[name]
+
+    def norm(input: SparseTensor, **attrs: Any) -> Tensor:
+        order = attrs.get("ord", attrs.get("p"))
+        fits = attrs.get("dim") is None and not attrs.get("keepdim") and (order in (None, "fro") or order > 0)
+        require(fits, "A006", f"{name}: a sparse tensor has norms of all elements, of orders above 0", input=input)
+        return op(input.coalesce().kept, **attrs)
+
+    register(op, Key.SPARSE, norm, reenters=True)
+
+
+_on_all_values("linalg_vector_norm")
+_on_all_values("norm")
 
 
 @answers("sum")
