@@ -9,6 +9,7 @@ from rushlight.compat import errors as _errors
 from rushlight.compat import layouts as _layouts
 from rushlight.compat import modes as _modes
 from rushlight.compat import operators as _operators
+from rushlight.compat.elsewhere import ELSEWHERE as _ELSEWHERE
 from rushlight.compat.errors import *  # noqa: F403 - a module whose names are written out
 from rushlight.compat.functions import (
     absolute,
@@ -72,9 +73,11 @@ from rushlight.compat.queries import (
     can_cast,
     is_complex,
     is_floating_point,
+    is_storage,
     is_tensor,
     numel,
     promote_types,
+    typename,
 )
 from rushlight.eager.arguments import default_dtype as get_default_dtype
 from rushlight.eager.arguments import get_default_device, set_default_device, set_default_dtype
@@ -312,6 +315,7 @@ __all__ = [
     "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "is_storage",
     "is_tensor",
     "kthvalue",
     "less",
@@ -397,6 +401,7 @@ __all__ = [
     "testing",
     "topk",
     "true_divide",
+    "typename",
     "uint8",
     "uint16",
     "uint32",
@@ -465,6 +470,7 @@ if _TYPE_CHECKING:
         set_anomaly_enabled,
     )
     from rushlight.capture import compile
+    from rushlight.compat.layers import *  # noqa: F403 - a module whose names are written out
     from rushlight.data import load, save
     from rushlight.eager.sparse.making import (
         sparse_compressed_tensor,
@@ -476,26 +482,6 @@ if _TYPE_CHECKING:
     from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
     from rushlight.sparse import dsmm, spmm
 
-_AUTOCAST = (
-    "autocast",
-    "autocast_decrement_nesting",
-    "autocast_increment_nesting",
-    "clear_autocast_cache",
-    "get_autocast_cpu_dtype",
-    "get_autocast_dtype",
-    "get_autocast_gpu_dtype",
-    "is_autocast_cache_enabled",
-    "is_autocast_cpu_enabled",
-    "is_autocast_enabled",
-    "set_autocast_cache_enabled",
-    "set_autocast_cpu_dtype",
-    "set_autocast_cpu_enabled",
-    "set_autocast_dtype",
-    "set_autocast_enabled",
-    "set_autocast_gpu_dtype",
-)
-_ANOMALY = ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled")
-_SPARSE = ("sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor")
 # Loaded when first asked for, so that `import rushlight` is fast.
 _MODULES = (
     "amp",
@@ -519,24 +505,6 @@ _MODULES = (
     "testing",
     "utils",
 )
-_ELSEWHERE = {
-    "compile": "rushlight.capture",
-    "from_dlpack": "rushlight.utils.dlpack",
-    "from_torch": "rushlight.utils.dlpack",
-    "load": "rushlight.data",
-    "save": "rushlight.data",
-    "to_dlpack": "rushlight.utils.dlpack",
-    "to_torch": "rushlight.utils.dlpack",
-    "vmap": "rushlight.func",
-    "DisableTorchFunction": "rushlight.overrides",
-    "DisableTorchFunctionSubclass": "rushlight.overrides",
-    "GradScaler": "rushlight.amp",
-    "dsmm": "rushlight.sparse",
-    "spmm": "rushlight.sparse",
-    **dict.fromkeys(_SPARSE, "rushlight.eager.sparse.making"),
-    **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
-    **dict.fromkeys(_ANOMALY, "rushlight.autograd.anomaly_mode"),
-}
 
 
 def __getattr__(name: str) -> _Any:

@@ -65,3 +65,9 @@ def test_options_change_precision_and_thresholds():
         assert repr(tensor([1, 2, 3, 4, 5, 6])) == "tensor([1,  ..., 6])"
     finally:
         set_printoptions(profile="default")
+
+
+def test_a_tensor_without_dims_is_formatted_as_its_number():
+    assert f"{tensor(1.5)} {tensor(3)} {tensor(True)} {tensor(1 + 2j)}" == "1.5 3 True (1+2j)"
+    assert f"{tensor(1.23456):.2f} {tensor(7):03d} {tensor(1.5, requires_grad=True)}" == "1.23 007 1.5"
+    assert f"{ones(2)} {ones((), device='meta')}" == "tensor([1., 1.]) tensor(..., device='meta', size=())"

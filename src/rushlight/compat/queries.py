@@ -8,6 +8,7 @@ from rushlight.eager.arguments import element_type
 from rushlight.eager.boundary import checked
 from rushlight.eager.functions import isclose
 from rushlight.eager.mutation import can_cast as _can_cast
+from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType
 from rushlight.ops.promote import promote_dtypes
@@ -57,3 +58,19 @@ def promote_types(type1: DType, type2: DType) -> DType:
     if first is None or second is None:
         fail("D004", "promote_types: takes two dtypes")
     return promote_dtypes(first, second)
+
+
+@checked
+def is_storage(obj: object) -> bool:
+    """Return whether an object is a tensor's memory."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+@checked
+def typename(obj: object) -> str:
+    """Return the name of an object's type, or of a class or a function itself; `torch.FloatTensor` for tensors."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    named: object = obj if hasattr(obj, "__qualname__") else type(obj)
+    path = [getattr(named, "__module__", None), getattr(named, "__qualname__", "")]
+    return ".".join([part for part in path if part not in (None, "builtins")])

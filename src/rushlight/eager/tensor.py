@@ -20,7 +20,7 @@ from rushlight.eager.composite.memory import MemoryMethods
 from rushlight.eager.composite.methods import CompositeMethods
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.handle import Handle, adopt, gradient_of, move, share, wrap
+from rushlight.eager.handle import Handle, adopt, adopted, gradient_of, move, share, wrap
 from rushlight.eager.interception import make_subclass, make_wrapper_subclass
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
@@ -294,7 +294,8 @@ class Reading(GeneratedMethods):
     def __format__(self, spec: str) -> str:
         if self.form.shape and spec:
             fail("A001", "format: a tensor with dims has no format", spec=spec, hint="format its item(), or its text")
-        return format(self.item(), spec) if spec else repr(self)
+        plain = spec or (self.__class__ is adopted() and not self.form.shape and self.storage is not None)
+        return format(self.item(), spec) if plain else repr(self)
 
 
 class Tensor(

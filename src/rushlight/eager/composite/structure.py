@@ -316,6 +316,7 @@ slice_copy, split_copy = as_copies(ops.slice), as_copies(ops.split)
 split_with_sizes_copy, squeeze_copy = as_copies(split_with_sizes), as_copies(ops.squeeze)
 t_copy, transpose_copy = as_copies(ops.t), as_copies(ops.transpose)
 unbind_copy, unsqueeze_copy = as_copies(ops.unbind), as_copies(ops.unsqueeze)
+view_as_complex_copy, view_as_real_copy = as_copies(ops.view_as_complex), as_copies(ops.view_as_real)
 
 
 @with_out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rushlight import get_num_threads
-from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
 from rushlight.ir.dtype import float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu
 from rushlight.torch.submodule import Submodule
 
@@ -16,9 +15,7 @@ __all__ = [
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
     "get_num_interop_threads",
-    "is_storage",
     "set_num_interop_threads",
-    "typename",
 ]
 
 __version__ = "2.13.0"
@@ -49,20 +46,6 @@ def get_num_interop_threads() -> int:
 
 def set_num_interop_threads(count: int) -> None:
     """Do nothing: operations do not run beside each other."""
-
-
-def is_storage(value: object) -> bool:
-    """Return whether a value is a tensor's memory."""
-    return isinstance(value, (UntypedStorage, TypedStorage))
-
-
-def typename(value: object) -> str:
-    """Return the name of a value's type, as `torch.FloatTensor` for tensors."""
-    kind = getattr(value, "type", None)
-    if callable(kind) and hasattr(value, "dtype"):
-        return str(kind())
-    cls = type(value)
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _assert(condition: object, message: str) -> None:
