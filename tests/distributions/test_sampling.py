@@ -26,8 +26,9 @@ from rushlight.distributions import (
     VonMises,
     Wishart,
 )
-from rushlight.ops.random_gammas import beta_slope, gamma_slope
+from rushlight.ops.random_gammas import beta_slope
 from rushlight.ops.record import OPERATORS
+from rushlight.ops.special.incomplete import gamma_slope
 
 COUNT = 4000
 UNLIKELY = 1e-3

@@ -118,7 +118,10 @@ CASES = {
         lambda: rl.cosine_embedding_loss(ramp(4, 3), ramp(4, 3, scale=0.5).flip(0), SIGNS, 0.1, 0),
         [0.000131, 0.0, 1.596072, 0.899869, 2.49607],
     ),
-    "margin_ranking_loss": (lambda: rl.margin_ranking_loss(ramp(4), ramp(4).flip(0), SIGNS, 0.1), [0.963209, 0.0, 0.0, 0.963209, 1.92642]),
+    "margin_ranking_loss": (
+        lambda: rl.margin_ranking_loss(ramp(4), ramp(4).flip(0), SIGNS, 0.1),
+        [0.963209, 0.0, 0.0, 0.963209, 1.92642],
+    ),
     "poisson_nll_loss": (
         lambda: rl.poisson_nll_loss(ramp(4), ramp(4) + 3, True, True, 1e-8, 1),
         [2.207535, 2.20754],

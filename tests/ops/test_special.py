@@ -301,10 +301,29 @@ def test_gradients_reach_the_second_operand_and_higher_orders():
     for function in (rl.igamma, rl.igammac):
         assert gradcheck(lambda y, f=function: f(order, y), (x,))
         assert gradgradcheck(lambda y, f=function: f(order, y), (x,))
-    first = rl.tensor([0.75], dtype=rl.float64, requires_grad=True)
-    rl.igamma(first, x.detach()).sum().backward()
-    assert first.grad.isnan().all()  # unknown, and never taken for a number
     assert gradgradcheck(lambda y: rl.polygamma(2, y), (x,))
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 1.7])
+def test_incomplete_gammas_move_with_their_order(scale):
+    order = rl.tensor([0.01, 0.3, 1.0, 2.5, 30.0, 500.0], dtype=rl.float64, requires_grad=True)
+    x = order.detach() * scale
+    (slope,) = rl.autograd.grad(rl.igamma(order, x).sum(), order)
+    (other,) = rl.autograd.grad(rl.igammac(order, x).sum(), order)
+    step = 1e-5
+    above, below = [rl.igamma(order.detach() * (1 + sign * step), x) for sign in (1, -1)]
+    difference = (above - below) / (2 * step * order.detach())
+    assert slope.tolist() == pytest.approx(difference.tolist(), rel=1e-7, abs=1e-12)
+    assert other.tolist() == (-slope).tolist()
+
+
+def test_incomplete_gammas_are_still_at_their_ends():
+    order = rl.tensor([1.0, 2.0], requires_grad=True)
+    for x in (0.0, float("inf")):
+        assert rl.autograd.grad(rl.igamma(order, rl.tensor(x)).sum(), order)[0].tolist() == [0.0, 0.0]
+    orders = rl.tensor([[1.0], [2.0]], dtype=rl.float64, requires_grad=True)
+    x = rl.tensor([0.5, 3.0], dtype=rl.float64, requires_grad=True)
+    assert gradcheck(rl.igamma, (orders, x)) and gradgradcheck(rl.igammac, (orders, x))
 
 
 def test_forms_of_the_tensor():

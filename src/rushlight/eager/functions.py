@@ -1788,14 +1788,14 @@ def i0(input: Any, *, out: Any = None) -> Any:
 
 
 def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN."""
+    """The regularised lower incomplete gamma function P(input, other)."""
     if out is not None:
         return dispatch(_igamma_out, (input_operand(input), required_operand(other), out), {})
     return call_function(_igamma, (input_operand(input), required_operand(other)), {})
 
 
 def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN."""
+    """The regularised upper incomplete gamma function Q = 1 - P."""
     if out is not None:
         return dispatch(_igammac_out, (input_operand(input), required_operand(other), out), {})
     return call_function(_igammac, (input_operand(input), required_operand(other)), {})

@@ -788,14 +788,11 @@ class GeneratedMethods(Handle):
         return dispatch(_i0, (self,), {})
 
     def igamma(self, other: Any) -> Any:
-        """See the operator's record.
-
-        The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN.
-        """
+        """The regularised lower incomplete gamma function P(input, other)."""
         return dispatch(_igamma, (self, required_operand(other)), {})
 
     def igammac(self, other: Any) -> Any:
-        """The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN."""
+        """The regularised upper incomplete gamma function Q = 1 - P."""
         return dispatch(_igammac, (self, required_operand(other)), {})
 
     def index_add(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
@@ -1633,19 +1630,11 @@ class GeneratedMethods(Handle):
         return dispatch(_i0_, (self,), {})
 
     def igamma_(self, other: Any) -> Any:
-        """See the operator's record.
-
-        The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN.
-        In place.
-        """
+        """The regularised lower incomplete gamma function P(input, other). In place."""
         return dispatch(_igamma_, (self, required_operand(other)), {})
 
     def igammac_(self, other: Any) -> Any:
-        """See the operator's record.
-
-        The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN. In
-        place.
-        """
+        """The regularised upper incomplete gamma function Q = 1 - P. In place."""
         return dispatch(_igammac_, (self, required_operand(other)), {})
 
     def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from rushlight.ir.dtype import float64
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.create import positions
 from rushlight.ops.dims import Array, compute_array
 from rushlight.ops.pointwise.comparison import logical_and, logical_or
 from rushlight.ops.pointwise.complex import abs_
@@ -29,16 +28,14 @@ from rushlight.ops.random_counts import generator_of
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.special.gamma import digamma
+from rushlight.ops.special.incomplete import decaying_nodes, gamma_slope
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.support.errors import require
 
 _FACTS = Fact.RANDOM | Fact.HOST
 _STATE = "Tensor? seed=None, Tensor? ordinal=None"
 
-# The trapezoidal rule for exp(u - exp(-u)), u in [-3.5, 3.7] (Takahasi and Mori 1974): to 1e-9 or better.
-_NODES, _FIRST, _STEP = 80, -3.5, 7.2 / 79
-# Power series are taken up to these arguments, where this many terms suffice.
-_GAMMA_SERIES, _GAMMA_TERMS = 1.5, 24
+# A power series is taken up to this argument, where this many terms suffice.
 _BETA_SERIES, _BETA_TERMS = 0.55, 44
 
 
@@ -161,40 +158,6 @@ def von_mises_samples(rng: np.random.Generator) -> Iterator[Sample]:
 # How samples move with their parameters.
 
 
-def _nodes(world: Value) -> tuple[Value, Value]:
-    """Nodes and weights of integrals over [0, inf) of what decays as exp(-t)."""
-    u = to_dtype(positions(world, _NODES), float64) * _STEP + _FIRST
-    folded = exp(-u)
-    nodes = exp(u - folded)
-    return nodes, nodes * (folded + 1.0) * _STEP
-
-
-def gamma_slope(shape: Value, x: Value) -> Value:
-    """How a gamma number of rate 1 moves with its concentration, of float64 values.
-
-    Errors are below 1e-9 of it for concentrations from 1e-3 to 1e4.
-    """
-    score = log(x) - digamma(shape)
-    sign = where(score >= 0, 1.0, -1.0)
-    width = 1.0 / (abs_(x - shape) + sqrt(x))
-    nodes, weights = _nodes(x)
-    z = unsqueeze(sign * width, -1) * nodes
-    density = exp(unsqueeze(shape, -1) * z - unsqueeze(x, -1) * expm1(z))
-    integral = x * width * sum_(density * abs_(unsqueeze(score, -1) + z) * weights, (-1,), False)
-    return where(x < _GAMMA_SERIES, _gamma_series(shape, minimum(x, _GAMMA_SERIES)), integral)
-
-
-def _gamma_series(shape: Value, x: Value) -> Value:
-    """`gamma_slope` of small x, by the power series of the distribution function."""
-    above = log(x) - digamma(shape)
-    total = (log(x) - digamma(shape + 1.0)) / shape
-    power = x * -1.0
-    for term in range(1, _GAMMA_TERMS):
-        total = total + power / (shape + float(term)) * (above - 1.0 / (shape + float(term)))
-        power = power * x * (-1.0 / (term + 1))
-    return -x * exp(x) * total
-
-
 def beta_slope(a: Value, b: Value, x: Value) -> Value:
     """How a number x of Beta(a, b) moves with a, divided by 1 - x, of float64 values. 0 where x is 0 or 1."""
     inside = logical_and(x > 0, x < 1)
@@ -207,7 +170,7 @@ def beta_slope(a: Value, b: Value, x: Value) -> Value:
     width = 1.0 / (abs_(tilt) + sqrt((a + b) * x * rest))
     # Near 1 the integrand falls as slowly as exp(-b z).
     width = where(near_one, 1.0 / maximum(b, -tilt), width)
-    nodes, weights = _nodes(x)
+    nodes, weights = decaying_nodes(x)
     z = unsqueeze(sign * width, -1) * nodes
     # log(1 - x + x exp(z)): how much the logarithm of 1 - t falls.
     falls = where(

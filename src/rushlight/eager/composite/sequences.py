@@ -190,6 +190,12 @@ def poisson(input: Tensor, generator: object = None) -> Tensor:
 
 
 @checked
+def _standard_gamma(input: Tensor, generator: object = None) -> Tensor:
+    """Return gamma numbers of rate 1, each with its element as the concentration, which has a gradient."""
+    return call_function(OPERATORS["standard_gamma"], (required_tensor(input), *_state(generator)), {})
+
+
+@checked
 def binomial(count: Tensor, prob: Tensor, generator: object = None) -> Tensor:
     """Return binomial numbers: successes of `count` trials, each with the chance `prob`."""
     operands = (required_tensor(count), required_tensor(prob), *_state(generator))

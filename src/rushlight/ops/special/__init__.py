@@ -1,5 +1,5 @@
 """Special functions: of gamma and zeta, error functions, Bessel functions, logarithms of sums, polynomials."""
 
-from rushlight.ops.special import bessel, error, gamma, logarithm, orthogonal
+from rushlight.ops.special import bessel, error, gamma, incomplete, logarithm, orthogonal
 
-__all__ = ["bessel", "error", "gamma", "logarithm", "orthogonal"]
+__all__ = ["bessel", "error", "gamma", "incomplete", "logarithm", "orthogonal"]

@@ -1,4 +1,4 @@
-"""The gamma function's logarithm, its derivatives, incomplete gamma functions, the zeta function."""
+"""The gamma function's logarithm, its derivatives, the zeta function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import convert
 from rushlight.ops.math import gamma as scalars
-from rushlight.ops.math import incomplete_gamma
 from rushlight.ops.pointwise.definition import (
     FLOAT,
     Array,
@@ -27,12 +26,10 @@ from rushlight.ops.pointwise.definition import (
     typed_result,
     unary,
 )
-from rushlight.ops.pointwise.elementary import exp, log
 from rushlight.ops.promote import promote_float, unbroadcast
-from rushlight.ops.record import Fact, Gradients, Operator, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.special.gamma_arrays import (
     digamma_array,
-    incomplete_gamma_arrays,
     lgamma_array,
     polygamma_array,
     zeta_array,
@@ -141,60 +138,6 @@ def mvlgamma_ref(input: ArrayLike, p: int) -> Array:
 def mvlgamma_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(sample_array(rng, (3, 5), "above_one"), 3, domain="above_one")
 
-
-def _incomplete(name: str, doc: str, which: int) -> Operator:
-    scalar = incomplete_gamma.upper if which else incomplete_gamma.lower
-    op = define(
-        f"{name}(Tensor input, Tensor other) -> Tensor",
-        doc,
-        facts=Fact.POINTWISE,
-        dtypes="real",
-        variants="function method inplace out",
-    )
-
-    @op.meta
-    def incomplete_meta(input: TensorType, other: TensorType) -> TensorType:
-        return typed_result(op, [input, other], FLOAT)
-
-    @op.ref
-    def incomplete_ref(input: ArrayLike, other: ArrayLike) -> Array:
-        return computed(op, lambda a, x: incomplete_gamma_arrays(a, x)[which], [input, other], FLOAT)
-
-    @op.lower
-    def incomplete_lower(at: At, input: Operand, other: Operand) -> Scalar:
-        return lowered(op, scalar, at, [input, other], FLOAT)
-
-    @op.vjp
-    def incomplete_vjp(g: Value, input: Value | float, other: Value | float) -> Gradients:
-        by_first = by_second = None
-        if isinstance(input, Value):
-            by_first = unbroadcast(g * math.nan, input)
-        if isinstance(other, Value):
-            order = convert(input, g.dtype) if isinstance(input, Value) else input
-            size = lgamma(order) if isinstance(order, Value) else math.lgamma(order)
-            density = exp(log(other) * (order - 1) - other - size)
-            by_second = unbroadcast(-g * density if which else g * density, other)
-        return by_first, by_second
-
-    @op.samples
-    def incomplete_samples(rng: np.random.Generator) -> Iterator[Sample]:
-        # No derivative by the first operand is known: a number asks for none.
-        for order in (0.75, 4.0, 24.0):
-            yield Sample(order, sample_array(rng, (5,), "positive") * order, domain="positive")
-
-    return op
-
-
-igamma = _incomplete(
-    "igamma",
-    "The regularised lower incomplete gamma function P(input, other); its derivative by the order `input` is NaN.",
-    0,
-)
-igammac = _incomplete(
-    "igammac",
-    "The regularised upper incomplete gamma function Q = 1 - P; its derivative by the order `input` is NaN.",
-    1,
-)
 
 zeta = binary(
     "special_zeta",
