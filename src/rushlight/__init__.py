@@ -89,6 +89,7 @@ from rushlight.eager.autograd.modes import (
     no_grad,
     set_grad_enabled,
 )
+from rushlight.eager.composite.sequences import standard_gamma as _gamma_numbers
 from rushlight.eager.control import cond, map, scan, while_loop
 from rushlight.eager.creation import (
     arange,
@@ -194,7 +195,7 @@ e = 2.718281828459045
 inf = 1e999
 nan = inf - inf
 newaxis = None
-_check = check  # as PyTorch has it
+_check, _standard_gamma = check, _gamma_numbers  # as PyTorch has them
 
 __all__ = [
     "BFloat16Tensor",

@@ -68,7 +68,7 @@ _PADDINGS = ("zeros", "border", "reflection")
 native_channel_shuffle = ops.channel_shuffle
 
 
-def _named(names: tuple[str, ...], number: Any, what: str) -> str:
+def _named(names: tuple[str, ...], number: object, what: str) -> str:
     place = fixed_integer(number)
     require(0 <= place < len(names), "A002", f"{what} is a number below {len(names)}", given=number)
     return names[place]
@@ -90,8 +90,8 @@ def cosine_embedding_loss(
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
+    input_lengths: Tensor | tuple[int, ...],
+    target_lengths: Tensor | tuple[int, ...],
     blank: int = 0,
     reduction: int = 0,
     zero_infinity: bool = False,
@@ -144,7 +144,7 @@ def triplet_margin_loss(
 
 
 @checked
-def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool1d(input: Tensor, output_size: int | tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Return the largest elements of windows that fill the last dim, and where they are."""
     return functional.adaptive_max_pool1d_with_indices(input, output_size)
 
@@ -236,7 +236,7 @@ def _moments(input: Tensor, dims: Sequence[int], eps: float, keepdim: bool) -> t
 
 @checked
 def native_layer_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
+    input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (`layer_norm`, means, one over the root of variances and `eps`); the last two keep all dims."""
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -249,9 +249,9 @@ def native_group_norm(
     input: Tensor,
     weight: Tensor | None,
     bias: Tensor | None,
-    N: Any,  # noqa: N803 - PyTorch's name
-    C: Any,  # noqa: N803 - PyTorch's name
-    HxW: Any,  # noqa: N803 - PyTorch's name
+    N: int,  # noqa: N803 - PyTorch's name
+    C: int,  # noqa: N803 - PyTorch's name
+    HxW: int,  # noqa: N803 - PyTorch's name
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -294,16 +294,18 @@ class _Layer(RNNBase):
     def reset_parameters(self) -> None:
         """Nothing: there are none to draw."""
 
-    def forward(self, input: Any, state: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+    def forward(
+        self, input: Tensor | PackedSequence, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor | PackedSequence, tuple[Tensor, ...]]:
         """Return the last layer's outputs and the state at the end."""
         return self._run(input, state)
 
 
-def _recurrent(mode: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _recurrent(mode: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
     """(Outputs, states at the end) of a layer, by the arguments of its kernel for dense or for packed sequences."""
     packed = "batch_sizes" in named or (len(args) > 3 and isinstance(args[3], (list, tuple)))
     names = _PACKED if packed else _DENSE
-    given = {**dict(zip(names, args, strict=False)), **named}
+    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **named}
     fits = len(args) + len(named) == len(names) and set(given) == set(names)
     require(fits, "A003", f"{mode}: takes {', '.join(names)}", given=sorted(given))
     params, biased, both = given["params"], given["has_biases"], given["bidirectional"]
@@ -320,7 +322,7 @@ def _recurrent(mode: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 
 
 @checked
-def lstm(*args: Any, **named: Any) -> tuple[Tensor, Tensor, Tensor]:
+def lstm(*args: object, **named: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return (outputs, hidden state, memory) of the layers of `nn.LSTM` with these parameters.
 
     Arguments are `input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first`, or for packed
@@ -330,19 +332,19 @@ def lstm(*args: Any, **named: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @checked
-def gru(*args: Any, **named: Any) -> tuple[Tensor, Tensor]:
+def gru(*args: object, **named: object) -> tuple[Tensor, Tensor]:
     """Return (outputs, hidden state) of `nn.GRU`'s layers; arguments are those of `lstm`, but `hx` is a tensor."""
     return _recurrent("GRU", args, named)
 
 
 @checked
-def rnn_tanh(*args: Any, **named: Any) -> tuple[Tensor, Tensor]:
+def rnn_tanh(*args: object, **named: object) -> tuple[Tensor, Tensor]:
     """Return (outputs, hidden state) of the layers of `nn.RNN`; arguments are those of `gru`."""
     return _recurrent("RNN_TANH", args, named)
 
 
 @checked
-def rnn_relu(*args: Any, **named: Any) -> tuple[Tensor, Tensor]:
+def rnn_relu(*args: object, **named: object) -> tuple[Tensor, Tensor]:
     """Return (outputs, hidden state) of the layers of `nn.RNN` with relu; arguments are those of `gru`."""
     return _recurrent("RNN_RELU", args, named)
 
@@ -368,7 +370,12 @@ def _step(mode: str, input: Tensor, state: tuple[Tensor, ...], params: tuple[Ten
 
 @checked
 def lstm_cell(
-    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the next (hidden state, memory) of `nn.LSTMCell` with these parameters."""
     return _step("LSTM", input, tuple(hx), (w_ih, w_hh, b_ih, b_hh))

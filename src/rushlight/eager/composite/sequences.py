@@ -190,7 +190,7 @@ def poisson(input: Tensor, generator: object = None) -> Tensor:
 
 
 @checked
-def _standard_gamma(input: Tensor, generator: object = None) -> Tensor:
+def standard_gamma(input: Tensor, generator: object = None) -> Tensor:
     """Return gamma numbers of rate 1, each with its element as the concentration, which has a gradient."""
     return call_function(OPERATORS["standard_gamma"], (required_tensor(input), *_state(generator)), {})
 
