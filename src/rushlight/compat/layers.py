@@ -81,7 +81,7 @@ def _named(names: tuple[str, ...], number: object, what: str) -> str:
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """Return `nn.functional.cosine_embedding_loss`; the reduction is 0 for none, 1 for the mean, 2 for the sum."""
+    """Return `nn.functional.cosine_embedding_loss`; reductions are 0 none, 1 mean, 2 sum."""
     found = _named(_REDUCTIONS, reduction, "reduction")
     return functional.cosine_embedding_loss(input1, input2, target, margin, reduction=found)
 
@@ -96,14 +96,14 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return `nn.functional.ctc_loss`; the reduction is 0 for none, 1 for the mean, 2 for the sum."""
+    """Return `nn.functional.ctc_loss`; reductions are 0 none, 1 mean, 2 sum."""
     found = _named(_REDUCTIONS, reduction, "reduction")
     return functional.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, found, zero_infinity)
 
 
 @checked
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
-    """Return `nn.functional.hinge_embedding_loss`; the reduction is 0 for none, 1 for the mean, 2 for the sum."""
+    """Return `nn.functional.hinge_embedding_loss`; reductions are 0 none, 1 mean, 2 sum."""
     found = _named(_REDUCTIONS, reduction, "reduction")
     return functional.hinge_embedding_loss(input, target, margin, reduction=found)
 
@@ -112,14 +112,14 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
-    """Return `nn.functional.margin_ranking_loss`; the reduction is 0 for none, 1 for the mean, 2 for the sum."""
+    """Return `nn.functional.margin_ranking_loss`; reductions are 0 none, 1 mean, 2 sum."""
     found = _named(_REDUCTIONS, reduction, "reduction")
     return functional.margin_ranking_loss(input1, input2, target, margin, reduction=found)
 
 
 @checked
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
-    """Return `nn.functional.poisson_nll_loss`; the reduction is 0 for none, 1 for the mean, 2 for the sum."""
+    """Return `nn.functional.poisson_nll_loss`; reductions are 0 none, 1 mean, 2 sum."""
     found = _named(_REDUCTIONS, reduction, "reduction")
     return functional.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=found)
 
@@ -135,7 +135,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 0,
 ) -> Tensor:
-    """Return `nn.functional.triplet_margin_loss`; the reduction is 0 for none, 1 for the mean, 2 for the sum."""
+    """Return `nn.functional.triplet_margin_loss`; reductions are 0 none, 1 mean, 2 sum."""
     found = _named(_REDUCTIONS, reduction, "reduction")
     return functional.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=found)
 
@@ -255,7 +255,7 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (`group_norm`, means, one over the root of variances and `eps`), of `N` images of `C` channels."""
+    """Return (`group_norm`, means, one over the root of variances and `eps`): `N` images of `C` channels."""
     found = functional.group_norm(input, group, weight, bias, eps)
     return found, *_moments(input.reshape(N, group, -1), (2,), eps, False)
 
@@ -302,7 +302,7 @@ class _Layer(RNNBase):
 
 
 def _recurrent(mode: str, args: tuple[object, ...], named: dict[str, object]) -> Any:
-    """(Outputs, states at the end) of a layer, by the arguments of its kernel for dense or for packed sequences."""
+    """(Outputs, states at the end) of a layer, by its kernel's arguments. Packed sequences have others."""
     packed = "batch_sizes" in named or (len(args) > 3 and isinstance(args[3], (list, tuple)))
     names = _PACKED if packed else _DENSE
     given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **named}
@@ -333,7 +333,7 @@ def lstm(*args: object, **named: object) -> tuple[Tensor, Tensor, Tensor]:
 
 @checked
 def gru(*args: object, **named: object) -> tuple[Tensor, Tensor]:
-    """Return (outputs, hidden state) of `nn.GRU`'s layers; arguments are those of `lstm`, but `hx` is a tensor."""
+    """Return (outputs, hidden state) of `nn.GRU`'s layers. Arguments are those of `lstm`; `hx` is a tensor."""
     return _recurrent("GRU", args, named)
 
 

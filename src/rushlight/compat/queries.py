@@ -68,7 +68,7 @@ def is_storage(obj: object) -> bool:
 
 @checked
 def typename(obj: object) -> str:
-    """Return the name of an object's type, or of a class or a function itself; `torch.FloatTensor` for tensors."""
+    """Return the name of an object's type, or of a class or function itself: for tensors, that of `type()`."""
     if isinstance(obj, Tensor):
         return str(obj.type())
     named: object = obj if hasattr(obj, "__qualname__") else type(obj)
