@@ -18,6 +18,7 @@ from tools.fuzz.number_rules import (
     infinite_quantiles,
     overflowing_matrices,
     overflowing_product,
+    rounded_numbers,
     tiny_sigmoids,
 )
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
@@ -33,9 +34,9 @@ def _refused_complex(difference: Difference) -> bool:
     return difference.actual.code == "D006" and "complex" in difference.actual.message
 
 
-def _copied_parts(difference: Difference) -> bool:
-    parts = re.search(r"\.(real|imag|conj)\b", difference.program.statements[0])
-    return parts is not None and difference.detail.startswith("shared memory")
+def _copied_conjugate(difference: Difference) -> bool:
+    copied = re.search(r"\.conj\b", difference.program.statements[0])
+    return copied is not None and difference.detail.startswith("shared memory")
 
 
 def _refused_overlap(difference: Difference) -> bool:
@@ -402,6 +403,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
     Rule("gradients of zeros", _zero_gradient),
     Rule("gradients of the other triangle", _unread_triangle),
+    Rule("`conj`", _copied_conjugate),
     Rule("convolutions of infinities", _infinite_taps),
     Rule("cosines of float16", _widened_lengths),
     Rule("dropout of NaN", _dropped_nan),
@@ -418,6 +420,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("`mT` without dims", _without_matrix),
     Rule("negative powers of integers", _negative_powers),
     Rule("norms of huge numbers", _overflowing_norm),
+    Rule("numbers beside 16-bit floats", rounded_numbers),
     Rule("numbers beside tensors", _number_beside),
     Rule("`out=` of another dtype", _converted_out),
     Rule("overflow within products", overflowing_product),
@@ -428,7 +431,6 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("products of bfloat16 denormals", _flushed_products),
     Rule("quantiles at infinities", infinite_quantiles),
-    Rule("`real` and `imag`", _copied_parts),
     Rule("remainders of huge ratios", huge_ratios),
     Rule("random values", _drawn),
     Rule("`ravel`", _ravelled),
