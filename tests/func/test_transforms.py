@@ -151,3 +151,12 @@ def test_mistakes_are_refused(code, run):
     with pytest.raises(RushlightError) as caught:
         run(data(3, 2))
     assert caught.value.code == code
+
+
+def test_batch_norms_without_running_statistics_are_mapped():
+    module = rl.nn.Sequential(rl.nn.Linear(3, 2), rl.nn.BatchNorm1d(2))
+    assert rl.func.replace_all_batch_norm_modules_(module) is module
+    norm = module[1]
+    assert norm.running_mean is None and norm.running_var is None and not norm.track_running_stats
+    x = rl.arange(24.0).reshape(2, 4, 3).sin()
+    assert rl.vmap(module)(x).tolist() == rl.stack([module(x[0]), module(x[1])]).tolist()

@@ -207,3 +207,9 @@ def test_mistakes_are_registered_errors(make, kind, text):
         make()
     assert isinstance(caught.value, rl.RushlightError)
     assert text in str(caught.value)
+
+
+def test_hardtanh_takes_the_old_names_of_its_bounds():
+    with pytest.warns(UserWarning, match="min_value and max_value are deprecated"):
+        layer = nn.Hardtanh(min_value=-2.0, max_value=3.0)
+    assert (layer.min_val, layer.max_val) == (-2.0, 3.0) and layer(rl.tensor([-5.0, 5.0])).tolist() == [-2.0, 3.0]

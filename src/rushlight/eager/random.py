@@ -406,9 +406,9 @@ def get_rng_state() -> Tensor:
 
 
 @checked
-def set_rng_state(state: Any) -> None:
+def set_rng_state(new_state: Any) -> None:
     """Continues the default stream from a state that `get_rng_state` returned."""
-    seed_then, ordinal = [int(number) for number in array_of(state)]
+    seed_then, ordinal = [int(number) for number in array_of(new_state)]
     default_generator.set_state((seed_then % _WHOLE, ordinal))
 
 
@@ -418,7 +418,7 @@ def fork_rng(
     enabled: bool = True,
     _caller: str = "fork_rng",
     _devices_kw: str = "devices",
-    device_type: str = "cuda",
+    device_type: str | None = None,
 ) -> Iteration[None]:
     """A scope after which the default stream goes on as if nothing had been drawn.
 

@@ -129,7 +129,7 @@ class Autograd(GeneratedMethods):
         inputs: object = None,
     ) -> None:
         """Accumulates the gradients of this tensor into the leaves that it depends on."""
-        driver.backward((self,), (gradient,), retain_graph, create_graph, inputs)
+        driver.backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
         """Keeps `grad` also of a tensor that is no leaf."""

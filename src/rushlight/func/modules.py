@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.eager.creation import require_gradient
 from rushlight.nn import Module
+from rushlight.nn.modules.batchnorm import BatchNorm
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import require
 
@@ -33,6 +34,15 @@ def _stacked(named: Sequence[dict[str, Any]]) -> dict[str, Any]:
         require_gradient(stacked, first.requires_grad)
         result[name] = stacked
     return result
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let batch norms within a module keep no running statistics, as `vmap` needs; return the module."""
+    for module in root.modules():
+        if isinstance(module, BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

@@ -241,7 +241,7 @@ def _tracked(tensors: Sequence[Any]) -> bool:
 def _differentiated(roots: Sequence[Any], leaves: Sequence[Any], given: Sequence[Any], create: bool) -> Sequence[Any]:
     """Gradients of whole batches; rules of random operators say their seeds, and draw nothing anew."""
     with Scope(maps=()):
-        return driver.grad(roots, leaves, given, True, create, True)
+        return driver.grad(roots, leaves, given, True, create, allow_unused=True)
 
 
 def zeros_like(tensor: Any) -> Any:

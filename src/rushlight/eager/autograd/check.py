@@ -15,6 +15,7 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.ir.dtype import Kind, complex128, float64
+from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 
 Function = Callable[..., Any]
@@ -71,9 +72,29 @@ def _analytic(output: Handle, tensor: Handle, shape: tuple[int, ...]) -> Any:
     return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
 
+def _forward(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
+    """`_analytic` by forward derivatives: each is a gradient of the gradient in what that begins with."""
+    rows: list[Any] = []
+    width = int(np.prod(tuple(output.form.shape))) * len(_directions(output))
+    with Scope(grad=True):
+        start = copied(np.zeros(tuple(output.form.shape)), output.dtype)
+        start.requires_grad = True
+        (gradient,) = grad(output, tensor, start, create_graph=True, allow_unused=True)
+        for index in np.ndindex(shape):
+            for direction in _directions(tensor):
+                seed = np.zeros(shape, np.asarray(direction).dtype)
+                seed[index] = direction
+                tangent = None
+                if gradient is not None and requires(gradient):
+                    given = copied(seed, tensor.dtype)
+                    (tangent,) = grad(gradient, start, given, retain_graph=True, allow_unused=True)
+                rows.append(np.zeros(width) if tangent is None else _flat(array_of(tangent)))
+    return np.stack(rows) if rows else np.zeros((0, width))
+
+
 # Checks of PyTorch's that are not there, and so may only be declined.
 _MISSING: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
-    ("check_batched_forward_grad", "check_batched_grad", "check_forward_ad", "masked"), (False,)
+    ("check_batched_forward_grad", "check_batched_grad", "check_fwd_over_rev", "masked"), (False, None)
 )
 
 
@@ -89,20 +110,23 @@ def gradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
     **rest: object,
 ) -> bool:
     """Whether the gradients of `func` at `inputs` agree with finite differences.
 
-    Inputs should be float64 or complex128. Each element is always compared, whatever the last five arguments say.
-    Errors: G013 where gradients differ, unless `raise_exception` is False.
+    Inputs should be float64 or complex128. `check_forward_ad` compares forward derivatives too. Each element is always
+    compared, whatever `nondet_tol` and `fast_mode` say. Errors: G013 where gradients differ, unless `raise_exception`
+    is False.
     """
     no_more(rest, (), _MISSING)
     if not callable(func):
         fail("A001", "gradcheck: func must be a function", func=func)
     listed: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     wanted = [at for at, value in enumerate(listed) if isinstance(value, Handle) and requires(value)]
+    ways = [way for way, asked in ((_analytic, check_backward_ad), (_forward, check_forward_ad)) if asked]
     if not wanted:
         fail("G005", "gradcheck: none of the inputs requires gradients")
     with Scope(grad=True):
@@ -113,21 +137,20 @@ def gradcheck(
                 if not requires(output):
                     continue
                 shape = tuple(listed[at].form.shape)
-                gradient = _analytic(output, listed[at], shape)
-                expected = numeric[number] if numeric else np.zeros_like(gradient)
-                if np.allclose(gradient, expected, rtol, atol):
-                    continue
-                if not raise_exception:
-                    return False
-                worst = float(np.abs(gradient - expected).max())
-                fail(
-                    "G013",
-                    f"gradcheck: output {number} by input {at}",
-                    difference=worst,
-                    computed=gradient,
-                    numeric=expected,
-                )
+                for way in ways:
+                    gradient = way(output, listed[at], shape)
+                    expected = numeric[number] if numeric else np.zeros_like(gradient)
+                    if not np.allclose(gradient, expected, rtol, atol):
+                        return _differs(f"output {number} by input {at}", gradient, expected, raise_exception)
     return True
+
+
+def _differs(which: str, gradient: Any, expected: Any, raise_exception: bool) -> bool:
+    """False, or G013."""
+    if raise_exception:
+        worst = float(np.abs(gradient - expected).max())
+        fail("G013", f"gradcheck: {which}", difference=worst, computed=gradient, numeric=expected)
+    return False
 
 
 def _drawn(random: np.random.Generator, like: Handle) -> Any:
@@ -144,15 +167,24 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
+    check_rev_over_rev: bool = True,
     **rest: Any,
 ) -> bool:
-    """`gradcheck` of the gradients of `func`, so of its second derivatives."""
+    """`gradcheck` of the gradients of `func`, so of its second derivatives.
+
+    With `gen_non_contig_grad_outputs` the gradients that are drawn are columns of a wider tensor.
+    """
+    if not check_rev_over_rev:
+        fail("A006", "gradgradcheck: reverse mode twice is always compared", check_rev_over_rev=check_rev_over_rev)
     listed: list[Any] = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     count = len(_outputs(func(*listed)))
     random = np.random.default_rng(0)
     if grad_outputs is None:
         given = [_drawn(random, output) for output in _outputs(func(*listed))]
+        if gen_non_contig_grad_outputs:
+            given = [OPERATORS["stack"]((tensor, tensor), -1).select(-1, 0) for tensor in given]
         for tensor in given:
             tensor.requires_grad = True
     else:

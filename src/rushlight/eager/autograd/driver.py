@@ -20,7 +20,7 @@ from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind
 from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import RushlightError, fail, require
+from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.sym import SizeExpr
 
 
@@ -306,6 +306,8 @@ def _result(gradients: dict[tuple[int, int], object], edge: Any, allow_unused: b
 def _listed(value: object) -> tuple[Any, ...]:
     if isinstance(value, GradientEdge):
         return (value,)
+    if isinstance(value, dict):
+        return tuple(value.values())
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -314,9 +316,17 @@ def backward(
     grad_tensors: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: object = None,
     inputs: object = None,
 ) -> None:
-    """Accumulates gradients of `tensors` into the leaves they depend on, as torch.autograd.backward."""
+    """Accumulates gradients of `tensors` into the leaves they depend on, as torch.autograd.backward.
+
+    `grad_variables` is the old name of `grad_tensors`. Errors: A004 for both.
+    """
+    if grad_variables is not None:
+        warn("A009", "backward: grad_variables is deprecated", key="grad_variables", hint="pass grad_tensors")
+        require(grad_tensors is None, "A004", "backward: grad_tensors and grad_variables are the same argument")
+        grad_tensors = grad_variables
     listed = _listed(tensors)
     given = (None,) * len(listed) if grad_tensors is None else _listed(grad_tensors)
     require(len(given) == len(listed), "A004", f"backward: {len(given)} gradients for {len(listed)} tensors")
@@ -330,11 +340,29 @@ def grad(
     grad_outputs: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """The gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. Nothing is accumulated."""
+) -> Any:
+    """The gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. Nothing is accumulated.
+
+    A dict of inputs gives a dict of gradients, else they come as a tuple. `only_inputs` is always so (A009 if False).
+    """
+    if not only_inputs:
+        warn("A009", "grad: only_inputs is deprecated and has no effect", key="only_inputs", hint="leave it out")
+    if isinstance(inputs, dict):
+        gradients = grad(
+            outputs,
+            tuple(inputs.values()),
+            grad_outputs,
+            retain_graph,
+            create_graph,
+            allow_unused=allow_unused,
+            is_grads_batched=is_grads_batched,
+            materialize_grads=materialize_grads,
+        )
+        return dict(zip(inputs, gradients, strict=True))
     require(not is_grads_batched, "A006", "grad: is_grads_batched is not supported yet")
     listed, wanted = _listed(outputs), _listed(inputs)
     given = (None,) * len(listed) if grad_outputs is None else _listed(grad_outputs)

@@ -8,7 +8,7 @@ from rushlight.nn import functional, init
 from rushlight.nn.functional.multi_head import each_once, multi_head_attention_forward
 from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import require
+from rushlight.support.errors import require, warn
 
 __all__ = [
     "CELU",
@@ -149,8 +149,20 @@ class Softplus(Module):
 class Hardtanh(Module):
     """Each element held between two bounds."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        if min_value is not None or max_value is not None:
+            hint = "pass min_val and max_val"
+            warn("A009", "nn.Hardtanh: min_value and max_value are deprecated", key="Hardtanh", hint=hint)
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         require(min_val < max_val, "A002", "Hardtanh: max_val must be larger than min_val")
         self.min_val = min_val
         self.max_val = max_val
