@@ -314,8 +314,9 @@ class Operator(Op):
 
     def check_accepted(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
         """`check_family`, unless operands are converted: by a dtype given, or by pointwise promotion."""
-        checked = self.meta_rule is None or Fact.POINTWISE not in self.facts
-        if checked and self.dtypes != "all" and attrs.get("dtype") is None:
+        if self.dtypes == "all" or attrs.get("dtype") is not None:
+            return
+        if self.meta_rule is None or Fact.POINTWISE not in self.facts:
             self.check_family(operands)
 
     def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

@@ -103,10 +103,15 @@ class Schema:
         return tuple(operands), attrs
 
 
+_PLAIN = frozenset((bool, int, float, complex, str, type(None)))
+
+
 def _as_attribute(type_: str, value: Any) -> Any:
+    if value.__class__ in _PLAIN:
+        return (value,) if type_.endswith("[]") else value
     # By its elements, since a subclass of list may tell another length.
     if isinstance(value, (list, tuple)):
-        return tuple([_python_number(element) for element in value])
+        return tuple(iter(value)) if _PLAIN.issuperset(map(type, value)) else tuple(map(_python_number, value))
     value = _python_number(value)
     return (value,) if type_.endswith("[]") else value
 

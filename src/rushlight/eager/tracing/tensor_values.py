@@ -24,6 +24,7 @@ from rushlight.ops.record import Fact
 from rushlight.support.errors import fail
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+_NUMBERS = frozenset((int, float, complex, TracedNumber, tuple))  # and tuples, which may hold some
 
 
 class Cell:
@@ -242,7 +243,9 @@ def _in_elements_of(tensor: Handle, source: Handle | None, offset_of: Callable[[
 
 
 def _fitting(op: Any, operands: tuple[object, ...], result: Any) -> Any:
-    check_numbers(operands, result.type.dtype if Fact.FITTING in op.facts else None)
+    # Most calls have no number: asking the operator for its facts costs more than looking.
+    if not _NUMBERS.isdisjoint(map(type, operands)):
+        check_numbers(operands, result.type.dtype if Fact.FITTING in op.facts else None)
     return result
 
 
