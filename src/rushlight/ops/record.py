@@ -314,9 +314,8 @@ class Operator(Op):
 
     def check_accepted(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
         """`check_family`, unless operands are converted: by a dtype given, or by pointwise promotion."""
-        if self.dtypes == "all" or attrs.get("dtype") is not None:
-            return
-        if self.meta_rule is None or Fact.POINTWISE not in self.facts:
+        accepts = self.dtypes == "all" or attrs.get("dtype") is not None
+        if not accepts and (self.meta_rule is None or Fact.POINTWISE not in self.facts):
             self.check_family(operands)
 
     def infer(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
