@@ -1,6 +1,7 @@
 """Loops, addresses and stores: every way to walk memory gives what the kernel means, for any share and width."""
 
 import itertools
+import re
 import sys
 
 import numpy as np
@@ -132,6 +133,44 @@ def test_the_long_value_of_a_guard_is_skipped_where_no_lane_chooses_it(rng, size
         for lowest in (-1.0, 0.0, 0.6):
             values = (lowest + np.abs(floats(rng, count)) / 10).astype(np.float32)
             check(guarded(30), {x: values, out: np.zeros(count, np.float32)}, {m: count})
+
+
+def test_what_is_computed_for_more_lanes_is_not_computed_again_for_fewer(rng, sizes):
+    m, _, _ = sizes
+    i, x, out = axis_symbol(m, "i"), buffer("x", float32), buffer("out", float32)
+
+    def nested(depth):
+        value = load(x, i)
+        for place in range(depth):
+            value = guard(load(x, i) > place / 10, value * load(x, i), value + 1.0)
+        return kernel(parallel(i, Store(out, i, value)))
+
+    few, many = (len(emit_kernel(nested(depth), CodeTarget(), "k")) for depth in (5, 15))
+    assert many < 4 * few
+    for count in SIZES:
+        check(nested(9), {x: floats(rng, count), out: np.zeros(count, np.float32)}, {m: count})
+
+
+def test_places_out_of_range_are_not_read(rng, sizes):
+    m, n, _ = sizes
+    i, j = axis_symbol(m, "i"), axis_symbol(n, "j")
+    x, places, out = buffer("x", float32), buffer("places", int64), buffer("out", float32)
+    place = load(places, i)
+    inside = apply("le", constant(0, int64), place) & apply("lt", place, index(n))
+    zero = constant(0.0, float32)
+    lanes = kernel(parallel(i, Store(out, i, guard(inside, load(x, place), zero))))
+    rows = kernel(
+        parallel(i, vector(j, Store(out, i * n + j, guard(inside, load(x, place * index(n) + index(j)), zero))))
+    )
+    for count in SIZES:
+        found = rng.integers(-3, 12, count)
+        arrays = {x: floats(rng, 9), places: found, out: np.zeros(count, np.float32)}
+        check(lanes, arrays, {m: count, n: 9})
+        arrays = {x: floats(rng, 81), places: found, out: np.zeros(count * 9, np.float32)}
+        check(rows, arrays, {m: count, n: 9})
+    gathers = re.findall(r"call .*masked.gather.*", emit_kernel(lanes, CodeTarget("x86_64", 32), "k"))
+    assert gathers
+    assert all("splat (i1 true)" in line for line in gathers)  # without a branch for each lane
 
 
 def test_strides_broadcasts_and_transposes(rng, sizes):

@@ -64,16 +64,26 @@ class Mask:
     """The condition under which a guard's first value is evaluated: one bool, or one for each lane.
 
     `scope` defines it. It is the conjunction of its `factors`, which may have fewer lanes and be defined further out.
+    It narrows the mask `outer`, if there is one.
     """
 
-    __slots__ = ("factors", "key", "lanes", "scope", "text")
+    __slots__ = ("factors", "key", "lanes", "outer", "scope", "text")
 
-    def __init__(self, text: str, lanes: int, scope: Scope, key: object, factors: tuple[Value, ...] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        lanes: int,
+        scope: Scope,
+        key: object,
+        factors: tuple[Value, ...] = (),
+        outer: Mask | None = None,
+    ) -> None:
         self.text = text
         self.lanes = lanes
         self.scope = scope
         self.key = key
         self.factors = factors or (Value(text, lanes, scope),)
+        self.outer = outer
 
 
 class Names:

@@ -201,7 +201,7 @@ def _load(ctx: Context, buffer: Buffer, access: LaneAddresses, scope: Scope, mas
     active = active_lanes(scope, mask, lanes.width)
     if access.extra is None and access.stride == 1:
         pointer = access.pointer
-        if mask is not None and active is not None and _is_whole(ctx, shape, lanes, mask):
+        if mask is not None and active is not None and _is_whole(ctx, lanes, mask):
             pointer = scope.let(f"select i1 {mask.text}, ptr {pointer}, ptr {ctx.zeros_address(shape.memory_type)}")
             active = None
         raw = load_run(ctx, scope, shape, pointer, active)
@@ -221,9 +221,9 @@ def _load(ctx: Context, buffer: Buffer, access: LaneAddresses, scope: Scope, mas
     return Value(from_memory(scope, shape, raw), lanes.width, scope)
 
 
-def _is_whole(ctx: Context, shape: Shape, lanes: Lanes, mask: Mask) -> bool:
-    """Whether a mask covers all lanes or none, for elements too small for masked instructions."""
-    return mask.lanes == 1 and lanes.mask is None and shape.itemsize < ctx.target.masked_bytes
+def _is_whole(ctx: Context, lanes: Lanes, mask: Mask) -> bool:
+    """Whether a mask covers all lanes or none, and plain loads are faster than masked ones."""
+    return mask.lanes == 1 and lanes.mask is None and not ctx.target.has_masks
 
 
 def _load_scalar(ctx: Context, buffer: Buffer, pointer: str, scope: Scope, mask: Mask | None) -> Value:
@@ -368,6 +368,11 @@ def _gather(ctx: Context, scope: Scope, shape: Shape, addresses: str, active: st
     if shape.itemsize < 4 and active is not None:
         return _load_by_lane(ctx, scope, shape, active, None, addresses)
     kind, width = shape.memory_type, shape.lanes
+    if active is not None and not ctx.target.has_masks:
+        # Without mask registers a masked gather is a branch for each lane: inactive lanes read zeros instead.
+        zeros = splat(scope, f"<{width} x ptr>", "ptr", ctx.zeros_address(), width)
+        pointers = f"<{width} x ptr> {addresses}, <{width} x ptr> {zeros}"
+        addresses, active = scope.let(f"select <{width} x i1> {active}, {pointers}"), None
     mask = active or "splat (i1 true)"
     return scope.let(
         f"call {kind} @llvm.masked.gather.v{width}{_letters(shape)}.v{width}p0(<{width} x ptr> {addresses}, "

@@ -10,7 +10,7 @@ import math
 
 from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.analysis import AND, ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD, SELECT
-from rushlight.codegen.llvm.builder.scope import Context, Handler, Mask, Scope, Value, widen
+from rushlight.codegen.llvm.builder.scope import Context, Handler, Mask, Scope, TermKey, Value, widen
 from rushlight.codegen.llvm.builder.vector_types import Shape, literal, shape_of
 from rushlight.codegen.llvm.math import arithmetic, casts, masks
 from rushlight.ir.dtype import bool_, int64
@@ -54,8 +54,17 @@ def _before(term: Scalar) -> tuple[Scalar, ...]:
 
 
 def _lookup(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Value | None:
+    """The value of a term that is computed already, for the lanes of the mask or for more."""
     touched = ctx.analysis.touched[term]
-    key = term if mask is None or not touched & ANY_LOAD else (term, mask.key)
+    while mask is not None and touched & ANY_LOAD:
+        result = _recall((term, mask.key), touched, scope)
+        if result is not None:
+            return result
+        mask = mask.outer
+    return _recall(term, touched, scope)
+
+
+def _recall(key: TermKey, touched: int, scope: Scope) -> Value | None:
     result = scope.memo.get(key)
     if result is not None:
         return result
@@ -258,7 +267,7 @@ def narrow_mask(ctx: Context, condition: Scalar, chosen: Value, scope: Scope, ou
     shape = shape_of(bool_, lanes)
     outer_text = widen(Value(outer.text, outer.lanes, outer.scope), shape)
     text = home.let(f"and {shape.type} {widen(chosen, shape)}, {outer_text}")
-    return Mask(text, lanes, home, (condition, outer.key), (*outer.factors, *factors))
+    return Mask(text, lanes, home, (condition, outer.key), (*outer.factors, *factors), outer)
 
 
 def _factors(condition: Scalar) -> list[Scalar]:
