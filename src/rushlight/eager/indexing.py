@@ -171,8 +171,9 @@ def nonzero_places(mask: Handle) -> list[Tensor]:
     places = _FLATNONZERO(_RESHAPE(mask, (-1,)))
     indices: list[Tensor] = []
     for size in mask.form.shape[:0:-1]:
-        indices.append(places % wrap_size(size))
-        places = places // wrap_size(size)
+        outer = places // wrap_size(size)
+        indices.append(places - outer * wrap_size(size))
+        places = outer
     return [places, *reversed(indices)]
 
 

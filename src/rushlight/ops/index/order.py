@@ -7,6 +7,7 @@ without a hint where a program is traced. Values are gathered at the places that
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ge, le, required
 
 SELECTED = 8  # at most one element in so many is selected; more are taken from the sorted ones
+DENSE = 8  # integers are marked, not sorted, where so many times as many as there are would be marked at most
 COUNTED = Fact.HOST | Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABLE
 
 argsort = define(
@@ -115,15 +117,32 @@ def ranked(array: Array, start: int, count: int) -> Array:
     size = array.shape[-1]
     if not count or not array.size or count * SELECTED > size:
         return np.argsort(array, axis=-1, kind="stable")[..., start : start + count]
-    rows = array.reshape(-1, size)
-    parted = np.partition(rows, (start, start + count - 1), axis=-1)
-    low, high = parted[:, start, None], parted[:, start + count - 1, None]
-    below = rows < low
+    rows = np.ascontiguousarray(array).reshape(-1, size)
     # NaN is the largest, and no comparison with it holds: those that are too many are sorted behind.
-    row, column = np.nonzero(~(below | (rows > high)))
-    order = np.lexsort((column, rows[row, column], row))
-    first = np.searchsorted(row, np.arange(len(rows))) + start - below.sum(-1)
-    return column[order[first[:, None] + np.arange(count)]].reshape(*array.shape[:-1], count)
+    below, above = _outside(rows, start, count)
+    flat = np.flatnonzero(~above if below is None else ~below if above is None else ~(below | above))
+    row, place = np.divmod(flat, size)
+    values = rows.reshape(-1)[flat]
+    if flat.size == count * len(rows):
+        order = np.argsort(values.reshape(-1, count), axis=-1, kind="stable")
+        return np.take_along_axis(place.reshape(-1, count), order, -1).reshape(*array.shape[:-1], count)
+    order = np.lexsort((values, row))  # stable, and places ascend
+    if above is None:
+        first = np.searchsorted(row, np.arange(1, len(rows) + 1)) - count
+    else:
+        first = np.searchsorted(row, np.arange(len(rows)))
+        first = first if below is None else first + start - np.count_nonzero(below, axis=-1)
+    return place[order[first[:, None] + np.arange(count)]].reshape(*array.shape[:-1], count)
+
+
+def _outside(rows: Array, start: int, count: int) -> tuple[Any, Any]:
+    """Which elements are surely below, and above, `count` ranks from `start` on; None where no ranks are there."""
+    last = start + count - 1
+    at_start, at_end = start == 0, last == rows.shape[-1] - 1
+    ranks = {*(() if at_start and not at_end else (start,)), *(() if at_end else (last,))}
+    parted = np.partition(rows, sorted(ranks), axis=-1)
+    above = None if at_end else rows > parted[:, last, None]
+    return (None if at_start and not at_end else rows < parted[:, start, None]), above
 
 
 @argsort.samples
@@ -161,11 +180,23 @@ def distinct_values_meta(input: TensorType, count: Size | None) -> TensorType:
 
 @distinct_values.ref
 def distinct_values_ref(input: Array, count: Size | None) -> Array:
+    if input.dtype.kind in "iu" and input.size:
+        least, most = int(input.min()), int(input.max())
+        if most - least < DENSE * input.size:
+            return _counted_values(input, least, most)
     values = np.unique(comparable(input), equal_nan=False).astype(input.dtype)
     zeros = np.flatnonzero(values == 0)
     if zeros.size and input.dtype.kind not in "biu":  # which of the two it is, depends on how numpy sorts
         values[zeros] = input.reshape(-1)[np.argmax(input.reshape(-1) == 0)]
     return values
+
+
+def _counted_values(input: Array, least: int, most: int) -> Array:
+    """The integers that occur, which lie between two that are not far apart: marked rather than sorted."""
+    wide = input if input.dtype.itemsize == 8 else input.astype(np.int64)
+    seen = np.zeros(most - least + 1, np.bool_)
+    seen[(wide - wide.dtype.type(least)).astype(np.int64)] = True
+    return (np.flatnonzero(seen).astype(wide.dtype) + wide.dtype.type(least)).astype(input.dtype)
 
 
 @distinct_values.samples
