@@ -136,7 +136,7 @@ def ranked(array: Array, start: int, count: int) -> Array:
 
 
 def _outside(rows: Array, start: int, count: int) -> tuple[Any, Any]:
-    """Which elements are surely below, and above, `count` ranks from `start` on; None where no ranks are there."""
+    """Which elements are below, and above, `count` ranks from `start` on; None where no ranks are."""
     last = start + count - 1
     at_start, at_end = start == 0, last == rows.shape[-1] - 1
     ranks = {*(() if at_start and not at_end else (start,)), *(() if at_end else (last,))}
