@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.bench import cases_eager, cases_models, cases_ops, cases_tracing
+from rushlight.bench import cases_eager, cases_layers, cases_models, cases_ops, cases_tracing
 from rushlight.bench.cases_overhead import add
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import reference, worst_difference
@@ -66,6 +66,18 @@ def test_common_operators_agree_with_numpy(case: Case):
     test_rushlight_agrees_with_numpy(case, "eager")
 
 
+SMALL_LAYERS = [
+    *[cases_layers.recurrent(kind, 5, 3, 4) for kind in cases_layers.GATES],
+    *[cases_layers.transform(name, 5, 4, points, 1.0) for name, points in (("vmap", 6), ("jacrev", 1), ("hessian", 1))],
+]
+
+
+@pytest.mark.parametrize("case", SMALL_LAYERS, ids=lambda case: case.name)
+def test_layers_and_transforms_agree_with_numpy(case: Case):
+    for mode in ("eager", "compiled"):
+        test_rushlight_agrees_with_numpy(case, mode)
+
+
 def test_common_operators_are_fifty_on_as_many_elements_each():
     assert len(cases_eager.OPERATORS) == 50
     assert {"sort", "cumsum"} <= {case.program for case in cases_eager.OPERATORS}
@@ -113,7 +125,7 @@ def test_every_case_states_its_work_and_is_written_in_numpy_and_in_pytorchs_api(
     assert {"gemm-1024", "gemm-bf16-2048", "gelu-chain-4096x4096", "add-2-tensors-of-4"} <= set(CASES)
     for case in CASES.values():
         assert (case.flops > 0) == (case.bytes > 0) == (case.family != "tracing")
-        assert case.family in ("ops", "eager", "models", "overhead", "lengths", "tracing")
+        assert case.family in ("ops", "eager", "layers", "models", "overhead", "lengths", "tracing")
         assert case.dtype in TOLERANCES
 
 

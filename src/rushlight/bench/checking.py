@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rushlight.bench.programs import numpy_eager, numpy_models, numpy_ops
+from rushlight.bench.programs import numpy_eager, numpy_layers, numpy_models, numpy_ops
 from rushlight.bench.records import Array, Case, Inputs, Work
 
-FUNCTIONS = {**numpy_ops.FUNCTIONS, **numpy_eager.FUNCTIONS}
+FUNCTIONS = {**numpy_ops.FUNCTIONS, **numpy_eager.FUNCTIONS, **numpy_layers.FUNCTIONS}
 
 
 def numpy_work(case: Case, inputs: Inputs) -> Work:

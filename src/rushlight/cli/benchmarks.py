@@ -68,7 +68,7 @@ def _add_family(families: tuple[str, ...], about: str, slowest: float) -> None:
     app.command(families[0], help=about)(command)
 
 
-_add_family(("ops", "eager"), "Time single operators, and common ones eagerly.", 300.0)
+_add_family(("ops", "eager", "layers"), "Time single operators, common ones eagerly, layers and transforms.", 300.0)
 _add_family(("models",), "Time whole models: training steps and inference.", 600.0)
 _add_family(("overhead",), "Time calls on four elements.", 300.0)
 

@@ -11,12 +11,12 @@ import functools
 from typing import Any
 
 import rushlight as rl
-from rushlight.bench.programs import pytorch_eager, pytorch_models, pytorch_ops, pytorch_sizes
+from rushlight.bench.programs import pytorch_eager, pytorch_layers, pytorch_models, pytorch_ops, pytorch_sizes
 from rushlight.bench.programs.pytorch_ops import Function, Modes
 from rushlight.bench.records import Array, Case, Inputs, Work
 from rushlight.bench.serving import Absent
 
-FUNCTIONS = {**pytorch_ops.FUNCTIONS, **pytorch_eager.FUNCTIONS, **pytorch_sizes.FUNCTIONS}
+FUNCTIONS = {**pytorch_ops.FUNCTIONS, **pytorch_eager.FUNCTIONS, **pytorch_layers.FUNCTIONS, **pytorch_sizes.FUNCTIONS}
 
 
 def as_is(function: Function) -> Function:
