@@ -492,16 +492,6 @@ def case_warnings_as_errors(x, env):
         warnings.warn("careful", DeprecationWarning, stacklevel=1)
 
 
-def case_traceback_text(x, env):
-    import traceback
-
-    try:
-        env.table["missing"]
-    except KeyError as error:
-        lines = traceback.format_exception(error)
-    return [line.strip().split("\n")[-1] for line in lines], -x
-
-
 def case_traceback_of_calls(x, env):
     import traceback
 

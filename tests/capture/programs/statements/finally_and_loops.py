@@ -221,6 +221,16 @@ def case_while_with_break_in_else_of_inner_loop(x, env):
     return env.log
 
 
+def case_while_on_none(x, env):
+    found, turns = None, 0
+    while found is None:
+        turns += 1
+        found = x * turns if turns == 3 else None
+    while found is not None and turns:
+        turns -= 1
+    return found, turns
+
+
 def case_while_condition_with_effect(x, env):
     while env.items.pop():
         env.log.append(len(env.items))

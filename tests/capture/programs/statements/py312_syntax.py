@@ -159,3 +159,19 @@ def case_override_decorator(x, env):
             return x + 1
 
     return A().f(), A.f.__override__
+
+
+def case_type_parameters_in_class_read_class_names_first(x, env):
+    class A:
+        int = "of the class"
+
+        def f[T: (int, len)](self):
+            pass
+
+        type Alias = int
+
+    return (
+        A.f.__type_params__[0].__constraints__[0],
+        A.f.__type_params__[0].__constraints__[1] is len,
+        A.Alias.__value__,
+    )
