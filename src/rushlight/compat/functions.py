@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import integers, operands, required_operand, required_tensor
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import with_out
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import spread_attributes
@@ -17,7 +18,7 @@ from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
 
-@checked
+@with_out
 def max(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     """Return the largest element.
 
@@ -26,7 +27,7 @@ def max(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     return input.max(dim, keepdim)
 
 
-@checked
+@with_out
 def min(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
     """Return the smallest element.
 
@@ -42,7 +43,7 @@ def einsum(equation: str, *operands: object) -> Tensor:
     return OPERATORS["einsum"](equation, tuple(listed))
 
 
-@checked
+@with_out
 def where(condition: Tensor, input: object = None, other: object = None) -> Any:
     """Return elements of `input` where the condition holds, and of `other` elsewhere.
 
@@ -114,7 +115,7 @@ def _of_each(tensors: tuple[Any, ...], function: Callable[[Tensor], Tensor]) -> 
     return tuple([function(required_tensor(tensor)) for tensor in listed])
 
 
-@checked
+@with_out
 def hstack(tensors: object) -> Tensor:
     """Return tensors joined along the second dim, vectors along their only one."""
     parts = [atleast_1d(required_tensor(tensor)) for tensor in operands(tensors)]
@@ -122,13 +123,13 @@ def hstack(tensors: object) -> Tensor:
     return ops.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-@checked
+@with_out
 def vstack(tensors: object) -> Tensor:
     """Return tensors joined along the first dim, vectors as rows."""
     return ops.cat([atleast_2d(required_tensor(tensor)) for tensor in operands(tensors)], 0)
 
 
-@checked
+@with_out
 def var(
     input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
 ) -> Tensor:
@@ -136,7 +137,7 @@ def var(
     return input.var(dim, unbiased, keepdim, correction=correction)
 
 
-@checked
+@with_out
 def std(
     input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
 ) -> Tensor:
@@ -154,10 +155,11 @@ def var_mean(
 
 
 # Methods that are functions too.
-argsort, argwhere, bincount, kthvalue = Tensor.argsort, Tensor.argwhere, Tensor.bincount, Tensor.kthvalue
+argsort, argwhere, bincount, unique = Tensor.argsort, Tensor.argwhere, Tensor.bincount, Tensor.unique
 index_put, index_put_, repeat_interleave = Tensor.index_put, Tensor.index_put_, Tensor.repeat_interleave
-masked_select, median, msort, nonzero = Tensor.masked_select, Tensor.median, Tensor.msort, Tensor.nonzero
-sort, topk, unique = Tensor.sort, Tensor.topk, Tensor.unique
+masked_select, nonzero = with_out(Tensor.masked_select), with_out(Tensor.nonzero)
+kthvalue, median, msort = with_out(Tensor.kthvalue), with_out(Tensor.median), with_out(Tensor.msort)
+sort, topk = with_out(Tensor.sort), with_out(Tensor.topk)
 
 # PyTorch's second names.
 absolute, fix = ops.abs, ops.trunc

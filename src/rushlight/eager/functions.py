@@ -54,14 +54,20 @@ _addr = OPERATORS["addr"]
 _addr_out = out_form(OPERATORS["addr"])
 _alias = OPERATORS["alias"]
 _all = OPERATORS["all"]
+_all_out = out_form(OPERATORS["all"])
 _amax = OPERATORS["amax"]
+_amax_out = out_form(OPERATORS["amax"])
 _amin = OPERATORS["amin"]
+_amin_out = out_form(OPERATORS["amin"])
 _angle = OPERATORS["angle"]
 _angle_out = out_form(OPERATORS["angle"])
 _any = OPERATORS["any"]
+_any_out = out_form(OPERATORS["any"])
 _arange = OPERATORS["arange"]
 _argmax = OPERATORS["argmax"]
+_argmax_out = out_form(OPERATORS["argmax"])
 _argmin = OPERATORS["argmin"]
+_argmin_out = out_form(OPERATORS["argmin"])
 _as_strided = OPERATORS["as_strided"]
 _as_strided_scatter = OPERATORS["as_strided_scatter"]
 _asin = OPERATORS["asin"]
@@ -98,9 +104,12 @@ _bitwise_right_shift_out = out_form(OPERATORS["bitwise_right_shift"])
 _bitwise_xor = OPERATORS["bitwise_xor"]
 _bitwise_xor_out = out_form(OPERATORS["bitwise_xor"])
 _bmm = OPERATORS["bmm"]
+_bmm_out = out_form(OPERATORS["bmm"])
 _broadcast_to = OPERATORS["broadcast_to"]
 _bucketize = OPERATORS["bucketize"]
+_bucketize_out = out_form(OPERATORS["bucketize"])
 _cat = OPERATORS["cat"]
+_cat_out = out_form(OPERATORS["cat"])
 _causal_softmax = OPERATORS["causal_softmax"]
 _cdist = OPERATORS["cdist"]
 _ceil = OPERATORS["ceil"]
@@ -164,6 +173,7 @@ _dist = OPERATORS["dist"]
 _div = OPERATORS["div"]
 _div_out = out_form(OPERATORS["div"])
 _dot = OPERATORS["dot"]
+_dot_out = out_form(OPERATORS["dot"])
 _dropout = OPERATORS["dropout"]
 _einsum = OPERATORS["einsum"]
 _elu = OPERATORS["elu"]
@@ -207,6 +217,7 @@ _frac_out = out_form(OPERATORS["frac"])
 _full = OPERATORS["full"]
 _full_like = OPERATORS["full_like"]
 _gather = OPERATORS["gather"]
+_gather_out = out_form(OPERATORS["gather"])
 _gcd = OPERATORS["gcd"]
 _gcd_out = out_form(OPERATORS["gcd"])
 _ge = OPERATORS["ge"]
@@ -234,7 +245,9 @@ _igammac = OPERATORS["igammac"]
 _igammac_out = out_form(OPERATORS["igammac"])
 _imag = OPERATORS["imag"]
 _index_add = OPERATORS["index_add"]
+_index_add_out = out_form(OPERATORS["index_add"])
 _index_select = OPERATORS["index_select"]
+_index_select_out = out_form(OPERATORS["index_select"])
 _inner = OPERATORS["inner"]
 _inner_out = out_form(OPERATORS["inner"])
 _instance_norm = OPERATORS["instance_norm"]
@@ -310,6 +323,7 @@ _log1p_out = out_form(OPERATORS["log1p"])
 _log2 = OPERATORS["log2"]
 _log2_out = out_form(OPERATORS["log2"])
 _log_softmax = OPERATORS["log_softmax"]
+_log_softmax_out = out_form(OPERATORS["log_softmax"])
 _log_softmax_backward = OPERATORS["log_softmax_backward"]
 _logaddexp = OPERATORS["logaddexp"]
 _logaddexp_out = out_form(OPERATORS["logaddexp"])
@@ -330,6 +344,7 @@ _logit = OPERATORS["logit"]
 _logit_out = out_form(OPERATORS["logit"])
 _logsigmoid = OPERATORS["logsigmoid"]
 _logsumexp = OPERATORS["logsumexp"]
+_logsumexp_out = out_form(OPERATORS["logsumexp"])
 _lt = OPERATORS["lt"]
 _lt_out = out_form(OPERATORS["lt"])
 _lu_solve = OPERATORS["lu_solve"]
@@ -337,6 +352,7 @@ _lu_solve_out = out_form(OPERATORS["lu_solve"])
 _lu_unpack = OPERATORS["lu_unpack"]
 _masked_fill = OPERATORS["masked_fill"]
 _matmul = OPERATORS["matmul"]
+_matmul_out = out_form(OPERATORS["matmul"])
 _matrix_exp = OPERATORS["matrix_exp"]
 _matrix_power = OPERATORS["matrix_power"]
 _matrix_power_out = out_form(OPERATORS["matrix_power"])
@@ -350,17 +366,20 @@ _max_pool3d_with_indices = OPERATORS["max_pool3d_with_indices"]
 _maximum = OPERATORS["maximum"]
 _maximum_out = out_form(OPERATORS["maximum"])
 _mean = OPERATORS["mean"]
+_mean_out = out_form(OPERATORS["mean"])
 _min = OPERATORS["min"]
 _minimum = OPERATORS["minimum"]
 _minimum_out = out_form(OPERATORS["minimum"])
 _mish = OPERATORS["mish"]
 _mm = OPERATORS["mm"]
+_mm_out = out_form(OPERATORS["mm"])
 _movedim = OPERATORS["movedim"]
 _mse_loss = OPERATORS["mse_loss"]
 _mul = OPERATORS["mul"]
 _mul_out = out_form(OPERATORS["mul"])
 _multinomial = OPERATORS["multinomial"]
 _mv = OPERATORS["mv"]
+_mv_out = out_form(OPERATORS["mv"])
 _mvlgamma = OPERATORS["mvlgamma"]
 _mvlgamma_out = out_form(OPERATORS["mvlgamma"])
 _nan_to_num = OPERATORS["nan_to_num"]
@@ -374,6 +393,7 @@ _nextafter = OPERATORS["nextafter"]
 _nextafter_out = out_form(OPERATORS["nextafter"])
 _nll_loss = OPERATORS["nll_loss"]
 _norm = OPERATORS["norm"]
+_norm_out = out_form(OPERATORS["norm"])
 _one_hot = OPERATORS["one_hot"]
 _ones = OPERATORS["ones"]
 _ones_like = OPERATORS["ones_like"]
@@ -381,6 +401,7 @@ _orgqr = OPERATORS["orgqr"]
 _ormqr = OPERATORS["ormqr"]
 _ormqr_out = out_form(OPERATORS["ormqr"])
 _outer = OPERATORS["outer"]
+_outer_out = out_form(OPERATORS["outer"])
 _pad = OPERATORS["pad"]
 _pairwise_distance = OPERATORS["pairwise_distance"]
 _pdist = OPERATORS["pdist"]
@@ -423,9 +444,11 @@ _rsub = OPERATORS["rsub"]
 _safe_softmax = OPERATORS["safe_softmax"]
 _scaled_dot_product_attention = OPERATORS["scaled_dot_product_attention"]
 _scatter_add = OPERATORS["scatter_add"]
+_scatter_add_out = out_form(OPERATORS["scatter_add"])
 _scatter_reduce = OPERATORS["scatter_reduce"]
 _scatter_reduce_out = out_form(OPERATORS["scatter_reduce"])
 _searchsorted = OPERATORS["searchsorted"]
+_searchsorted_out = out_form(OPERATORS["searchsorted"])
 _select = OPERATORS["select"]
 _select_backward = OPERATORS["select_backward"]
 _select_scatter = OPERATORS["select_scatter"]
@@ -448,9 +471,11 @@ _sinh_out = out_form(OPERATORS["sinh"])
 _slice = OPERATORS["slice"]
 _slice_backward = OPERATORS["slice_backward"]
 _slice_scatter = OPERATORS["slice_scatter"]
+_slice_scatter_out = out_form(OPERATORS["slice_scatter"])
 _slogdet = OPERATORS["slogdet"]
 _smooth_l1_loss = OPERATORS["smooth_l1_loss"]
 _softmax = OPERATORS["softmax"]
+_softmax_out = out_form(OPERATORS["softmax"])
 _softmax_backward = OPERATORS["softmax_backward"]
 _softplus = OPERATORS["softplus"]
 _softshrink = OPERATORS["softshrink"]
@@ -504,6 +529,7 @@ _square = OPERATORS["square"]
 _square_out = out_form(OPERATORS["square"])
 _squeeze = OPERATORS["squeeze"]
 _stack = OPERATORS["stack"]
+_stack_out = out_form(OPERATORS["stack"])
 _std = OPERATORS["std"]
 _sub = OPERATORS["sub"]
 _sub_out = out_form(OPERATORS["sub"])
@@ -513,6 +539,7 @@ _swapaxes = OPERATORS["swapaxes"]
 _swapdims = OPERATORS["swapdims"]
 _t = OPERATORS["t"]
 _take_along_dim = OPERATORS["take_along_dim"]
+_take_along_dim_out = out_form(OPERATORS["take_along_dim"])
 _tan = OPERATORS["tan"]
 _tan_out = out_form(OPERATORS["tan"])
 _tanh = OPERATORS["tanh"]
@@ -523,8 +550,10 @@ _tile = OPERATORS["tile"]
 _transpose = OPERATORS["transpose"]
 _triangular_solve = OPERATORS["triangular_solve"]
 _tril = OPERATORS["tril"]
+_tril_out = out_form(OPERATORS["tril"])
 _tril_indices = OPERATORS["tril_indices"]
 _triu = OPERATORS["triu"]
+_triu_out = out_form(OPERATORS["triu"])
 _triu_indices = OPERATORS["triu_indices"]
 _trunc = OPERATORS["trunc"]
 _trunc_out = out_form(OPERATORS["trunc"])
@@ -690,8 +719,14 @@ def alias(input: Any) -> Any:
     return call_function(_alias, (input_operand(input),), {})
 
 
-def all(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
+def all(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
     """Whether no element is 0."""
+    if out is not None:
+        return dispatch(
+            _all_out,
+            (input_operand(input), out),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _all,
         (input_operand(input),),
@@ -699,8 +734,14 @@ def all(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     )
 
 
-def amax(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
+def amax(input: Any, dim: Any = (), keepdim: Any = False, *, out: Any = None) -> Any:
     """The largest element, NaN if there is one. Elements that tie share the gradient."""
+    if out is not None:
+        return dispatch(
+            _amax_out,
+            (input_operand(input), out),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _amax,
         (input_operand(input),),
@@ -708,8 +749,14 @@ def amax(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
     )
 
 
-def amin(input: Any, dim: Any = (), keepdim: Any = False) -> Any:
+def amin(input: Any, dim: Any = (), keepdim: Any = False, *, out: Any = None) -> Any:
     """The smallest element, NaN if there is one. Elements that tie share the gradient."""
+    if out is not None:
+        return dispatch(
+            _amin_out,
+            (input_operand(input), out),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _amin,
         (input_operand(input),),
@@ -724,8 +771,14 @@ def angle(input: Any, *, out: Any = None) -> Any:
     return call_function(_angle, (input_operand(input),), {})
 
 
-def any(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
+def any(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
     """Whether some element is not 0."""
+    if out is not None:
+        return dispatch(
+            _any_out,
+            (input_operand(input), out),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _any,
         (input_operand(input),),
@@ -748,8 +801,14 @@ def arange(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: An
     )
 
 
-def argmax(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
+def argmax(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
     """The place of the largest element, the first of equals; NaN is largest. Without a dim, places count row-major."""
+    if out is not None:
+        return dispatch(
+            _argmax_out,
+            (input_operand(input), out),
+            {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _argmax,
         (input_operand(input),),
@@ -757,11 +816,17 @@ def argmax(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
     )
 
 
-def argmin(input: Any, dim: Any = None, keepdim: Any = False) -> Any:
+def argmin(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
     """The place of the smallest element, the first of equals; NaN is smallest.
 
     Without a dim, places count row-major.
     """
+    if out is not None:
+        return dispatch(
+            _argmin_out,
+            (input_operand(input), out),
+            {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _argmin,
         (input_operand(input),),
@@ -1028,8 +1093,10 @@ def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_bitwise_xor, (required_operand(input), operand_beside(input, other)), {})
 
 
-def bmm(input: Any, mat2: Any) -> Any:
+def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """Products of batches of matrices."""
+    if out is not None:
+        return dispatch(_bmm_out, (input_operand(input), required_operand(mat2), out), {})
     return call_function(_bmm, (input_operand(input), required_operand(mat2)), {})
 
 
@@ -1038,8 +1105,17 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return call_function(_broadcast_to, (input_operand(input),), {"size": integers(size)})
 
 
-def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any = False) -> Any:
+def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any = False, out: Any = None) -> Any:
     """The number of the bucket of each value: how many boundaries lie before it."""
+    if out is not None:
+        return dispatch(
+            _bucketize_out,
+            (input_operand(input), required_operand(boundaries), out),
+            {
+                "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
+                "right": right if right.__class__ is bool else flag(right),
+            },
+        )
     return call_function(
         _bucketize,
         (input_operand(input), required_operand(boundaries)),
@@ -1050,8 +1126,10 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
     )
 
 
-def cat(tensors: Any, dim: Any = 0) -> Any:
+def cat(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
     """Tensors joined along a dim."""
+    if out is not None:
+        return dispatch(_cat_out, (operands(tensors), out), {"dim": fixed_integer(dim)})
     return call_function(_cat, (operands(tensors),), {"dim": fixed_integer(dim)})
 
 
@@ -1487,8 +1565,10 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
     )
 
 
-def dot(input: Any, tensor: Any) -> Any:
+def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
     """Inner product of two vectors."""
+    if out is not None:
+        return dispatch(_dot_out, (input_operand(input), required_operand(tensor), out), {})
     return call_function(_dot, (input_operand(input), required_operand(tensor)), {})
 
 
@@ -1689,8 +1769,10 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     )
 
 
-def gather(input: Any, dim: Any, index: Any) -> Any:
+def gather(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
     """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
+    if out is not None:
+        return dispatch(_gather_out, (input_operand(input), required_operand(index), out), {"dim": fixed_integer(dim)})
     return call_function(_gather, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
@@ -1806,8 +1888,14 @@ def imag(input: Any) -> Any:
     return call_function(_imag, (input_operand(input),), {})
 
 
-def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """The input with slices of the source, times alpha, added at the places of a 1-D index."""
+    if out is not None:
+        return dispatch(
+            _index_add_out,
+            (input_operand(input), required_operand(index), required_operand(source), out),
+            {"dim": fixed_integer(dim), "alpha": number(alpha)},
+        )
     return call_function(
         _index_add,
         (input_operand(input), required_operand(index), required_operand(source)),
@@ -1815,8 +1903,12 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) 
     )
 
 
-def index_select(input: Any, dim: Any, index: Any) -> Any:
+def index_select(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
     """The slices of a dim at the places in a 1-D index."""
+    if out is not None:
+        return dispatch(
+            _index_select_out, (input_operand(input), required_operand(index), out), {"dim": fixed_integer(dim)}
+        )
     return call_function(_index_select, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
 
 
@@ -2291,8 +2383,12 @@ def log2(input: Any, *, out: Any = None) -> Any:
     return call_function(_log2, (input_operand(input),), {})
 
 
-def log_softmax(input: Any, dim: Any, *, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """The logarithm of softmax along a dim."""
+    if out is not None:
+        return dispatch(
+            _log_softmax_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+        )
     return call_function(
         _log_softmax, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
     )
@@ -2371,8 +2467,14 @@ def logsigmoid(input: Any) -> Any:
     return call_function(_logsigmoid, (input_operand(input),), {})
 
 
-def logsumexp(input: Any, dim: Any, keepdim: Any = False) -> Any:
+def logsumexp(input: Any, dim: Any, keepdim: Any = False, *, out: Any = None) -> Any:
     """The logarithm of the sum of exponentials."""
+    if out is not None:
+        return dispatch(
+            _logsumexp_out,
+            (input_operand(input), out),
+            {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
+        )
     return call_function(
         _logsumexp,
         (input_operand(input),),
@@ -2416,12 +2518,14 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return call_function(_masked_fill, (input_operand(input), required_operand(mask), required_operand(value)), {})
 
 
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """See the operator's record.
 
     Matrix product of the last two dims, broadcast over the rest; a 1-D operand is a row, or on the right a
     column.
     """
+    if out is not None:
+        return dispatch(_matmul_out, (input_operand(input), required_operand(other), out), {})
     return call_function(_matmul, (input_operand(input), required_operand(other)), {})
 
 
@@ -2560,8 +2664,18 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_maximum, (input_operand(input), required_operand(other)), {})
 
 
-def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, out: Any = None) -> Any:
     """The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype."""
+    if out is not None:
+        return dispatch(
+            _mean_out,
+            (input_operand(input), out),
+            {
+                "dim": fixed_integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "dtype": element_type(dtype),
+            },
+        )
     return call_function(
         _mean,
         (input_operand(input),),
@@ -2590,8 +2704,10 @@ def mish(input: Any) -> Any:
     return call_function(_mish, (input_operand(input),), {})
 
 
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     """Product of two matrices."""
+    if out is not None:
+        return dispatch(_mm_out, (input_operand(input), required_operand(mat2), out), {})
     return call_function(_mm, (input_operand(input), required_operand(mat2)), {})
 
 
@@ -2630,8 +2746,10 @@ def multinomial(
     )
 
 
-def mv(input: Any, vec: Any) -> Any:
+def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     """Matrix times vector."""
+    if out is not None:
+        return dispatch(_mv_out, (input_operand(input), required_operand(vec), out), {})
     return call_function(_mv, (input_operand(input), required_operand(vec)), {})
 
 
@@ -2698,8 +2816,21 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: Any = -1
     )
 
 
-def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Any:
+def norm(
+    input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None, *, out: Any = None
+) -> Any:
     """The `p`-norm of elements; 'fro' is 2."""
+    if out is not None:
+        return dispatch(
+            _norm_out,
+            (input_operand(input), out),
+            {
+                "p": p,
+                "dim": fixed_integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "dtype": element_type(dtype),
+            },
+        )
     return call_function(
         _norm,
         (input_operand(input),),
@@ -2753,8 +2884,10 @@ def ormqr(input: Any, tau: Any, other: Any, left: Any = True, transpose: Any = F
     )
 
 
-def outer(input: Any, vec2: Any) -> Any:
+def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     """All products of two vectors' elements."""
+    if out is not None:
+        return dispatch(_outer_out, (input_operand(input), required_operand(vec2), out), {})
     return call_function(_outer, (input_operand(input), required_operand(vec2)), {})
 
 
@@ -3006,8 +3139,14 @@ def scaled_dot_product_attention(
     )
 
 
-def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
+def scatter_add(input: Any, dim: Any, index: Any, src: Any, *, out: Any = None) -> Any:
     """The input with the source's elements added at the places that `index` gives along a dim."""
+    if out is not None:
+        return dispatch(
+            _scatter_add_out,
+            (input_operand(input), required_operand(index), required_operand(src), out),
+            {"dim": fixed_integer(dim)},
+        )
     return call_function(
         _scatter_add,
         (input_operand(input), required_operand(index), required_operand(src)),
@@ -3052,12 +3191,23 @@ def searchsorted(
     right: Any = False,
     side: Any = None,
     sorter: Any = None,
+    out: Any = None,
 ) -> Any:
     """See the operator's record.
 
     Where each value belongs in a sorted sequence (along the last dim): in front of equal elements, or behind
     them.
     """
+    if out is not None:
+        return dispatch(
+            _searchsorted_out,
+            (required_operand(sorted_sequence), required_operand(input), optional_operand(sorter), out),
+            {
+                "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
+                "right": right if right.__class__ is bool else flag(right),
+                "side": side,
+            },
+        )
     return call_function(
         _searchsorted,
         (required_operand(sorted_sequence), required_operand(input), optional_operand(sorter)),
@@ -3175,8 +3325,16 @@ def slice_backward(grad: Any, input_sizes: Any, dim: Any, start: Any, end: Any, 
     )
 
 
-def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+def slice_scatter(
+    input: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1, *, out: Any = None
+) -> Any:
     """A copy of `input` with `src` in a range of a dim."""
+    if out is not None:
+        return dispatch(
+            _slice_scatter_out,
+            (input_operand(input), required_operand(src), out),
+            {"dim": fixed_integer(dim), "start": integer(start), "end": integer(end), "step": integer(step)},
+        )
     return call_function(
         _slice_scatter,
         (input_operand(input), required_operand(src)),
@@ -3198,8 +3356,12 @@ def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: Any =
     )
 
 
-def softmax(input: Any, dim: Any, *, dtype: Any = None) -> Any:
+def softmax(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """exp(input) divided by its sum along a dim."""
+    if out is not None:
+        return dispatch(
+            _softmax_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
+        )
     return call_function(_softmax, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
@@ -3411,8 +3573,10 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return call_function(_squeeze, (input_operand(input),), {"dim": fixed_integers(dim)})
 
 
-def stack(tensors: Any, dim: Any = 0) -> Any:
+def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
     """Tensors of one shape joined along a new dim."""
+    if out is not None:
+        return dispatch(_stack_out, (operands(tensors), out), {"dim": fixed_integer(dim)})
     return call_function(_stack, (operands(tensors),), {"dim": fixed_integer(dim)})
 
 
@@ -3483,8 +3647,12 @@ def t(input: Any) -> Any:
     return call_function(_t, (input_operand(input),), {})
 
 
-def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
+def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None) -> Any:
     """gather after broadcasting; without a dim, from the flattened input."""
+    if out is not None:
+        return dispatch(
+            _take_along_dim_out, (input_operand(input), required_operand(indices), out), {"dim": fixed_integer(dim)}
+        )
     return call_function(
         _take_along_dim, (input_operand(input), required_operand(indices)), {"dim": fixed_integer(dim)}
     )
@@ -3542,8 +3710,10 @@ def triangular_solve(b: Any, A: Any, upper: Any = True, transpose: Any = False, 
     )
 
 
-def tril(input: Any, diagonal: Any = 0) -> Any:
+def tril(input: Any, diagonal: Any = 0, *, out: Any = None) -> Any:
     """Zeros above a diagonal of the last two dims."""
+    if out is not None:
+        return dispatch(_tril_out, (input_operand(input), out), {"diagonal": integer(diagonal)})
     return call_function(_tril, (input_operand(input),), {"diagonal": integer(diagonal)})
 
 
@@ -3562,8 +3732,10 @@ def tril_indices(row: Any, col: Any, offset: Any = 0, *, dtype: Any = None, devi
     )
 
 
-def triu(input: Any, diagonal: Any = 0) -> Any:
+def triu(input: Any, diagonal: Any = 0, *, out: Any = None) -> Any:
     """Zeros below a diagonal of the last two dims."""
+    if out is not None:
+        return dispatch(_triu_out, (input_operand(input), out), {"diagonal": integer(diagonal)})
     return call_function(_triu, (input_operand(input),), {"diagonal": integer(diagonal)})
 
 

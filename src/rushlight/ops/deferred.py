@@ -121,7 +121,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 "lower",
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "dot(Tensor input, Tensor tensor) -> Tensor",
@@ -129,7 +129,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
@@ -145,7 +145,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION,
                 "number",
                 "lower",
-                "function method",
+                "function method out",
                 "matmul",
             ),
             Declaration(
@@ -154,7 +154,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 "lower",
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "mv(Tensor input, Tensor vec) -> Tensor",
@@ -162,7 +162,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "outer(Tensor input, Tensor vec2) -> Tensor",
@@ -170,7 +170,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "number",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "wide_matmul(Tensor input, Tensor other) -> Tensor",
@@ -656,7 +656,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "index(Tensor input, Tensor[] indices, int[] dims) -> Tensor",
@@ -672,7 +672,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "one_hot(Tensor tensor, Size num_classes) -> Tensor",
@@ -688,7 +688,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function method",
+                "function method out",
             ),
         ),
     ),
@@ -701,7 +701,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONDIFFERENTIABLE,
                 "real",
                 None,
-                "function",
+                "function out",
             ),
             Declaration(
                 "count_before(Tensor sorted_sequence, Tensor input, bool right, int steps=40) -> Tensor",
@@ -717,7 +717,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONDIFFERENTIABLE,
                 "real",
                 None,
-                "function",
+                "function out",
             ),
         ),
     ),
@@ -738,7 +738,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function inplace method",
+                "function inplace method out",
             ),
             Declaration(
                 "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
@@ -770,7 +770,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function inplace method",
+                "function inplace method out",
             ),
         ),
     ),
@@ -783,7 +783,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function",
+                "function out",
             ),
             Declaration(
                 "concat(Tensor[] tensors, int dim=0) -> Tensor",
@@ -855,7 +855,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function",
+                "function out",
             ),
             Declaration(
                 "tile(Tensor input, Size[] dims) -> Tensor",
@@ -871,7 +871,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function inplace method",
+                "function inplace method out",
             ),
             Declaration(
                 "triu(Tensor input, Offset diagonal=0) -> Tensor",
@@ -879,7 +879,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function inplace method",
+                "function inplace method out",
             ),
         ),
     ),
@@ -2020,7 +2020,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION,
                 "real",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "amax_or_lowest(Tensor input, int[] dim=(), bool keepdim=False) -> Tensor",
@@ -2036,7 +2036,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION,
                 "real",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
@@ -2044,7 +2044,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
                 "real",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
@@ -2052,7 +2052,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
                 "real",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "max(Tensor input) -> Tensor", "The largest element of all.", Fact.NONE, "real", None, "function method"
@@ -2100,7 +2100,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "float",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "std(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> Tensor",
@@ -2137,7 +2137,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
                 "all",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
@@ -2145,7 +2145,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
                 "all",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "corrected_mean(Tensor input, int[]? dim=None, bool keepdim=False, *, float correction=1) -> Tensor",
@@ -2169,7 +2169,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.REDUCTION,
                 "float",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "prod(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
@@ -2272,7 +2272,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "float",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "log_softmax_backward(Tensor grad, Tensor output, int dim) -> Tensor",
@@ -2288,7 +2288,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "float",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "safe_softmax(Tensor input, int dim) -> Tensor",
@@ -2304,7 +2304,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "float",
                 None,
-                "function method",
+                "function method out",
             ),
             Declaration(
                 "softmax_backward(Tensor grad, Tensor output, int dim) -> Tensor",
@@ -2770,7 +2770,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function method",
+                "function method out",
             ),
         ),
     ),

@@ -43,7 +43,7 @@ from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, ge, guard, le, maximum, minimum, mod, required, total
 
-cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function")
+cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function out")
 
 
 def _joined(shapes: Sequence[Shape], dim: int) -> tuple[int, list[int]]:
@@ -136,7 +136,9 @@ def concat_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 stack = define(
-    "stack(Tensor[] tensors, int dim=0) -> Tensor", "Tensors of one shape joined along a new dim.", variants="function"
+    "stack(Tensor[] tensors, int dim=0) -> Tensor",
+    "Tensors of one shape joined along a new dim.",
+    variants="function out",
 )
 
 
@@ -475,12 +477,12 @@ def repeat_interleave_samples(rng: np.random.Generator) -> Iterator[Sample]:
 tril = define(
     "tril(Tensor input, Offset diagonal=0) -> Tensor",
     "Zeros above a diagonal of the last two dims.",
-    variants="function method inplace",
+    variants="function method inplace out",
 )
 triu = define(
     "triu(Tensor input, Offset diagonal=0) -> Tensor",
     "Zeros below a diagonal of the last two dims.",
-    variants="function method inplace",
+    variants="function method inplace out",
 )
 
 

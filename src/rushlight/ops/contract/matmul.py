@@ -59,6 +59,7 @@ matmul = define(
     dtypes="number",
     autocast="lower",
     syntax="matmul",
+    variants="function method out",
 )
 
 
@@ -222,7 +223,13 @@ def _int_mm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(integers(rng, -100, 100, 3, 5), integers(rng, -100, 100, 5, 4))
 
 
-mm = define("mm(Tensor input, Tensor mat2) -> Tensor", "Product of two matrices.", autocast="lower", dtypes="number")
+mm = define(
+    "mm(Tensor input, Tensor mat2) -> Tensor",
+    "Product of two matrices.",
+    autocast="lower",
+    dtypes="number",
+    variants="function method out",
+)
 
 
 @mm.decompose
@@ -250,7 +257,11 @@ def mm_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 bmm = define(
-    "bmm(Tensor input, Tensor mat2) -> Tensor", "Products of batches of matrices.", autocast="lower", dtypes="number"
+    "bmm(Tensor input, Tensor mat2) -> Tensor",
+    "Products of batches of matrices.",
+    autocast="lower",
+    dtypes="number",
+    variants="function method out",
 )
 
 
@@ -276,7 +287,12 @@ def bmm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3, 5), normal(rng, 2, 5, 4))
 
 
-mv = define("mv(Tensor input, Tensor vec) -> Tensor", "Matrix times vector.", dtypes="number")
+mv = define(
+    "mv(Tensor input, Tensor vec) -> Tensor",
+    "Matrix times vector.",
+    dtypes="number",
+    variants="function method out",
+)
 
 
 @mv.decompose
@@ -301,7 +317,12 @@ def mv_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 3, 5), normal(rng, 5))
 
 
-dot = define("dot(Tensor input, Tensor tensor) -> Tensor", "Inner product of two vectors.", dtypes="number")
+dot = define(
+    "dot(Tensor input, Tensor tensor) -> Tensor",
+    "Inner product of two vectors.",
+    dtypes="number",
+    variants="function method out",
+)
 
 
 @dot.decompose
@@ -320,7 +341,12 @@ def dot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 5), normal(rng, 5))
 
 
-outer = define("outer(Tensor input, Tensor vec2) -> Tensor", "All products of two vectors' elements.", dtypes="number")
+outer = define(
+    "outer(Tensor input, Tensor vec2) -> Tensor",
+    "All products of two vectors' elements.",
+    dtypes="number",
+    variants="function method out",
+)
 
 
 @outer.decompose

@@ -62,6 +62,7 @@ def wrapped(position: Scalar, size: Size) -> Scalar:
 gather = define(
     "gather(Tensor input, int dim, Tensor index) -> Tensor",
     "Along a dim, the elements at the places that `index` gives; the other dims' places are its own.",
+    variants="function method out",
 )
 
 
@@ -109,6 +110,7 @@ def gather_samples(rng: np.random.Generator) -> Iterator[Sample]:
 take_along_dim = define(
     "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor",
     "gather after broadcasting; without a dim, from the flattened input.",
+    variants="function method out",
 )
 
 
@@ -136,7 +138,9 @@ def take_along_dim_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 index_select = define(
-    "index_select(Tensor input, int dim, Tensor index) -> Tensor", "The slices of a dim at the places in a 1-D index."
+    "index_select(Tensor input, int dim, Tensor index) -> Tensor",
+    "The slices of a dim at the places in a 1-D index.",
+    variants="function method out",
 )
 
 

@@ -98,7 +98,7 @@ searchsorted = define(
     "Where each value belongs in a sorted sequence (along the last dim): in front of equal elements, or behind them.",
     facts=Fact.NONDIFFERENTIABLE,
     dtypes="real",
-    variants="function",
+    variants="function out",
 )
 
 
@@ -146,7 +146,7 @@ bucketize = define(
     "The number of the bucket of each value: how many boundaries lie before it.",
     facts=Fact.NONDIFFERENTIABLE,
     dtypes="real",
-    variants="function",
+    variants="function out",
 )
 
 

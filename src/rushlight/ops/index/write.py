@@ -149,7 +149,7 @@ def scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
 scatter_add = define(
     "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
     "The input with the source's elements added at the places that `index` gives along a dim.",
-    variants="function method inplace",
+    variants="function method inplace out",
 )
 
 
@@ -184,7 +184,7 @@ def scatter_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 index_add = define(
     "index_add(Tensor input, int dim, Tensor index, Tensor source, *, float alpha=1) -> Tensor",
     "The input with slices of the source, times alpha, added at the places of a 1-D index.",
-    variants="function method inplace",
+    variants="function method inplace out",
 )
 
 

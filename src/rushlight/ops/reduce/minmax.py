@@ -63,7 +63,7 @@ def _minmax(name: str, doc: str, kind: str, fold: Callable[..., Any], lowest: bo
         doc,
         facts=Fact.REDUCTION,
         dtypes="real",
-        variants="" if lowest else "function method",
+        variants="" if lowest else "function method out",
     )
 
     @op.meta
@@ -149,6 +149,7 @@ argmax = define(
     "The place of the largest element, the first of equals; NaN is largest. Without a dim, places count row-major.",
     facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
     dtypes="real",
+    variants="function method out",
 )
 
 
@@ -181,6 +182,7 @@ argmin = define(
     "The place of the smallest element, the first of equals; NaN is smallest. Without a dim, places count row-major.",
     facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
     dtypes="real",
+    variants="function method out",
 )
 
 

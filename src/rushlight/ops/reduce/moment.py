@@ -199,6 +199,7 @@ norm = define(
     "norm(Tensor input, static p='fro', int[]? dim=None, bool keepdim=False, DType? dtype=None) -> Tensor",
     "The `p`-norm of elements; 'fro' is 2.",
     dtypes="float",
+    variants="function method out",
 )
 
 

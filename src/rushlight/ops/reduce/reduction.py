@@ -231,6 +231,7 @@ mean = define(
     "The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype.",
     facts=Fact.REDUCTION,
     dtypes="float",
+    variants="function method out",
 )
 
 
@@ -388,6 +389,7 @@ any_ = define(
     "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
     "Whether some element is not 0.",
     facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+    variants="function method out",
 )
 
 
@@ -443,6 +445,7 @@ all_ = define(
     "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
     "Whether no element is 0.",
     facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+    variants="function method out",
 )
 
 

@@ -39,6 +39,7 @@ softmax = define(
     "softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "exp(input) divided by its sum along a dim.",
     dtypes="float",
+    variants="function method out",
 )
 
 
@@ -140,6 +141,7 @@ log_softmax = define(
     "log_softmax(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "The logarithm of softmax along a dim.",
     dtypes="float",
+    variants="function method out",
 )
 
 
@@ -200,6 +202,7 @@ logsumexp = define(
     "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
     "The logarithm of the sum of exponentials.",
     dtypes="float",
+    variants="function method out",
 )
 
 

@@ -297,6 +297,7 @@ def slice_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
 slice_scatter = define(
     "slice_scatter(Tensor input, Tensor src, int dim=0, Size? start=None, Size? end=None, Size step=1) -> Tensor",
     "A copy of `input` with `src` in a range of a dim.",
+    variants="function method out",
 )
 
 

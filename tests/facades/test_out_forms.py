@@ -1,0 +1,81 @@
+"""`out=` of functions that are no pointwise operators: the result is written there, eagerly and compiled."""
+
+import pytest
+
+import rushlight as rl
+from rushlight.support.errors import RushlightError
+
+X = (rl.arange(16.0) * 0.7).sin().reshape(4, 4)
+PLACES = rl.tensor([[0, 1, 2, 3], [3, 2, 1, 0], [0, 0, 1, 1], [2, 2, 2, 2]])
+EDGES = rl.tensor([-0.5, 0.0, 0.5])
+
+FORMS = {
+    "all": lambda out: rl.all(X > 0, 1, out=out),
+    "amax": lambda out: rl.amax(X, 1, out=out),
+    "any": lambda out: rl.any(X > 0, 1, out=out),
+    "argmin": lambda out: rl.argmin(X, 1, out=out),
+    "bmm": lambda out: rl.bmm(X[None], X[None], out=out),
+    "bucketize": lambda out: rl.bucketize(X, EDGES, out=out),
+    "cat": lambda out: rl.cat([X, X], 1, out=out),
+    "dot": lambda out: rl.dot(X[0], X[1], out=out),
+    "gather": lambda out: rl.gather(X, 1, PLACES, out=out),
+    "hstack": lambda out: rl.hstack([X, X], out=out),
+    "index_add": lambda out: rl.index_add(X, 0, PLACES[0], X, alpha=2, out=out),
+    "index_select": lambda out: rl.index_select(X, 1, PLACES[2], out=out),
+    "log_softmax": lambda out: rl.log_softmax(X, 0, out=out),
+    "logsumexp": lambda out: rl.logsumexp(X, 1, out=out),
+    "matmul": lambda out: rl.matmul(X, X, out=out),
+    "mean": lambda out: rl.mean(X, 1, out=out),
+    "mm": lambda out: rl.mm(X, X, out=out),
+    "msort": lambda out: rl.msort(X, out=out),
+    "mv": lambda out: rl.mv(X, X[0], out=out),
+    "norm": lambda out: rl.norm(X, 2, 1, out=out),
+    "outer": lambda out: rl.outer(X[0], X[1], out=out),
+    "scatter_add": lambda out: rl.scatter_add(X, 0, PLACES, X, out=out),
+    "searchsorted": lambda out: rl.searchsorted(EDGES, X, out=out),
+    "slice_scatter": lambda out: rl.slice_scatter(X, X[:2], 0, 1, 3, out=out),
+    "softmax": lambda out: rl.softmax(X, 0, out=out),
+    "stack": lambda out: rl.stack([X, X], 1, out=out),
+    "std": lambda out: rl.std(X, 1, out=out),
+    "take_along_dim": lambda out: rl.take_along_dim(X, PLACES, 1, out=out),
+    "tril": lambda out: rl.tril(X, 1, out=out),
+    "where": lambda out: rl.where(X > 0, X, 0.0, out=out),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_result_is_written_there(name):
+    form = FORMS[name]
+    wanted = form(None)
+    target = rl.zeros_like(wanted)
+    assert form(target) is target
+    assert target.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("name", ["cat", "matmul", "mean", "where"])
+def test_a_compiled_function_writes_it_too(name):
+    wanted = FORMS[name](None)
+    target = rl.zeros_like(wanted)
+    rl.compile(FORMS[name], fullgraph=True)(target)
+    assert target.tolist() == wanted.tolist()
+    with pytest.raises(RushlightError) as caught:
+        FORMS[name](rl.zeros(7))
+    assert caught.value.code == "S009"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda out: rl.sort(X, 1, out=out),
+        lambda out: rl.topk(X, 2, out=out),
+        lambda out: rl.kthvalue(X, 2, out=out),
+        lambda out: rl.median(X, 1, out=out),
+        lambda out: rl.max(X, 1, out=out),
+    ],
+)
+def test_values_and_indices_are_written_to_two_tensors(form):
+    wanted = form(None)
+    targets = tuple([rl.zeros_like(part) for part in wanted])
+    found = form(targets)
+    assert found[0] is targets[0] and type(found) is type(wanted)
+    assert [part.tolist() for part in targets] == [part.tolist() for part in wanted]
