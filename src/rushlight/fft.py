@@ -108,7 +108,7 @@ def _resized(tensor: Tensor, dims: tuple[int, ...], sizes: tuple[Any, ...], op: 
     return tensor
 
 
-def _given(result: Tensor, out: Any) -> Tensor:
+def _given(result: Tensor, out: object) -> Tensor:
     """The result, or `out` with it written there."""
     if out is None:
         return result

@@ -118,73 +118,73 @@ __all__ = [
 
 
 @checked
-def chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:
+def chebyshev_polynomial_t(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the first kind of degree n."""
     return ops.special_polynomial(input, n, "chebyshev_t", out=out)
 
 
 @checked
-def chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> Any:
+def chebyshev_polynomial_u(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the second kind of degree n."""
     return ops.special_polynomial(input, n, "chebyshev_u", out=out)
 
 
 @checked
-def chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> Any:
+def chebyshev_polynomial_v(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the third kind of degree n."""
     return ops.special_polynomial(input, n, "chebyshev_v", out=out)
 
 
 @checked
-def chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
+def chebyshev_polynomial_w(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the fourth kind of degree n."""
     return ops.special_polynomial(input, n, "chebyshev_w", out=out)
 
 
 @checked
-def hermite_polynomial_h(input: Any, n: Any, *, out: Any = None) -> Any:
+def hermite_polynomial_h(input: object, n: object, *, out: object = None) -> Any:
     """Return the physicists' Hermite polynomial of degree n."""
     return ops.special_polynomial(input, n, "hermite_h", out=out)
 
 
 @checked
-def hermite_polynomial_he(input: Any, n: Any, *, out: Any = None) -> Any:
+def hermite_polynomial_he(input: object, n: object, *, out: object = None) -> Any:
     """Return the probabilists' Hermite polynomial of degree n."""
     return ops.special_polynomial(input, n, "hermite_he", out=out)
 
 
 @checked
-def laguerre_polynomial_l(input: Any, n: Any, *, out: Any = None) -> Any:
+def laguerre_polynomial_l(input: object, n: object, *, out: object = None) -> Any:
     """Return the Laguerre polynomial of degree n."""
     return ops.special_polynomial(input, n, "laguerre_l", out=out)
 
 
 @checked
-def legendre_polynomial_p(input: Any, n: Any, *, out: Any = None) -> Any:
+def legendre_polynomial_p(input: object, n: object, *, out: object = None) -> Any:
     """Return the Legendre polynomial of degree n."""
     return ops.special_polynomial(input, n, "legendre_p", out=out)
 
 
 @checked
-def shifted_chebyshev_polynomial_t(input: Any, n: Any, *, out: Any = None) -> Any:
+def shifted_chebyshev_polynomial_t(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the first kind of degree n, at 2 * input - 1."""
     return ops.special_polynomial(input, n, "chebyshev_t", True, out=out)
 
 
 @checked
-def shifted_chebyshev_polynomial_u(input: Any, n: Any, *, out: Any = None) -> Any:
+def shifted_chebyshev_polynomial_u(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the second kind of degree n, at 2 * input - 1."""
     return ops.special_polynomial(input, n, "chebyshev_u", True, out=out)
 
 
 @checked
-def shifted_chebyshev_polynomial_v(input: Any, n: Any, *, out: Any = None) -> Any:
+def shifted_chebyshev_polynomial_v(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the third kind of degree n, at 2 * input - 1."""
     return ops.special_polynomial(input, n, "chebyshev_v", True, out=out)
 
 
 @checked
-def shifted_chebyshev_polynomial_w(input: Any, n: Any, *, out: Any = None) -> Any:
+def shifted_chebyshev_polynomial_w(input: object, n: object, *, out: object = None) -> Any:
     """Return the Chebyshev polynomial of the fourth kind of degree n, at 2 * input - 1."""
     return ops.special_polynomial(input, n, "chebyshev_w", True, out=out)
 

@@ -146,7 +146,7 @@ def _require_device(device_type: object, name: str) -> None:
     require(text, "A001", f"{name}: Expected `device_type` of type `str`, got: `{type(device_type)}`")
 
 
-def _cast(tree: Any, device_type: str, dtype: DType) -> Any:
+def _cast(tree: object, device_type: str, dtype: DType) -> Any:
     def leaf(value: object) -> object:
         if not isinstance(value, Tensor) or value.device.type != device_type:
             return value

@@ -180,7 +180,7 @@ def _leads_on(step: Step, leading: set[int]) -> bool:
 
 
 def _count_users(
-    reached: Mapping[int, Step], leading: set[int] | None, wanted: Mapping[int, Any]
+    reached: Mapping[int, Step], leading: set[int] | None, wanted: Mapping[int, object]
 ) -> dict[int, _Arrivals[G]]:
     arrivals: dict[int, _Arrivals[G]] = {key: _Arrivals() for key in (*wanted, *reached)}
     for key, step in reached.items():

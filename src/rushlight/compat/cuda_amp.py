@@ -33,7 +33,7 @@ class GradScaler(grad_scaler.GradScaler):
         super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
-def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: DType | None = None) -> Callable[..., Any]:
+def custom_fwd(fwd: Callable[..., object] | None = None, *, cast_inputs: DType | None = None) -> Callable[..., Any]:
     """`amp.custom_fwd` for "cuda"."""
     return autocast_mode.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 

@@ -94,13 +94,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 @checked
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: object) -> Any:
     """Return a tensor with at least one dim; for several tensors, or a list of them, a tuple."""
     return _of_each(tensors, lambda tensor: tensor if tensor.ndim else tensor.reshape(1))
 
 
 @checked
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: object) -> Any:
     """Return a tensor with at least two dims, new ones in front.
 
     For several tensors, or a list of them, return a tuple.
@@ -108,7 +108,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return _of_each(tensors, lambda tensor: tensor if tensor.ndim >= 2 else tensor.reshape(1, *(tensor.shape or (1,))))
 
 
-def _of_each(tensors: tuple[Any, ...], function: Callable[[Tensor], Tensor]) -> Any:
+def _of_each(tensors: tuple[object, ...], function: Callable[[Tensor], Tensor]) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return function(tensors[0])
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors

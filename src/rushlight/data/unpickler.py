@@ -161,7 +161,7 @@ class Unpickler:
         self.push(self._memo[index])
 
 
-def checked_key(key: Any) -> Any:
+def checked_key(key: object) -> Any:
     """Return a key; Malformed unless it can be hashed in few steps."""
     left, parts = [key], 0
     while left:

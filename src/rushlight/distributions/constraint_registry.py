@@ -48,7 +48,7 @@ transform_to = ConstraintRegistry()
 """Transforms that need not be bijections, nor have a Jacobian."""
 
 
-def both(constraint: Any) -> Callable[[F], F]:
+def both(constraint: object) -> Callable[[F], F]:
     """Return a decorator that registers a function in both tables."""
 
     def attach(function: F) -> F:

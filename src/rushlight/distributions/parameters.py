@@ -20,7 +20,7 @@ EULER = 0.5772156649015329
 """The Euler-Mascheroni constant."""
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: object) -> tuple[Tensor, ...]:
     """Return numbers and tensors as tensors of one shape; numbers take the first tensor's dtype.
 
     Without tensors the default dtype is taken. Errors: A001 for what is neither.

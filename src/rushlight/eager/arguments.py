@@ -77,7 +77,7 @@ def required_operand(value: Any) -> Handle | complex:
     return converted
 
 
-def input_operand(value: Any) -> Any:
+def input_operand(value: object) -> Any:
     """The first operand of a function, a tensor: A001 for a plain number, as for anything else."""
     if not isinstance(value, (Handle, SymInt, SymFloat)):
         if _overrides(value):
@@ -86,12 +86,12 @@ def input_operand(value: Any) -> Any:
     return operand(value)
 
 
-def operand_beside(first: object, value: Any) -> Any:
+def operand_beside(first: object, value: object) -> Any:
     """`required_operand`, which must be a tensor where the first operand is a number (A001)."""
     return required_operand(value) if isinstance(first, Handle) or _overrides(first) else input_operand(value)
 
 
-def numeric_operand(value: Any, other: object) -> Any:
+def numeric_operand(value: object, other: object) -> Any:
     """`required_operand` of a function that takes numbers alone: beside a number, a number becomes a tensor."""
     if isinstance(value, Handle) and not value.form.type.weak:
         return value
@@ -132,7 +132,7 @@ def operands(values: Any) -> tuple[Handle | complex, ...]:
     return tuple([required_operand(value) for value in values])
 
 
-def integer(value: Any) -> Any:
+def integer(value: object) -> Any:
     """An int, a size, or a tensor or other object that is one; None passes."""
     if value.__class__ is int or value is None:
         return value
@@ -188,7 +188,7 @@ def fixed_integers(value: object) -> tuple[int, ...] | None:
     return (fixed_integer(value),)
 
 
-def varied(values: tuple[Any, ...], convert: Callable[[object], object] = integer) -> tuple[Any, ...]:
+def varied(values: tuple[object, ...], convert: Callable[[object], object] = integer) -> tuple[Any, ...]:
     """Ints given one by one or as one sequence: `x.view(2, 3)`, `x.view((2, 3))`."""
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])

@@ -90,7 +90,7 @@ def forget_weights() -> None:
     STATE.cast_weights = None if STATE.autocast_depth == 0 else (next(_regions), {})
 
 
-def answer(op: Op, active: int, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
+def answer(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The kernel at the key of autocast: operands are cast by the operator's policy.
 
     An operator without policy, and what any consists of, runs as it is.
@@ -128,7 +128,7 @@ def autocasts(policy: str) -> Callable[[F], F]:
     return decorate
 
 
-def _cast(operands: tuple[Any, ...], policy: str) -> tuple[Any, ...]:
+def _cast(operands: tuple[object, ...], policy: str) -> tuple[Any, ...]:
     now = setting()
     cast = _to_float32 if policy == "float32" else _to_lower
     if any(isinstance(operand, Handle) and operand.form.device.type in now.enabled for operand in flatten(operands)):

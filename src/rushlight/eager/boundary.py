@@ -47,7 +47,7 @@ class Kind(NamedTuple):
     fits: Callable[[object], bool]
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     if isinstance(value, (bool, float)):
         return False
     if isinstance(value, _SYMBOLS):
@@ -77,7 +77,7 @@ def _begins(value: Any) -> bool:
     return operator.length_hint(value) >= 0
 
 
-def _iterates(element: Kind, value: Any) -> bool:
+def _iterates(element: Kind, value: object) -> bool:
     return _all(element.fits)(value) if isinstance(value, (tuple, list)) else _begins(value)
 
 

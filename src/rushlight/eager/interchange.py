@@ -113,7 +113,7 @@ def _capsule_of(source: Any, copy: bool | None) -> object:
     return source.__dlpack__()
 
 
-def taken(source: Any, device: object = None, copy: bool | None = None) -> Any:
+def taken(source: object, device: object = None, copy: bool | None = None) -> Any:
     """Return a tensor on the memory of an object with the protocol.
 
     It is a copy where the memory is read-only, or where that is asked for.

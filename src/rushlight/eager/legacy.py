@@ -101,7 +101,7 @@ def named_type(given: object) -> DType | None:
     )
 
 
-def made(args: Sequence[Any], dtype: DType | None, device: object) -> Any:
+def made(args: Sequence[object], dtype: DType | None, device: object) -> Any:
     """The tensor that a legacy constructor makes, such as Tensor or FloatTensor.
 
     The arguments are nothing, sizes one by one, a `Size`, a sequence or array of data, or a tensor, which is returned

@@ -78,7 +78,7 @@ def _depth(level: Level) -> int:
     return level.depth
 
 
-def _over(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], level: Level) -> Any:
+def _over(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object], level: Level) -> Any:
     mask = tuple(
         [False if part is None else part for part in map_operands(operands, lambda operand: level_of(operand) == level)]
     )
@@ -87,7 +87,7 @@ def _over(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], lev
     return tuple([mapped(element, level) for element in result]) if isinstance(result, tuple) else mapped(result, level)
 
 
-def _draw(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+def _draw(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """A random operator at the innermost level: the same numbers at all places, or others at each by other seeds."""
     level = STATE.maps[-1]
     outer = STATE.maps[:-1]
@@ -147,13 +147,13 @@ def _split(tensor: Any) -> tuple[Any, list[Level]]:
     return tensor, levels
 
 
-def _joined(whole: Any, levels: Sequence[Level]) -> Any:
+def _joined(whole: object, levels: Sequence[Level]) -> Any:
     for level in levels:
         whole = mapped(whole, level)
     return whole
 
 
-def lower_to(tensor: Any, levels: Sequence[Level]) -> Any:
+def lower_to(tensor: object, levels: Sequence[Level]) -> Any:
     """The tensor with these levels as dims in front, repeated along those it does not depend on."""
     whole, have = _split(tensor)
     present = {level.depth for level in have}
@@ -171,7 +171,7 @@ def lower_to(tensor: Any, levels: Sequence[Level]) -> Any:
     return _joined(whole, [have[at] for at in kept])
 
 
-def raise_to(tensor: Any, levels: Sequence[Level]) -> Any:
+def raise_to(tensor: object, levels: Sequence[Level]) -> Any:
     """What `lower_to` made of a tensor, with its dims in front as levels again."""
     whole, kept = _split(tensor)
     count = len(kept) + len(levels)

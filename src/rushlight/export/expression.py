@@ -20,7 +20,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
-def evaluated(text: str, names: Mapping[str, Any]) -> Any:
+def evaluated(text: str, names: Mapping[str, object]) -> Any:
     """The value of an expression of `names`, numbers, arithmetic and abs(); C009 of any other text."""
     try:
         return _value(ast.parse(text, mode="eval").body, names)
@@ -33,7 +33,7 @@ def names_in(text: str) -> set[str]:
     return {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)} - {"abs"}
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, object]) -> Any:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.Name):

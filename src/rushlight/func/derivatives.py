@@ -34,17 +34,17 @@ def _places(name: str, argnums: Any, count: int) -> tuple[int, ...]:
 
 
 def _recorded(
-    name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, aux: bool
+    name: str, func: Callable[..., object], args: Sequence[object], kwargs: dict[str, Any], argnums: object, aux: bool
 ) -> Recording:
     places = _places(name, argnums, len(args))
     return Recording(name, functools.partial(func, **kwargs) if kwargs else func, args, places, aux)
 
 
-def _of_argnums(argnums: Any, values: list[Any]) -> Any:
+def _of_argnums(argnums: object, values: list[Any]) -> Any:
     return tuple(values) if isinstance(argnums, tuple) else values[0]
 
 
-def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(func: Callable[..., object], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that gives the gradient of `func`'s scalar result by the arguments at `argnums`.
 
     With `has_aux` the function returns its result and something else, which is returned beside the gradient.
@@ -61,7 +61,7 @@ def grad(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) 
     return gradient
 
 
-def grad_and_value(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad_and_value(func: Callable[..., object], argnums: ArgNums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function of the gradient, as `grad`, and the value; with `has_aux`, a pair of values."""
 
     @functools.wraps(func)
@@ -84,7 +84,7 @@ def grad_and_value(func: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool
     return gradient
 
 
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) -> Any:
     """Return `func(*primals)` and a function from cotangents of the result to those of the primals.
 
     The second function returns a tuple, also of one primal. With `has_aux` the something else comes third.
@@ -101,7 +101,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (result, pullback, recording.extra()) if has_aux else (result, pullback)
 
 
-def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """Return `func(*primals)` and its derivative there: a linear function from tangents to the result's tangents."""
     require(primals, "A002", "linearize: there are no primals")
     recording = Recording("linearize", func, primals, range(len(primals)), False)
@@ -114,7 +114,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     return recording.results(), derivative
 
 
-def _tangents(recording: Recording, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+def _tangents(recording: Recording, primals: Sequence[object], tangents: Sequence[object]) -> list[Any]:
     """Tangents as the recording takes them; errors where they do not fit the primals."""
     leaves, structure = flatten_tree(tuple(tangents))
     expected, wanted = flatten_tree(tuple(primals))
@@ -167,7 +167,7 @@ def _directions(leaves: Sequence[Any]) -> list[Any]:
 
 
 def jacrev(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     argnums: ArgNums = 0,
     *,
     has_aux: bool = False,
@@ -208,7 +208,7 @@ def jacrev(
 
 
 def jacfwd(
-    func: Callable[..., Any],
+    func: Callable[..., object],
     argnums: ArgNums = 0,
     has_aux: bool = False,
     *,
@@ -248,6 +248,6 @@ def jacfwd(
     return jacobian
 
 
-def hessian(func: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
+def hessian(func: Callable[..., object], argnums: ArgNums = 0) -> Callable[..., Any]:
     """Return a function that gives the second derivatives of `func`: forward mode over reverse mode."""
     return jacfwd(jacrev(func, argnums), argnums)

@@ -20,9 +20,9 @@ _RANDOMNESS = ("error", "different", "same")
 
 @checked
 def vmap(
-    func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
+    func: Callable[..., object],
+    in_dims: object = 0,
+    out_dims: object = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
@@ -61,7 +61,9 @@ def vmap(
     return batched
 
 
-def _dims_in(in_dims: Any, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]) -> list[int | None]:
+def _dims_in(
+    in_dims: object, args: Sequence[object], kwargs: dict[str, Any], leaves: Sequence[object]
+) -> list[int | None]:
     if not isinstance(in_dims, (int, tuple, list)):
         fail("A002", "vmap: in_dims is an int, or a tuple of one entry for each argument", in_dims=in_dims)
     if not leaves:
@@ -85,7 +87,7 @@ def _dims_in(in_dims: Any, args: Sequence[Any], kwargs: dict[str, Any], leaves: 
     return dims
 
 
-def broadcast_prefix(value: Any, structure: Structure, name: str) -> list[Any]:
+def broadcast_prefix(value: object, structure: Structure, name: str) -> list[Any]:
     """One entry for each leaf of a structure, of a value that may stand for parts of it."""
     if not isinstance(value, (tuple, list, dict)):
         return [value] * count_of(structure)
@@ -130,7 +132,7 @@ def _run(
     return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])
 
 
-def _in_front(tensor: Any, dim: int) -> Any:
+def _in_front(tensor: object, dim: int) -> Any:
     return tensor if dim == 0 else OPERATORS["movedim"](tensor, (dim,), (0,))
 
 
@@ -155,7 +157,7 @@ def _taken_out(value: Any, dim: Any, level: Level) -> Any:
     return whole if dim % rank == 0 else OPERATORS["movedim"](whole, (0,), (dim % rank,))
 
 
-def _joined(parts: Sequence[Any], out_dims: Any) -> Any:
+def _joined(parts: Sequence[object], out_dims: object) -> Any:
     flat = [flatten_tree(part) for part in parts]
     structure = flat[0][1]
     places = broadcast_prefix(out_dims, structure, "out_dims")

@@ -18,7 +18,7 @@ from rushlight.sym import Size, SizeExpr
 SYNTAX: dict[str, Callable[..., Any]] = {}
 
 
-def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[Any, ...]:
+def map_operands(operands: Sequence[object], image: Callable[[Any], object]) -> tuple[Any, ...]:
     """An operator's operands with `image` of each, members of lists included, and None kept."""
     return tuple(
         [
@@ -32,7 +32,7 @@ def map_operands(operands: Sequence[Any], image: Callable[[Any], Any]) -> tuple[
     )
 
 
-def map_sizes(value: Any, image: Callable[[SizeExpr], Any]) -> Any:
+def map_sizes(value: object, image: Callable[[SizeExpr], object]) -> Any:
     """An attribute of a call with `image` of each size in it that is no integer."""
     if isinstance(value, SizeExpr):
         return image(value)

@@ -7,8 +7,6 @@ tensor([[2.0000, 0.0000],
         [1.0000, 1.4142]])
 """
 
-from typing import Any
-
 from rushlight.eager import functions as ops
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import with_out
@@ -91,7 +89,7 @@ svd = with_out(ops.linalg_svd)
 
 
 @checked
-def diagonal(A: Tensor, *, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Tensor:
+def diagonal(A: Tensor, *, offset: object = 0, dim1: object = -2, dim2: object = -1) -> Tensor:
     """Return a diagonal of two dims, by default the last ones, as a view."""
     return ops.diagonal(A, offset, dim1, dim2)
 

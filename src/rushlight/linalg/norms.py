@@ -21,7 +21,7 @@ _PINV = OPERATORS["pseudo_inverse"]
 INFINITY = float("inf")
 
 
-def written(result: Tensor, out: Any) -> Tensor:
+def written(result: Tensor, out: object) -> Tensor:
     """The result, or `out` with it written there."""
     return result if out is None else ops.add(result, ops.zeros((), dtype=result.dtype), out=out)
 
@@ -47,7 +47,7 @@ def _in_dtype(tensor: Tensor, dtype: DType | None, op: str) -> Tensor:
 
 @checked
 def vector_norm(
-    x: object, ord: float = 2, dim: object = None, keepdim: bool = False, *, dtype: object = None, out: Any = None
+    x: object, ord: float = 2, dim: object = None, keepdim: bool = False, *, dtype: object = None, out: object = None
 ) -> Tensor:
     """Return the `ord`-norm of elements, along dims or of all."""
     tensor = _in_dtype(required_tensor(x), element_type(dtype), "linalg.vector_norm")
@@ -74,7 +74,7 @@ def _number(order: Any, op: str) -> float:
 @checked
 def matrix_norm(
     A: object,
-    ord: Any = "fro",
+    ord: object = "fro",
     dim: object = (-2, -1),
     keepdim: bool = False,
     *,
@@ -91,7 +91,7 @@ def matrix_norm(
     return written(_matrix_norm(tensor, ord, (rows, columns), keepdim), out)
 
 
-def _matrix_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
+def _matrix_norm(tensor: Tensor, order: object, dims: tuple[int, int], keepdim: bool) -> Tensor:
     magnitude = tensor.abs() if tensor.is_complex() else tensor
     if order == "fro":
         return ops.linalg_vector_norm(magnitude, 2, dims, keepdim)
@@ -115,7 +115,7 @@ def _extreme(values: Tensor, dim: int, keepdim: bool, largest: bool) -> Tensor:
     return values.amax(dim, keepdim) if largest else values.amin(dim, keepdim)
 
 
-def _spectral_norm(tensor: Tensor, order: Any, dims: tuple[int, int], keepdim: bool) -> Tensor:
+def _spectral_norm(tensor: Tensor, order: object, dims: tuple[int, int], keepdim: bool) -> Tensor:
     values = ops.linalg_svdvals(tensor.movedim(dims, (-2, -1)))
     if order == "nuc":
         norm = values.sum(-1)
@@ -145,7 +145,7 @@ def norm(
 
 @autocasts("float32")
 @checked
-def cond(A: object, p: Any = None, *, out: object = None) -> Tensor:
+def cond(A: object, p: object = None, *, out: object = None) -> Tensor:
     """Return the condition numbers of matrices: the norm times that of the inverse, or a ratio of singular values."""
     tensor = required_tensor(A)
     require(tensor.ndim >= 2, "S002", "linalg.cond: the input must have at least 2 dims", A=tensor)
@@ -169,11 +169,11 @@ def cond(A: object, p: Any = None, *, out: object = None) -> Tensor:
 @checked
 def matrix_rank(
     A: object,
-    tol: Any = None,
+    tol: object = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: object = None,
+    rtol: object = None,
     out: object = None,
 ) -> Tensor:
     """Return how many singular values, or eigenvalues, are above max(atol, rtol * the largest)."""
@@ -194,7 +194,7 @@ def matrix_rank(
     return written((values > threshold).sum(-1), out)
 
 
-def _column(tolerance: Any) -> Any:
+def _column(tolerance: object) -> Any:
     return tolerance.unsqueeze(-1) if isinstance(tolerance, Tensor) else tolerance
 
 
@@ -211,11 +211,11 @@ def _relative(tensor: Tensor, atol: Any, rtol: Any) -> Any:
 @checked
 def pinv(
     A: object,
-    rcond: Any = None,
+    rcond: object = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: object = None,
+    rtol: object = None,
     out: object = None,
 ) -> Tensor:
     """Return the Moore-Penrose inverses; singular values up to max(atol, rtol * the largest) count as 0."""

@@ -79,7 +79,7 @@ def ldl_factor(A: object, *, hermitian: bool = False, out: object = None) -> Sym
 
 @autocasts("float32")
 @checked
-def lstsq(A: object, B: object, rcond: Any = None, *, driver: object = None) -> LeastSquares:
+def lstsq(A: object, B: object, rcond: object = None, *, driver: object = None) -> LeastSquares:
     """Return X of the least |A X - B|, the squares of what is left, the ranks and the singular values.
 
     Drivers differ in what they compute besides: 'gelsy' the ranks alone, 'gelss' and 'gelsd' everything, and 'gels',

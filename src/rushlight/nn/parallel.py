@@ -32,11 +32,11 @@ class DataParallel(Module):
 
 def data_parallel(
     module: Module,
-    inputs: Any,
+    inputs: object,
     device_ids: Sequence[object] | None = None,
     output_device: object = None,
     dim: int = 0,
-    module_kwargs: Mapping[str, Any] | None = None,
+    module_kwargs: Mapping[str, object] | None = None,
 ) -> Any:
     """Call a module on inputs, which are one or a tuple."""
     positional = inputs if isinstance(inputs, tuple) else (inputs,)

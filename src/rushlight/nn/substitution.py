@@ -13,7 +13,7 @@ from rushlight.support.errors import fail, require
 
 def functional_call(
     module: Module,
-    parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    parameter_and_buffer_dicts: Mapping[str, object] | Sequence[Mapping[str, object]],
     args: object = None,
     kwargs: Mapping[str, object] | None = None,
     *,
@@ -33,7 +33,7 @@ def functional_call(
         return module(*positional, **(kwargs or {}))
 
 
-def _merged(dicts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merged(dicts: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for one in dicts:
         for name, value in one.items():

@@ -32,12 +32,14 @@ Mask = tuple[Any, ...]
 Apply = Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]
 
 
-def is_batched(mask: Sequence[Any]) -> bool:
+def is_batched(mask: Sequence[object]) -> bool:
     """Whether any operand of a mask is batched."""
     return any(any(part) if isinstance(part, tuple) else part for part in mask)
 
 
-def over_batch(op: Operator, operands: tuple[Any, ...], mask: Mask, attrs: Mapping[str, Any], apply: Apply) -> Any:
+def over_batch(
+    op: Operator, operands: tuple[object, ...], mask: Mask, attrs: Mapping[str, object], apply: Apply
+) -> Any:
     """The result of an operator for each place of the dim in front; `apply` calls an operator on values."""
     if Fact.POINTWISE in op.facts and Fact.RANDOM not in op.facts and not attrs.keys() & {"dim", "dims"}:
         aligned = _aligned(operands, mask)
@@ -54,7 +56,7 @@ def over_batch(op: Operator, operands: tuple[Any, ...], mask: Mask, attrs: Mappi
 # Pointwise operators.
 
 
-def _aligned(operands: tuple[Any, ...], mask: Mask) -> tuple[Any, ...] | None:
+def _aligned(operands: tuple[object, ...], mask: Mask) -> tuple[Any, ...] | None:
     """Pointwise operands with dims put in so that they broadcast; None where dtypes would differ."""
     if any(isinstance(operand, tuple) for operand in operands):
         return None
@@ -105,7 +107,7 @@ def _many(type_: TensorType, size: Size) -> TensorType:
     return TensorType((size, *type_.shape), type_.dtype, type_.device)
 
 
-def _mapped(operand: Any, part: Any, image: Callable[[Any], Any]) -> Any:
+def _mapped(operand: object, part: object, image: Callable[[Any], object]) -> Any:
     """`image` of an operand's batched parts."""
     if isinstance(operand, tuple):
         flags = part if isinstance(part, tuple) else (part,) * len(operand)
@@ -159,7 +161,7 @@ class Traced(NamedTuple):
     rebuild: Callable[[list[Any]], Any]
 
 
-def _trace(run: Callable[..., Any], inputs: Sequence[Any], flags: Mask) -> tuple[Traced, list[Any], list[bool]]:
+def _trace(run: Callable[..., object], inputs: Sequence[object], flags: Mask) -> tuple[Traced, list[Any], list[bool]]:
     """A rule on nodes of one place; also values for the graph's parameters, and which are batched."""
     builder = GraphBuilder()
     values: list[Any] = []
@@ -185,7 +187,7 @@ def _trace(run: Callable[..., Any], inputs: Sequence[Any], flags: Mask) -> tuple
     return Traced(builder.graph(outputs), rebuild), values, batched
 
 
-def _taken_apart(result: Any, builder: GraphBuilder, outputs: list[Any]) -> Callable[[list[Any]], Any]:
+def _taken_apart(result: object, builder: GraphBuilder, outputs: list[Any]) -> Callable[[list[Any]], Any]:
     """Adds a result's nodes to `outputs`; returns what builds the result of others in their place."""
     if isinstance(result, (tuple, list)):
         parts = [_taken_apart(element, builder, outputs) for element in result]
@@ -197,7 +199,7 @@ def _taken_apart(result: Any, builder: GraphBuilder, outputs: list[Any]) -> Call
     return lambda values: values[position]
 
 
-def _replay(traced: Traced, values: Sequence[Any], batched: Sequence[bool], apply: Apply) -> list[tuple[Any, bool]]:
+def _replay(traced: Traced, values: Sequence[object], batched: Sequence[bool], apply: Apply) -> list[tuple[Any, bool]]:
     """A traced rule's outputs over the batch, and whether they are batched."""
     images: dict[int, Any] = {
         id(call): pair for call, pair in zip(traced.graph.parameters, zip(values, batched, strict=True), strict=True)
@@ -219,7 +221,7 @@ def _replay(traced: Traced, values: Sequence[Any], batched: Sequence[bool], appl
     return [images[id(call)] for call in traced.graph.outputs]
 
 
-def _plain(op: Operator, operands: tuple[Any, ...], mask: Mask, attrs: Mapping[str, Any], apply: Apply) -> Any:
+def _plain(op: Operator, operands: tuple[object, ...], mask: Mask, attrs: Mapping[str, object], apply: Apply) -> Any:
     return apply(op, operands, attrs)
 
 
@@ -408,7 +410,7 @@ def _is_pair(value: Any) -> bool:
     return len(value) == 2 and isinstance(value[1], bool)
 
 
-def _nested(value: Any) -> bool:
+def _nested(value: object) -> bool:
     return isinstance(value, tuple) and not _is_pair(value)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +18,7 @@ _STATE = "Tensor? seed=None, Tensor? ordinal=None"
 _MOST = 9.2e18  # numpy counts in 64 bits
 
 
-def generator_of(seed: Any, ordinal: Any) -> np.random.Generator:
+def generator_of(seed: object, ordinal: object) -> np.random.Generator:
     """Numbers that depend on seed and ordinal alone.
 
     The key's second half keeps them apart from the numbers that kernels draw.

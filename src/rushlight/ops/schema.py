@@ -106,7 +106,7 @@ class Schema:
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 
 
-def _as_attribute(type_: str, value: Any) -> Any:
+def _as_attribute(type_: str, value: object) -> Any:
     if value.__class__ in _PLAIN:
         return (value,) if type_.endswith("[]") else value
     # By its elements, since a subclass of list may tell another length.
@@ -116,7 +116,7 @@ def _as_attribute(type_: str, value: Any) -> Any:
     return (value,) if type_.endswith("[]") else value
 
 
-def _python_number(value: Any) -> Any:
+def _python_number(value: object) -> Any:
     """A number of numpy's as Python's: an attribute is compared, printed and computed with as one of these."""
     if isinstance(value, np.generic):
         return value.item()

@@ -67,7 +67,7 @@ def _added(hooks: Hooks, hook: Hook, prepend: bool) -> RemovableHandle:
     return handle
 
 
-def chained(hooks: Hooks, owner: object, value: Any) -> Any:
+def chained(hooks: Hooks, owner: object, value: object) -> Any:
     """Return the value that hooks make of one, each of what the one before returned; None keeps it."""
     for hook in list(hooks.values()):
         changed = hook(owner, value)

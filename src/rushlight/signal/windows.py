@@ -35,20 +35,20 @@ __all__ = [
 ]
 
 
-def _window(name: str, M: object, sym: object, options: dict[str, Any], shape: Callable[[Any, Any], Any]) -> Tensor:
+def _window(name: str, M: object, sym: object, options: dict[str, Any], shape: Callable[[Any, Any], object]) -> Tensor:
     dtype = element_type(options.get("dtype"))
     require(dtype in (None, float32, float64), "A002", f"{name}: the dtype is float32 or float64", dtype=dtype)
     return windowed(name, M, not flag(sym), options, shape)
 
 
 @checked
-def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, **options: object) -> Tensor:
     """Return the window of `M` elements that rises to 1 in the middle and falls, in straight lines."""
     return _window("bartlett", M, sym, options, triangle)
 
 
 @checked
-def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Tensor:
+def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: object) -> Tensor:
     """Return the window a[0] - a[1] cos + a[2] cos of twice the angle - ..."""
     require(isinstance(a, Iterable), "A001", "general_cosine: the coefficients are a sequence", a=a)
     weights = tuple([float(number(weight)) for weight in a])
@@ -57,45 +57,47 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
 
 
 @checked
-def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def blackman(M: int, *, sym: bool = True, **options: object) -> Tensor:
     """Return Blackman's window: 0.42 - 0.5 cos + 0.08 cos of twice the angle."""
     return _window("blackman", M, sym, options, lambda at, last: cosines(at, last, (0.42, 0.5, 0.08)))
 
 
 @checked
-def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def nuttall(M: int, *, sym: bool = True, **options: object) -> Tensor:
     """Return Nuttall's window of four terms, whose side lobes are least."""
     weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
     return _window("nuttall", M, sym, options, lambda at, last: cosines(at, last, weights))
 
 
 @checked
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: object) -> Tensor:
     """Return the window alpha - (1 - alpha) cos."""
     weights = (float(number(alpha)), 1 - float(number(alpha)))
     return _window("general_hamming", M, sym, options, lambda at, last: cosines(at, last, weights))
 
 
 @checked
-def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def hamming(M: int, *, sym: bool = True, **options: object) -> Tensor:
     """Return Hamming's window: 0.54 - 0.46 cos."""
     return _window("hamming", M, sym, options, lambda at, last: cosines(at, last, (0.54, 0.46)))
 
 
 @checked
-def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def hann(M: int, *, sym: bool = True, **options: object) -> Tensor:
     """Return Hann's window: 0.5 - 0.5 cos."""
     return _window("hann", M, sym, options, lambda at, last: cosines(at, last, (0.5, 0.5)))
 
 
 @checked
-def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
+def cosine(M: int, *, sym: bool = True, **options: object) -> Tensor:
     """Return half a period of the sine, at the middles of the elements."""
     return _window("cosine", M, sym, options, lambda at, last: ops.sin((at + 0.5) * (math.pi / (last + 1))))
 
 
 @checked
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
+def exponential(
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: object
+) -> Tensor:
     """Return the window that falls by e each `tau` elements from the center, by default the middle."""
     require(number(tau) > 0, "A002", "exponential: tau must be positive", tau=tau)
     require(center is None or not flag(sym), "A002", "exponential: a symmetric window's center is the middle")
@@ -109,7 +111,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 
 @checked
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: object) -> Tensor:
     """Return the bell curve around the middle, with a standard deviation of `std` elements."""
     require(number(std) > 0, "A002", "gaussian: std must be positive", std=std)
     scale = std * math.sqrt(2)
@@ -117,7 +119,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 
 
 @checked
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: object) -> Tensor:
     """Return Kaiser's window, whose sides fall the faster the greater `beta` is."""
     require(number(beta) >= 0, "A002", "kaiser: beta must not be negative", beta=beta)
     return _window("kaiser", M, sym, options, lambda at, last: bessel(at, last, float(number(beta))))

@@ -117,7 +117,7 @@ def _without_data(tensor: Tensor) -> Tensor:
     return empty(form.extent, dtype=form.dtype, device="meta").as_strided(form.type.shape, tensor.stride())
 
 
-def applied(part: Step | Gradient, values: Sequence[Any], size: Callable[[Of], object]) -> tuple[Any, ...]:
+def applied(part: Step | Gradient, values: Sequence[object], size: Callable[[Of], object]) -> tuple[Any, ...]:
     """A call's results, or gradients: None where an input is not used."""
     if isinstance(part, Gradient):
         starts = [None if start is None else values[start] for start in part.starts]

@@ -33,7 +33,7 @@ def arrayed(result: Any) -> Any:
     return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
 
 
-def _operator(function: Callable[..., Any]) -> Any:
+def _operator(function: Callable[..., object]) -> Any:
     """`self OP other` with the standard's promotion of two tensors; numbers take the tensor's dtype."""
 
     def method(self: Array, other: object, /) -> Any:
@@ -42,7 +42,7 @@ def _operator(function: Callable[..., Any]) -> Any:
     return method
 
 
-def _in_place(method: Callable[..., Any]) -> Any:
+def _in_place(method: Callable[..., object]) -> Any:
     """`self OP= other`: a tensor that promotes to this array's dtype is converted to it."""
 
     def written(self: Array, other: object, /) -> Any:
@@ -186,7 +186,7 @@ class Array(Tensor):
         return arrayed(super().to_device(device, stream=stream))
 
 
-def _plain_index(index: Any, of: Tensor) -> tuple[Any, ...]:
+def _plain_index(index: object, of: Tensor) -> tuple[Any, ...]:
     if isinstance(index, Handle) and index.dtype is bool_:
         return (_covering(plain(index), of),)
     items = index if isinstance(index, tuple) else (index,)
@@ -200,7 +200,7 @@ def _covering(mask: Tensor, tensor: Tensor) -> Tensor:
     return zeros(covered, dtype=bool_) if 0 in sizes and fits else mask
 
 
-def _forward(tensor: Tensor, index: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+def _forward(tensor: Tensor, index: tuple[object, ...]) -> tuple[Tensor, tuple[Any, ...]]:
     """The tensor, flipped where slices have negative steps, and the same index with positive ones."""
     tensor = plain(tensor)
     if not any(isinstance(part, slice) and part.step is not None and part.step < 0 for part in index):

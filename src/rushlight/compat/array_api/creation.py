@@ -21,7 +21,7 @@ Shape = int | tuple[int, ...]
 
 
 @checked
-def asarray(obj: Any, /, *, dtype: DType | None = None, device: object = None, copy: bool | None = None) -> Array:
+def asarray(obj: object, /, *, dtype: DType | None = None, device: object = None, copy: bool | None = None) -> Array:
     """Return numbers, nested sequences of them, arrays, buffers or tensors as an array.
 
     Memory is shared where nothing has to be converted, unless `copy` forces a copy. Errors: A002 where it forbids one

@@ -66,7 +66,7 @@ def promoted_dtype(a: DType, b: DType) -> DType:
     return promote_dtypes(a, b)
 
 
-def promoted(x1: Any, x2: Any) -> tuple[Any, Any]:
+def promoted(x1: object, x2: object) -> tuple[Any, Any]:
     """Two operands of which at least one is a tensor, tensors converted to their common dtype.
 
     A number that comes first is made a tensor of the result's dtype; one that comes second stays a number.

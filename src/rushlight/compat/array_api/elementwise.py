@@ -17,7 +17,7 @@ Unary = Callable[[object], Array]
 Binary = Callable[[object, object], Array]
 
 
-def unary(name: str, method: Callable[..., Any]) -> Unary:
+def unary(name: str, method: Callable[..., object]) -> Unary:
     """A function of one array."""
 
     def call(x: object, /) -> Array:
@@ -28,7 +28,7 @@ def unary(name: str, method: Callable[..., Any]) -> Unary:
     return call
 
 
-def binary(name: str, method: Callable[..., Any]) -> Binary:
+def binary(name: str, method: Callable[..., object]) -> Binary:
     """A function of two arrays, or of an array and a number, which are promoted and broadcast together."""
 
     def call(x1: object, x2: object, /) -> Array:
@@ -110,7 +110,7 @@ tanh = unary("tanh", Tensor.tanh)
 trunc = unary("trunc", Tensor.trunc)
 
 
-def clip(x: object, /, min: Any = None, max: Any = None) -> Array:
+def clip(x: object, /, min: object = None, max: object = None) -> Array:
     """Return elements limited to a least and a greatest value, numbers or arrays; the dtype stays."""
     source = plain(x)
     bounds = [_bound(source, value) for value in (min, max)]
@@ -119,7 +119,7 @@ def clip(x: object, /, min: Any = None, max: Any = None) -> Array:
     return arrayed(source.clamp(*bounds))
 
 
-def _bound(source: Tensor, value: Any) -> Any:
+def _bound(source: Tensor, value: object) -> Any:
     if not isinstance(value, Handle):
         return value
     return plain(value).to(result_type(source, value))

@@ -103,13 +103,13 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: o
 
 
 @checked
-def fftshift(x: object, /, *, axes: Any = None) -> Array:
+def fftshift(x: object, /, *, axes: object = None) -> Array:
     """Return the points with frequency 0 in the middle of some axes, by default all."""
     return arrayed(transforms.fftshift(plain(x), _tuple(axes)))
 
 
 @checked
-def ifftshift(x: object, /, *, axes: Any = None) -> Array:
+def ifftshift(x: object, /, *, axes: object = None) -> Array:
     """Return the inverse of `fftshift`."""
     return arrayed(transforms.ifftshift(plain(x), _tuple(axes)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight import linalg as systems
 from rushlight.compat.array_api.array import Array, arrayed, plain
@@ -125,7 +125,7 @@ def matmul(x1: object, x2: object, /) -> Array:
 
 
 @checked
-def matrix_norm(x: object, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+def matrix_norm(x: object, /, *, keepdims: bool = False, ord: object = "fro") -> Array:
     """Return norms of matrices: 'fro', 'nuc', 1, -1, 2, -2, inf or -inf."""
     return arrayed(systems.matrix_norm(plain(x), ord, keepdim=keepdims))
 
@@ -137,7 +137,7 @@ def matrix_power(x: object, n: int, /) -> Array:
 
 
 @checked
-def matrix_rank(x: object, /, *, rtol: Any = None) -> Array:
+def matrix_rank(x: object, /, *, rtol: object = None) -> Array:
     """Return how many singular values are greater than `rtol` times the largest."""
     return arrayed(systems.matrix_rank(plain(x), rtol=plain(rtol) if isinstance(rtol, Handle) else rtol))
 
@@ -155,7 +155,7 @@ def outer(x1: object, x2: object, /) -> Array:
 
 
 @checked
-def pinv(x: object, /, *, rtol: Any = None) -> Array:
+def pinv(x: object, /, *, rtol: object = None) -> Array:
     """Return Moore-Penrose inverses; singular values up to `rtol` times the largest count as 0."""
     return arrayed(systems.pinv(plain(x), rtol=plain(rtol) if isinstance(rtol, Handle) else rtol))
 

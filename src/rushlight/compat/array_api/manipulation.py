@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rushlight.compat.array_api.array import Array, arrayed, plain
 from rushlight.compat.array_api.dtypes import result_type
@@ -71,7 +70,7 @@ def permute_dims(x: object, /, axes: tuple[int, ...]) -> Array:
 
 
 @checked
-def repeat(x: object, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(x: object, repeats: object, /, *, axis: int | None = None) -> Array:
     """Return each element, or slice of an axis, repeated in its place; None flattens first."""
     count = plain(repeats) if isinstance(repeats, Handle) else repeats
     return arrayed(plain(x).repeat_interleave(count, axis))

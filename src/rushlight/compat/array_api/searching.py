@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rushlight.compat.array_api.array import Array, arrayed, plain
 from rushlight.compat.array_api.dtypes import promoted, result_type
@@ -58,7 +58,7 @@ def nonzero(x: object, /) -> tuple[Array, ...]:
 
 
 @checked
-def searchsorted(x1: object, x2: Any, /, *, side: str = "left", sorter: object | None = None) -> Array:
+def searchsorted(x1: object, x2: object, /, *, side: str = "left", sorter: object | None = None) -> Array:
     """Return where elements of `x2` belong in the sorted vector `x1`, before or after equal ones.
 
     `sorter`: the indices that sort `x1`, which then need not be sorted.
@@ -69,7 +69,7 @@ def searchsorted(x1: object, x2: Any, /, *, side: str = "left", sorter: object |
 
 
 @checked
-def where(condition: object, x1: Any, x2: Any, /) -> Array:
+def where(condition: object, x1: object, x2: object, /) -> Array:
     """Return elements of `x1` where the condition holds, else of `x2`; one of them may be a number."""
     dtype = result_type(x1, x2)
     chosen = [plain(x).to(dtype) if isinstance(x, Handle) else scalar_tensor(x, dtype=dtype) for x in (x1, x2)]

@@ -17,7 +17,7 @@ from rushlight.support.errors import require
 Axes = int | tuple[int, ...] | None
 
 
-def _reduced(function: Callable[..., Any], x: Tensor, axis: Axes, keepdims: bool, **options: object) -> Array:
+def _reduced(function: Callable[..., object], x: Tensor, axis: Axes, keepdims: bool, **options: object) -> Array:
     """A reduction along axes: all for None, and for () none, each element by itself."""
     if axis == ():
         return arrayed(function(x.unsqueeze(-1), -1, keepdim=False, **options))

@@ -77,7 +77,7 @@ class SavedTensor:
         return tensor if edge is None or not STATE.grad else _with_history(tensor, edge)
 
 
-def _with_history(tensor: Handle, edge: tuple[Any, int]) -> Any:
+def _with_history(tensor: Handle, edge: tuple[object, int]) -> Any:
     again = share(tensor)
     again.gradient = Gradient()
     again.gradient.node, again.gradient.output = edge

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @checked
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+def gradient(input: Tensor, *, spacing: object = 1, dim: object = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """Return the slopes along dims, by central differences of second order inside.
 
     `spacing` is the distance of neighbours (None is 1), one for each dim, or for each dim a vector of coordinates. At
@@ -44,7 +44,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     return tuple([_slope(input, along, step, edge_order) for along, step in zip(dims, steps, strict=True)])
 
 
-def _slope(input: Tensor, dim: int, step: Any, order: int) -> Tensor:
+def _slope(input: Tensor, dim: int, step: object, order: int) -> Tensor:
     size = input.shape[dim]
     enough = not isinstance(size, int) or size > order
     require(enough, "S002", f"gradient: a dim needs at least {order + 1} elements", input=input, dim=dim)
@@ -59,7 +59,7 @@ def _slope(input: Tensor, dim: int, step: Any, order: int) -> Tensor:
     return ops.movedim(slope, -1, dim)
 
 
-def _part(values: Tensor, start: Any, count: Any) -> Tensor:
+def _part(values: Tensor, start: object, count: object) -> Tensor:
     return ops.narrow(values, -1, start, count)
 
 
@@ -109,7 +109,7 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
-def _check_counted(name: str, input: Tensor, weight: Tensor | None, count: Any) -> None:
+def _check_counted(name: str, input: Tensor, weight: Tensor | None, count: object) -> None:
     fits = required_tensor(input).dtype in (float32, float64)
     require(fits, "D001", f"{name}: the dtype must be float32 or float64", input=input)
     if weight is not None:
@@ -121,7 +121,7 @@ def _check_counted(name: str, input: Tensor, weight: Tensor | None, count: Any) 
 @with_out
 def histogram(
     input: Tensor,
-    bins: Any,
+    bins: object,
     *,
     range: Iterable[float] | None = None,
     weight: Tensor | None = None,
@@ -141,7 +141,7 @@ def histogram(
 @checked
 def histogramdd(
     input: Tensor,
-    bins: Any,
+    bins: object,
     *,
     range: Iterable[float] | None = None,
     weight: Tensor | None = None,
@@ -167,7 +167,7 @@ def histogramdd(
     return Histogram(hist, tuple(edges))
 
 
-def _edges(name: str, values: Tensor, bins: Any, ends: Any) -> Tensor:
+def _edges(name: str, values: Tensor, bins: object, ends: object) -> Tensor:
     if isinstance(bins, Handle):
         edges: Any = bins
         require(edges.ndim == 1 and edges.numel() > 0, "S002", f"{name}: edges are a vector", bins=edges)
@@ -229,7 +229,7 @@ def segment_reduce(
     offsets: Tensor | None = None,
     axis: int = 0,
     unsafe: bool = False,
-    initial: Any = None,
+    initial: object = None,
 ) -> Tensor:
     """Return reductions over segments of a dim: sum, mean, max, min or prod.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rushlight.eager.arguments import required_operand, required_tensor
 from rushlight.eager.boundary import checked
@@ -23,7 +23,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 @checked
-def equal(input: Tensor, other: Any) -> bool:
+def equal(input: Tensor, other: object) -> bool:
     """Return whether two tensors have one shape and equal elements."""
     one, two = required_tensor(input), required_tensor(other)
     return same_shape(one.form.shape, two.form.shape) and bool((one == two).all())
@@ -44,7 +44,7 @@ def is_distributed(input: Tensor) -> bool:
 
 
 @checked
-def result_type(tensor1: Any, tensor2: Any) -> DType:
+def result_type(tensor1: object, tensor2: object) -> DType:
     """Return the dtype of a result of two tensors or numbers."""
     return promote(*[form_of_operand(required_operand(value)).type for value in (tensor1, tensor2)])
 

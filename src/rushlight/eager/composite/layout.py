@@ -62,13 +62,13 @@ def unsqueeze_(input: Tensor, dim: int) -> Tensor:
 
 
 @checked
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_(input: Tensor, size: object, stride: object, storage_offset: int | None = None) -> Tensor:
     """Show other elements of the storage in place, by sizes, strides and the place of the first one."""
     attrs = {"size": integers(size), "stride": integers(stride), "storage_offset": distance(storage_offset, input)}
     return _shown("as_strided_", input, OPERATORS["as_strided"], attrs)
 
 
-def _shown(name: str, tensor: Any, op: Operator, attrs: Mapping[str, object]) -> Any:
+def _shown(name: str, tensor: object, op: Operator, attrs: Mapping[str, object]) -> Any:
     """Let a tensor show what a view of it shows, with the view's history.
 
     A tensor that is no view becomes a view of a hidden one, which stays what it was: what was a view of the tensor is a
@@ -104,7 +104,7 @@ def _take_over(target: Handle, view: Any) -> None:
     target.node = view.node  # of a trace: it made the tensor, and unties it when it ends
 
 
-def _changeable(name: str, tensor: Any) -> Any:
+def _changeable(name: str, tensor: object) -> Any:
     """The tensor, unless it belongs to somebody else: A006."""
     target, tracer = required_tensor(tensor), STATE.tracer
     if target.keys & (PYTHON | SPARSE):
@@ -162,7 +162,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
 
 
 @checked
-def resize_(input: Tensor, *sizes: Any, memory_format: object = None) -> Tensor:
+def resize_(input: Tensor, *sizes: object, memory_format: object = None) -> Tensor:
     """Give the tensor another shape, row-major, over the elements of its memory.
 
     Where there are too few it gets new memory, with the old elements first and the others undefined. Errors: A006 in a
@@ -194,12 +194,12 @@ def _longer(storage: Storage, nbytes: int) -> Storage:
 
 
 @checked
-def resize_as_(input: Tensor, the_template: Any, *, memory_format: object = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: object, *, memory_format: object = None) -> Tensor:
     """Give the tensor the shape of another one, as `resize_` does."""
     return resize_(input, tuple(required_tensor(the_template).shape), memory_format=memory_format)
 
 
-def _movable(name: str, tensor: Any) -> Any:
+def _movable(name: str, tensor: object) -> Any:
     """The tensor, whose memory may be exchanged: A006 in a compiled function or `vmap`, G002 with gradients."""
     target = required_tensor(tensor)
     if STATE.tracer is not None or target.keys & (BATCHED | PYTHON | SPARSE):

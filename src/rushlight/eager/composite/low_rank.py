@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @with_out
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: object = 2) -> Tensor:
     """Return the sums of products over dims of `a` and `b`.
 
     `dims` is how many of the last ones of `a` and the first ones of `b`, or a list of dims of each.
@@ -123,7 +123,7 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return splits
 
 
-def _product(parts: Sequence[Any], splits: dict[tuple[int, int], int], start: int, end: int) -> Any:
+def _product(parts: Sequence[object], splits: dict[tuple[int, int], int], start: int, end: int) -> Any:
     if end - start == 1:
         return parts[start]
     middle = splits[start, end]

@@ -37,7 +37,7 @@ def frexp(input: Tensor) -> Parts:
 
 
 @with_out
-def ldexp(input: Tensor, other: Any) -> Tensor:
+def ldexp(input: Tensor, other: object) -> Tensor:
     """Return each element times two to the power of the other's."""
     result: Any = ops.mul(required_tensor(input), ops.pow(2.0, required_operand(other)))
     wanted = result_type(input, other)
@@ -92,7 +92,7 @@ conj_physical_ = in_place(conj_physical)
 
 
 @checked
-def float_power_(input: Tensor, exponent: Any) -> Tensor:
+def float_power_(input: Tensor, exponent: object) -> Tensor:
     """Raise a float64 or complex128 tensor to a power in place. Errors: D003 for other dtypes."""
     result = ops.float_power(required_tensor(input), required_operand(exponent))
     same = input.dtype is result.dtype and input.dtype in (float64, complex128)

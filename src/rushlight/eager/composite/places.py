@@ -181,7 +181,7 @@ def scatter(
 
 @checked
 def scatter_(
-    input: Tensor, dim: int, index: Any, src: object = None, *, value: object = None, reduce: str | None = None
+    input: Tensor, dim: int, index: object, src: object = None, *, value: object = None, reduce: str | None = None
 ) -> Tensor:
     """Write the source's elements, or one value, at the places given along a dim, as `scatter` does."""
     source = required_operand(value if src is None else src)
@@ -192,7 +192,7 @@ def scatter_(
 
 
 @with_out
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(elements: object, test_elements: object, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Return whether each element is among others; `assume_unique` changes nothing here."""
     flag(assume_unique)
     one, other = required_operand(elements), required_operand(test_elements)
@@ -233,7 +233,7 @@ def unique_consecutive(
 
 
 @checked
-def index(input: Tensor, indices: Sequence[Any]) -> Tensor:
+def index(input: Tensor, indices: Sequence[object]) -> Tensor:
     """Return `input[indices]`, where None stands for a whole dim."""
     require(isinstance(indices, (tuple, list)), "A001", "index: indices are a list or a tuple", indices=indices)
     return input[tuple([slice(None) if index is None else index for index in indices])]

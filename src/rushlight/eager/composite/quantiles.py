@@ -25,7 +25,9 @@ _MODES = ("linear", "lower", "higher", "nearest", "midpoint")
 
 @with_out
 @autocasts("float32")
-def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+def quantile(
+    input: Tensor, q: object, dim: object = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """Return the `q`-quantiles of the elements, of all or along a dim; NaN where one is NaN.
 
     `q` is a number or a vector of them, whose results are along a first dim. Between two elements `interpolation` takes
@@ -37,7 +39,7 @@ def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, i
 @with_out
 @autocasts("float32")
 def nanquantile(
-    input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: object, dim: object = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Return the quantiles of the elements that are not NaN, as `quantile`; NaN where there are none."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, ignore=True)

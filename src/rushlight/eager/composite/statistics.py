@@ -102,7 +102,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 @checked
 def std_mean(
-    input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: Any = None
+    input: Tensor, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
 ) -> tuple[Tensor, Tensor]:
     """Return the standard deviation, as `std`, and the mean."""
     moments = dispatch(OPERATORS["var_mean"], (input,), spread_attributes(dim, unbiased, keepdim, correction))
@@ -165,7 +165,7 @@ def ends_of_elements(name: str, input: Tensor, margin: float) -> tuple[Tensor, T
 
 
 @with_out
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: object = None, append: object = None) -> Tensor:
     """Return the differences of neighbours along a dim, `n` times over, after joining what is given."""
     along = own_dim(fixed_integer(dim), input.shape, "diff")
     times = fixed_integer(n)
@@ -184,7 +184,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
 
 
 @checked
-def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: object = None, *, dx: object = None, dim: int = -1) -> Tensor:
     """Return the integral along a dim by the trapezoidal rule, at points `x` or ones `dx` apart."""
     steps = _trapezoids(y, x, dx, dim, "trapezoid")
     return ops.sum(steps, dim) if steps is not None else ops.sum(ops.narrow(y, dim, 0, 0), dim)
@@ -194,13 +194,13 @@ trapz = trapezoid
 
 
 @checked
-def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def cumulative_trapezoid(y: Tensor, x: object = None, *, dx: object = None, dim: int = -1) -> Tensor:
     """Return the running integral along a dim by the trapezoidal rule, at points `x` or ones `dx` apart."""
     steps = _trapezoids(y, x, dx, dim, "cumulative_trapezoid")
     return ops.cumsum(steps, dim) if steps is not None else ops.narrow(y, dim, 0, 0)
 
 
-def _trapezoids(y: Tensor, x: Any, dx: Any, dim: int, name: str) -> Tensor | None:
+def _trapezoids(y: Tensor, x: object, dx: object, dim: int, name: str) -> Tensor | None:
     """The area between each two neighbours along a dim; None where there is no point."""
     require(x is None or dx is None, "A003", f"{name}: x and dx are not given both", dx=dx)
     along = own_dim(fixed_integer(dim), y.shape, name)

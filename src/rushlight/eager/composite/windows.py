@@ -60,13 +60,13 @@ def bessel(places: Any, last: Any, beta: float) -> Any:
 
 
 @checked
-def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
+def bartlett_window(window_length: int, periodic: bool = True, **options: object) -> Tensor:
     """Return the window that rises to 1 in the middle and falls, in straight lines."""
     return windowed("bartlett_window", window_length, periodic, options, triangle)
 
 
 @checked
-def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
+def blackman_window(window_length: int, periodic: bool = True, **options: object) -> Tensor:
     """Return Blackman's window: 0.42 - 0.5 cos + 0.08 cos of twice the angle."""
     return windowed(
         "blackman_window", window_length, periodic, options, lambda at, last: cosines(at, last, (0.42, 0.5, 0.08))
@@ -75,7 +75,7 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Any) -
 
 @checked
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Any
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: object
 ) -> Tensor:
     """Return Hamming's window: alpha - beta cos."""
     weights = (float(number(alpha)), float(number(beta)))
@@ -83,13 +83,13 @@ def hamming_window(
 
 
 @checked
-def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
+def hann_window(window_length: int, periodic: bool = True, **options: object) -> Tensor:
     """Return Hann's window: 0.5 - 0.5 cos."""
     return windowed("hann_window", window_length, periodic, options, lambda at, last: cosines(at, last, (0.5, 0.5)))
 
 
 @checked
-def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any) -> Tensor:
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **options: object) -> Tensor:
     """Return Kaiser's window, whose sides fall the faster the greater `beta` is."""
     slope = float(number(beta))
     return windowed("kaiser_window", window_length, periodic, options, lambda at, last: bessel(at, last, slope))

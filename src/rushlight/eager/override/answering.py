@@ -84,7 +84,7 @@ def answer(function: Any, asked: Sequence[object], args: tuple[object, ...], kwa
     raise error("A001", f"no implementation found for {getattr(function, '__name__', function)} on types {names}")
 
 
-def _modes(modes: tuple[Any, ...]) -> Scope:
+def _modes(modes: tuple[object, ...]) -> Scope:
     included = STATE.included | FUNCTION if modes else STATE.included & ~FUNCTION
     return Scope(functions=modes, included=included)
 
@@ -245,7 +245,7 @@ def override_methods(cls: type[Any]) -> None:
             setattr(cls, name, _asking(method))
 
 
-def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
+def _asking(method: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*args: object, **kwargs: object) -> Any:
         asked = relevant((*args, *kwargs.values()))
@@ -274,7 +274,7 @@ def answer_plainly(
         return _as_class(result, cls)
 
 
-def _as_class(result: Any, cls: type[Any]) -> Any:
+def _as_class(result: object, cls: type[Any]) -> Any:
     if isinstance(result, adopted()):
         answer: Any = result
         return result if cls is adopted() or isinstance(result, cls) else wrap(answer, cls)

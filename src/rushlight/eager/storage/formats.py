@@ -129,7 +129,7 @@ def laid_out(tensor: Any, memory_format: object) -> Any:
     return dispatch(OPERATORS["permute"], (rows,), {"dims": inverse})
 
 
-def cloned_in(tensor: Any, memory_format: object) -> Any:
+def cloned_in(tensor: object, memory_format: object) -> Any:
     """A copy whose elements lie in the order of a format."""
     copy = laid_out(tensor, memory_format)
     return dispatch(OPERATORS["clone"], (tensor,), {}) if copy is tensor else copy

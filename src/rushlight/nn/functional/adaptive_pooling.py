@@ -28,7 +28,7 @@ def _adaptive(dims: int, input: Tensor, output_size: PerDim[int | None], return_
     return _with_indices(dims, input, sizes)
 
 
-def _with_indices(dims: int, input: Tensor, sizes: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
+def _with_indices(dims: int, input: Tensor, sizes: tuple[object, ...]) -> tuple[Tensor, Tensor]:
     places = OPERATORS["adaptive_max_pool_indices"](input, sizes)
     lead = input.shape[: input.ndim - dims]
     flat = input.reshape(*lead, prod(input.shape[input.ndim - dims :]))

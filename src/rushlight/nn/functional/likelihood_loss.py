@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.autocast import autocasts
@@ -120,7 +119,7 @@ def linear_cross_entropy(
     )
 
 
-def _lengths(lengths: Any, like: Tensor) -> Tensor:
+def _lengths(lengths: object, like: Tensor) -> Tensor:
     counts = lengths if isinstance(lengths, Tensor) else tensor(lengths)
     require(counts.dtype.kind is Kind.INT, "D001", "ctc_loss: lengths are integers", lengths=counts)
     return counts.to(device=like.device).long()

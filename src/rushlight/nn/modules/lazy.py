@@ -48,7 +48,7 @@ def _materialize_from(module: LazyModuleMixin, state_dict: dict[str, object], pr
             tensor.materialize(given.shape)
 
 
-def _initialize_from(module: LazyModuleMixin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _initialize_from(module: LazyModuleMixin, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
     module.initialize_parameters(*args, **kwargs)
     name = type(module).__name__
     require(not module.has_uninitialized_params(), "A004", f"module {name} has not been fully initialized")

@@ -385,7 +385,7 @@ def global_unstructured(
     parameters: Iterable[tuple[Module, str]],
     pruning_method: type[BasePruningMethod],
     importance_scores: Mapping[tuple[Module, str], Tensor] | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """Prune tensors of several modules as one vector, by an unstructured method with arguments `kwargs`."""
     places = list(parameters)

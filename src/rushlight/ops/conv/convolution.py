@@ -42,7 +42,7 @@ BY_CHANNEL = "convolution: one output channel for each group; else a batch of pr
 WRITTEN_OUT = "convolution: the kernel's sizes are these, and loops over them written out; else loops"
 
 
-def per_dim(value: Any, count: int, name: str, op: str) -> tuple[Any, ...]:
+def per_dim(value: object, count: int, name: str, op: str) -> tuple[Any, ...]:
     """One number for each spatial dim, from one number or from as many as needed."""
     items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if len(items) == 1:

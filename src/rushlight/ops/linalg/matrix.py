@@ -68,7 +68,7 @@ def real_like(type_: TensorType, shape: tuple[Size, ...]) -> TensorType:
 # On arrays.
 
 
-def in_precision(function: Callable[..., Any], *arrays: Array) -> Any:
+def in_precision(function: Callable[..., object], *arrays: Array) -> Any:
     """What a function of matrices gives: computed in float32 or wider, and rounded back."""
     first = arrays[0]
     rows = max([min(array.shape[-2:]) for array in arrays if array.ndim > 1], default=0)
@@ -82,7 +82,7 @@ def in_precision(function: Callable[..., Any], *arrays: Array) -> Any:
     return _like_first(result, first)
 
 
-def converged(op: str, function: Callable[..., Any], *arrays: Array) -> Any:
+def converged(op: str, function: Callable[..., object], *arrays: Array) -> Any:
     """What LAPACK gives; R007 where its iteration does not converge, or where a matrix is not finite."""
     if not np.isfinite(arrays[0].astype(np.float64) if arrays[0].dtype.kind == "V" else arrays[0]).all():
         fail(
@@ -100,7 +100,7 @@ def _in_bits(array: Array, bits: int) -> Array:
     return array.astype(f"f{bits // 8}") if array.dtype.kind in "fV" else array
 
 
-def _like_first(array: Any, first: Array) -> Array:
+def _like_first(array: object, first: Array) -> Array:
     result = np.asarray(array)
     if result.dtype.kind not in "fc":
         return result

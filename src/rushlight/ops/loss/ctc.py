@@ -7,7 +7,6 @@ blanks are dropped. Forward and backward sums over paths run step by step, on th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -194,7 +193,7 @@ def ctc_losses_vjp(
     return where(logical_and(within, ne(each, 0.0)), gradient, 0.0), None, None, None
 
 
-def _sample(rng: np.random.Generator, *targets: Any) -> Sample:
+def _sample(rng: np.random.Generator, *targets: object) -> Sample:
     scores = normal(rng, 5, 2, 4)
     logs = scores - np.log(np.sum(np.exp(scores), -1, keepdims=True))
     return Sample(logs, *targets, np.array([5, 4]), np.array([2, 1]), 0)

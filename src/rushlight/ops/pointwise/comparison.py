@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +33,7 @@ from rushlight.support.errors import require
 
 
 def _comparison(
-    name: str, doc: str, ref: Callable[..., Any], scalar: Callable[[Scalar, Scalar], Scalar], dtypes: str = "real"
+    name: str, doc: str, ref: Callable[..., object], scalar: Callable[[Scalar, Scalar], Scalar], dtypes: str = "real"
 ) -> Operator:
     syntax = None if name in ("eq", "ne") else name
     return binary(
@@ -66,7 +65,7 @@ def _truths(at: At, *operands: Operand) -> list[Scalar]:
     return [cast(element(operand, at), bool_) for operand in operands]
 
 
-def _logical(name: str, doc: str, ref: Callable[..., Any], word: str) -> Operator:
+def _logical(name: str, doc: str, ref: Callable[..., object], word: str) -> Operator:
     op = define(
         f"{name}(Tensor input, Tensor other) -> Tensor",
         doc,
@@ -206,7 +205,7 @@ bitwise_right_shift = binary(
 def _test(
     name: str,
     doc: str,
-    ref: Callable[..., Any],
+    ref: Callable[..., object],
     scalar: Callable[[Scalar], Scalar],
     for_integers: bool,
     dtypes: str = "real",

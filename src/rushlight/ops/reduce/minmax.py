@@ -53,7 +53,7 @@ def _widened_element(frame: Reduced, input: Operand) -> Scalar:
     return cast(body, uint8) if body.type is bool_ else cast(body, compute_dtype(body.type))
 
 
-def _minmax(name: str, doc: str, kind: str, fold: Callable[..., Any], lowest: bool = False) -> Operator:
+def _minmax(name: str, doc: str, kind: str, fold: Callable[..., object], lowest: bool = False) -> Operator:
     """An operator that folds dims by "max" or "min"; `fold` is numpy's name for it.
 
     If `lowest`, the operator is internal, and the result of no elements is the least value of the dtype.
@@ -97,7 +97,7 @@ def _minmax(name: str, doc: str, kind: str, fold: Callable[..., Any], lowest: bo
     return op
 
 
-def _folded(fold: Callable[..., Any], input: Array, dim: Dims, keepdim: bool, op: str, **start: float) -> Array:
+def _folded(fold: Callable[..., object], input: Array, dim: Dims, keepdim: bool, op: str, **start: float) -> Array:
     return np.asarray(fold(input, axes_tuple(input, dim, op), keepdims=keepdim, **start))
 
 

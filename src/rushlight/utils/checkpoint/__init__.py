@@ -166,7 +166,7 @@ def checkpoint_sequential(
     segments: int,
     input: object,
     use_reentrant: bool | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Call functions, or the modules of a Sequential, one after the other, in checkpointed segments.
 
