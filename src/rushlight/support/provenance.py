@@ -9,11 +9,14 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Protocol
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # These live in the package but use public names only, so a line of theirs is a user's line.
 _PROGRAMS = tuple(_PACKAGE + name + os.sep for name in ("bench", "demo"))
+# Its functions stand between the user's line, which it interprets, and ours.
+_INTERPRETER = os.path.join(_PACKAGE, "capture", "interpreter", "")
 # Plumbing that may stand between the user's line and ours.
 _PLUMBING = tuple(
     os.path.join(os.path.dirname(os.path.abspath(os.__file__)), name)
@@ -75,6 +78,53 @@ class _Replayed(threading.local):
 _replayed = _Replayed()
 
 
+class Interpreted(Protocol):
+    """A frame of a function whose bytecode is interpreted, which therefore has no frame of Python's."""
+
+    def place(self) -> _Line:
+        """The file, the line and the name of the function that runs."""
+        ...
+
+
+Loop = tuple[Sequence[Interpreted], int]
+"""The frames of an interpreter, innermost last, and how many of them are not of this loop but of one around it."""
+
+
+class _Loops(threading.local):
+    """The loops of interpreters that run in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.entered: list[Loop] = []
+
+
+_loops = _Loops()
+_loop_codes: set[CodeType] = set()  # of the functions that run a loop: where their frames stand, its frames are meant
+
+
+def stands_for_frames(code: CodeType) -> None:
+    """Makes a function of this package known that has a loop in `loops()` as long as it runs."""
+    _loop_codes.add(code)
+
+
+def loops() -> list[Loop]:
+    """The loops of interpreters that run in this thread, innermost last."""
+    return _loops.entered
+
+
+def _interpreted(depth: int) -> Iterator[_Line]:
+    """The lines of the user's frames in a loop, innermost first; loop 0 is the innermost one."""
+    entered = _loops.entered
+    at = len(entered) - 1 - depth
+    frames, below = entered[at]
+    end = len(frames)
+    if depth and entered[at + 1][0] is frames:
+        end = entered[at + 1][1]
+    for frame in reversed(frames[below:end]):
+        line = frame.place()
+        if is_users(line[0]):
+            yield line
+
+
 @contextmanager
 def replayed(frames: tuple[Frame, ...]) -> Generator[None]:
     """Inside the scope, the user's frames are these, which a stored program holds."""
@@ -102,6 +152,8 @@ def user_frame(ours: int = 0) -> Frame | None:
             is_user = _classify(filename)
         if is_user:
             return Frame(filename, frame.f_lineno, code.co_name)
+        if code in _loop_codes:
+            return next((Frame(*line) for line in _lines(frame)), None)
         frame = frame.f_back
     return None
 
@@ -124,7 +176,7 @@ class Stack:
     def __init__(self, limit: int, ours: int = 0) -> None:
         self._limit = limit
         self._base = sys._getframe(1 + ours).f_back
-        self._below = list(islice(_lines(self._base), limit))
+        self._below = list(islice(_lines(sys._getframe(1)), limit))
         self._found: dict[tuple[_Line, ...], tuple[Frame, ...]] = {}
 
     def frames(self, ours: int = 0) -> tuple[Frame, ...]:
@@ -140,7 +192,7 @@ class Stack:
 
 def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequence[_Line] = ()) -> Iterator[_Line]:
     """File, line and function of the user's frames from a frame outwards. From `base` on they are `below`."""
-    users = _is_users
+    users, depth = _is_users, 0
     while frame is not None:
         if frame is base:
             yield from below
@@ -152,15 +204,19 @@ def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequen
             is_user = _classify(filename)
         if is_user:
             yield filename, frame.f_lineno, code.co_name
+        elif code in _loop_codes:
+            yield from _interpreted(depth)
+            depth += 1
         frame = frame.f_back
 
 
 def called_name() -> str:
     """Return the name that the user's line called: the outermost function of the package above it."""
     ours = sys._getframe(1)
-    while (caller := ours.f_back) is not None and not _is_users.get(
-        caller.f_code.co_filename, _classify(caller.f_code.co_filename)
-    ):
+    while (caller := ours.f_back) is not None:
+        filename = caller.f_code.co_filename
+        if is_users(filename) or filename.startswith(_INTERPRETER):
+            break
         ours = caller
     name = ours.f_code.co_name
     if name == "__new__" and "cls" in ours.f_locals:

@@ -1,0 +1,1 @@
+"""Code objects of CPython as instructions with resolved operands, the same for all versions."""

@@ -1,0 +1,68 @@
+"""Binds the arguments of a call to the parameters of an interpreted function."""
+
+from __future__ import annotations
+
+from types import CellType, CodeType, FunctionType
+
+from rushlight.capture.interpreter.frame import UNBOUND, Frame, body_of
+
+_VARARGS, _VARKEYWORDS = 4, 8  # flags of a code object
+
+
+def bind(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
+    """A frame for a call of a function. Errors: the TypeError of a call whose arguments do not fit."""
+    code = function.__code__
+    body = body_of(code)
+    if not kwargs and len(args) == code.co_argcount and not code.co_kwonlyargcount and not code.co_flags & 12:
+        variables = [*args, *[UNBOUND] * (body.local_count - len(args))]
+    else:
+        variables = _bound(function, code, args, kwargs)
+        variables += [UNBOUND] * (body.local_count - len(variables))
+    return Frame(body, variables, function.__globals__, function.__closure__)
+
+
+def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
+    """The values of the parameters, in the order of the code's variables."""
+    count, only = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    values: list[object] = [*args[:count], *[UNBOUND] * (count + only - min(len(args), count))]
+    extra: dict[str, object] = {}
+    wrong = len(args) > count and not code.co_flags & _VARARGS
+    positional = set(names[: code.co_posonlyargcount])
+    places = {name: at for at, name in enumerate(names[: count + only]) if name not in positional}
+    for name, value in kwargs.items():
+        at = places.get(name)
+        if at is None:
+            extra[name] = value
+        elif values[at] is UNBOUND:
+            values[at] = value
+        else:
+            wrong = True
+    wrong = wrong or bool(extra and not code.co_flags & _VARKEYWORDS)
+    defaults = function.__defaults__ or ()
+    for at, default in enumerate(defaults, count - len(defaults)):
+        if values[at] is UNBOUND:
+            values[at] = default
+    given_by_name: dict[str, object] = function.__kwdefaults__ or {}
+    for at in range(count, count + only):
+        if values[at] is UNBOUND and names[at] in given_by_name:
+            values[at] = given_by_name[names[at]]
+    if wrong or any(value is UNBOUND for value in values):
+        _refused(function, args, kwargs)
+    if code.co_flags & _VARARGS:
+        values.append(tuple(args[count:]))
+    if code.co_flags & _VARKEYWORDS:
+        values.append(extra)
+    return values
+
+
+def _refused(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Raises CPython's own error: a call whose arguments do not fit never reaches the function's code."""
+    function(*args, **kwargs)
+    raise AssertionError(f"the arguments of {function.__qualname__} do fit")
+
+
+def make_cells(frame: Frame, index: int) -> None:
+    """Turns a local variable into a cell that closures share."""
+    value = frame.locals[index]
+    frame.locals[index] = CellType() if value is UNBOUND else CellType(value)

@@ -1,0 +1,237 @@
+"""Frames of interpreted functions: what CPython keeps of a running function, as plain lists."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, MutableMapping
+from types import CellType, CodeType, FunctionType
+from typing import Any, Protocol
+
+from rushlight.capture.code.instructions import Code, decode
+from rushlight.capture.interpreter.operations import OPERATIONS, Operation
+
+
+class _Mark:
+    """An object that stands where a value is missing."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+NULL = _Mark("NULL")  # on the stack: no `self` for the call
+UNBOUND = _Mark("UNBOUND")  # in a local variable
+
+
+def contents_of(cell: CellType) -> Any:
+    """What a cell holds; UNBOUND if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+Then = Callable[[object], object]
+"""What becomes of the value that a frame returns before its caller gets it."""
+
+
+class Body:
+    """A code object ready to be run: for each instruction what carries it out, and its operand."""
+
+    __slots__ = ("code", "local_count", "operands", "operations", "raw", "shown")
+
+    def __init__(self, raw: CodeType) -> None:
+        self.raw = raw
+        self.code: Code = decode(raw)
+        self.operations: list[Operation] = [OPERATIONS[item.name] for item in self.code.instructions]
+        self.operands: list[Any] = [item.operand for item in self.code.instructions]
+        self.local_count = len(self.code.locals)
+        self.shown: CodeType | None = None  # of the frame that stands for an interpreted one in tracebacks
+
+
+_bodies: dict[CodeType, Body] = {}
+
+
+def body_of(code: CodeType) -> Body:
+    """The body of a code object, decoded once."""
+    body = _bodies.get(code)
+    if body is None or body.raw is not code:  # equal code objects may have other lines
+        body = _bodies[code] = Body(code)
+    return body
+
+
+class Frame:
+    """A function that runs: its variables, its stack, and the number of its next instruction.
+
+    `names` are the variables of a class body, which are no locals. `then` is applied to what the frame returns.
+    """
+
+    __slots__ = (
+        "body",
+        "builtins",
+        "closure",
+        "generator",
+        "globals",
+        "locals",
+        "names",
+        "position",
+        "stack",
+        "then",
+    )
+
+    def __init__(
+        self,
+        body: Body,
+        variables: list[Any],
+        globals_: dict[str, Any],
+        closure: tuple[CellType, ...] | None,
+        names: MutableMapping[str, Any] | None = None,
+    ) -> None:
+        self.body = body
+        self.locals = variables
+        self.globals = globals_
+        self.closure = closure
+        self.names = names
+        self.stack: list[Any] = []
+        self.position = 0
+        self.then: Then | None = None
+        self.generator: Suspended | None = None
+        space = globals_.get("__builtins__", builtins)
+        self.builtins: dict[str, object] = space if isinstance(space, dict) else vars(space)
+
+    @property
+    def line(self) -> int | None:
+        """The line of the instruction that runs."""
+        return self.body.code.instructions[max(self.position - 1, 0)].line
+
+    def place(self) -> tuple[str, int, str]:
+        """The file, the line and the name of the function that runs."""
+        raw = self.body.raw
+        return raw.co_filename, self.line or raw.co_firstlineno, raw.co_name
+
+    def variables(self) -> dict[str, object]:
+        """The local variables by name, as `locals()` gives them."""
+        result: dict[str, object] = {}
+        for name, value in zip(self.body.code.locals, self.locals, strict=True):
+            now = value
+            if type(value) is CellType and name in (*self.body.raw.co_cellvars, *self.body.raw.co_freevars):
+                now = contents_of(value)
+            if now is not UNBOUND:
+                result[name] = now
+        return result
+
+
+Consume = Callable[[object, bool], None]
+"""Takes what a generator yields, or (True) what it returns at its end."""
+
+
+class Handled:
+    """The exception that is being handled. A generator has one of its own; `outer` is that of who resumed it."""
+
+    __slots__ = ("error", "outer")
+
+    def __init__(self, outer: Handled | None = None) -> None:
+        self.error: BaseException | None = None
+        self.outer = outer
+
+
+class Evaluator(Protocol):
+    """What runs frames, as the rules of calls, slots and generators use it. `Interpreter` says what its parts are."""
+
+    frames: list[Frame]
+    handled: Handled
+    has_context: bool
+
+    def is_leaf(self, function: FunctionType) -> bool:
+        """Whether a function is called as it is."""
+        ...
+
+    def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
+        """What a call gives."""
+        ...
+
+    def run(self, frame: Frame) -> object:
+        """What a frame returns."""
+        ...
+
+    def resume(self, generator: Suspended, value: object, thrown: tuple[object, ...] | None, consume: Consume) -> None:
+        """Runs a generator until it yields or ends."""
+        ...
+
+    def current_error(self) -> BaseException | None:
+        """The exception that is being handled."""
+        ...
+
+
+class Suspended(Protocol):
+    """A frame that can be put aside, as a loop drives it. `InterpretedGenerator` says what its methods do."""
+
+    def resume(self, interpreter: Evaluator, value: object, consume: Consume) -> bool:
+        """Puts the frame on top again."""
+        ...
+
+    def raise_in(self, interpreter: Evaluator, thrown: tuple[object, ...], consume: Consume) -> None:
+        """Puts the frame on top again and raises an error in it."""
+        ...
+
+    def yielded(self, interpreter: Evaluator, value: object) -> bool:
+        """Puts the frame aside."""
+        ...
+
+    def returned(self, interpreter: Evaluator, value: object) -> bool:
+        """Ends the frame."""
+        ...
+
+    def failed(self, interpreter: Evaluator, error: BaseException) -> BaseException:
+        """Ends the frame by an error."""
+        ...
+
+
+class FrameView:
+    """A frame as programs see it: number `at` of some that run, or one that is suspended."""
+
+    __slots__ = ("_at", "_frame", "_frames")
+
+    def __init__(self, frames: list[Frame], at: int = 0) -> None:
+        self._frames = frames
+        self._at = at
+        self._frame = frames[at]
+
+    @property
+    def f_back(self) -> FrameView | None:
+        """The frame of the caller."""
+        return FrameView(self._frames, self._at - 1) if self._at else None
+
+    @property
+    def f_builtins(self) -> dict[str, object]:
+        """The builtins."""
+        return self._frame.builtins
+
+    @property
+    def f_code(self) -> CodeType:
+        """The code object."""
+        return self._frame.body.raw
+
+    @property
+    def f_globals(self) -> dict[str, object]:
+        """The global variables."""
+        return self._frame.globals
+
+    @property
+    def f_lineno(self) -> int | None:
+        """The line that runs."""
+        return self._frame.line
+
+    @property
+    def f_lasti(self) -> int:
+        """The offset of the instruction that ran last."""
+        return self._frame.body.code.instructions[max(self._frame.position - 1, 0)].offset
+
+    @property
+    def f_locals(self) -> dict[str, object]:
+        """The local variables by name."""
+        return self._frame.variables()

@@ -1,0 +1,226 @@
+"""Generators of interpreted functions: frames that are put aside and taken up again."""
+
+from __future__ import annotations
+
+from types import GeneratorType
+from typing import Any
+
+from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled
+
+_DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
+
+
+class InterpretedGenerator:
+    """A generator whose frame is interpreted. For programs it is one of CPython's."""
+
+    def __init__(self, interpreter: Evaluator, frame: Frame) -> None:
+        self._interpreter = interpreter
+        self._frame: Frame | None = frame
+        self._handled = Handled()
+        self._started = False
+        self.gi_running = False
+        self.gi_code = frame.body.raw
+        self.__name__ = self.gi_code.co_name
+        self.__qualname__ = self.gi_code.co_qualname
+        self._consume: Consume | None = None
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - what `isinstance` sees
+        return GeneratorType
+
+    def __repr__(self) -> str:
+        return f"<generator object {self.__qualname__} at {id(self):#x}>"
+
+    def __iter__(self) -> InterpretedGenerator:
+        return self
+
+    def __next__(self) -> object:
+        return self.send(None)
+
+    @property
+    def gi_frame(self) -> FrameView | None:
+        """The frame, None when it has ended."""
+        return None if self._frame is None else FrameView([self._frame])
+
+    @property
+    def gi_suspended(self) -> bool:
+        """Whether it waits at a `yield`."""
+        return self._frame is not None and self._started and not self.gi_running
+
+    @property
+    def gi_yieldfrom(self) -> object:
+        """The iterator that it delegates to."""
+        return self._delegate()
+
+    def send(self, value: object, /) -> object:
+        """The next value. Errors: StopIteration at the end; TypeError for a value before the first one."""
+        if value is not None and not self._started:
+            raise TypeError("can't send non-None value to a just-started generator")
+        return self._advanced(value, None)
+
+    def throw(self, *given: object) -> object:
+        """Raises an error where the generator waits; the value that it yields next."""
+        _thrown(*given)
+        return self._advanced(None, given)
+
+    def close(self) -> None:
+        """Ends the generator by GeneratorExit. Errors: RuntimeError where it yields instead."""
+        if self._frame is None:
+            return
+        if not self._started:
+            self._frame = None
+            return
+        try:
+            self._advanced(None, (GeneratorExit,))
+        except (GeneratorExit, StopIteration):
+            return
+        raise RuntimeError("generator ignored GeneratorExit")
+
+    def __del__(self) -> None:
+        if self._frame is not None and self._started and not self.gi_running:
+            self.close()
+
+    def _advanced(self, value: object, thrown: tuple[object, ...] | None) -> object:
+        outcome: list[object] = []
+
+        def consume(result: object, finished: bool) -> None:
+            outcome[:] = result, finished
+
+        self._interpreter.resume(self, value, thrown, consume)
+        result, finished = outcome
+        if finished:
+            raise StopIteration(result) if result is not None else StopIteration
+        return result
+
+    def resume(self, interpreter: Evaluator, value: object, consume: Consume) -> bool:
+        """Puts the frame on top again, to go on with a value; at the end `consume` is told at once."""
+        if self._entered(interpreter, consume):
+            assert self._frame is not None
+            self._frame.stack.append(value)
+            return True
+        consume(None, True)
+        return False
+
+    def raise_in(self, interpreter: Evaluator, thrown: tuple[object, ...], consume: Consume) -> None:
+        """Puts the frame on top again and raises an error in it. One that it delegates to gets the error first."""
+        delegate, frame = self._delegate(), self._frame
+        error: BaseException | None = None
+        if delegate is not None and frame is not None:
+            self.gi_running = True
+            try:
+                passed_on = _thrown_further(delegate, thrown)
+            except StopIteration as stop:
+                self.gi_running = False
+                self._leave_delegate(frame, stop.value, interpreter, consume)
+                return
+            except BaseException as raised:  # noqa: BLE001 - the user's, which goes to the frame
+                error = raised
+            else:
+                if passed_on is not _REFUSED:
+                    consume(passed_on, False)
+                    return
+            finally:
+                self.gi_running = False
+        error = _thrown(*thrown) if error is None else error
+        if self._entered(interpreter, consume):
+            interpreter.has_context = True
+            if error.__context__ is None and self._handled.error not in (None, error):
+                error.__context__ = self._handled.error
+        raise error
+
+    def _leave_delegate(self, frame: Frame, value: object, interpreter: Evaluator, consume: Consume) -> None:
+        """Goes on behind a `yield from` whose iterator has returned a value."""
+        names = [item.name for item in frame.body.code.instructions]
+        send = max(at for at in range(frame.position) if names[at] == "SEND")
+        frame.stack.pop()
+        self._entered(interpreter, consume)
+        if "END_SEND" in names:
+            frame.stack.append(None)  # the receiver, which END_SEND takes away
+        frame.stack.append(value)
+        frame.position = frame.body.operands[send]
+
+    def _delegate(self) -> object:
+        """The iterator that a suspended frame delegates to; None if it does not."""
+        frame = self._frame
+        if frame is None or not self._started or self.gi_running:
+            return None
+        following = frame.body.code.instructions[frame.position]
+        delegates = following.name == "RESUME" and int(str(following.operand)) & 3 in _DELEGATES
+        return frame.stack[-1] if delegates else None
+
+    def _entered(self, interpreter: Evaluator, consume: Consume) -> bool:
+        """Puts the frame on top; False if it has ended. Errors: ValueError if it runs already."""
+        if self.gi_running:
+            raise ValueError("generator already executing")
+        if self._frame is None:
+            return False
+        self.gi_running = self._started = True
+        self._frame.generator = self
+        self._consume = consume
+        self._handled.outer = interpreter.handled
+        interpreter.handled = self._handled
+        interpreter.frames.append(self._frame)
+        return True
+
+    def _left(self, interpreter: Evaluator) -> Consume:
+        interpreter.frames.pop().generator = None
+        interpreter.handled = self._handled.outer or interpreter.handled
+        self._handled.outer = None
+        self.gi_running = False
+        consume, self._consume = self._consume, None
+        assert consume is not None
+        return consume
+
+    def yielded(self, interpreter: Evaluator, value: object) -> bool:
+        """Puts the frame aside and hands on what it yields."""
+        self._left(interpreter)(value, False)
+        return True
+
+    def returned(self, interpreter: Evaluator, value: object) -> bool:
+        """Ends the frame and hands on what it returns."""
+        consume = self._left(interpreter)
+        self._frame = None
+        consume(value, True)
+        return True
+
+    def failed(self, interpreter: Evaluator, error: BaseException) -> BaseException:
+        """Ends the frame, which is not on top any more, by an error; the error that who resumed it gets."""
+        interpreter.handled = self._handled.outer or interpreter.handled
+        self._handled.outer = None
+        self.gi_running = False
+        self._frame = self._consume = None
+        if not isinstance(error, StopIteration):
+            return error
+        instead = RuntimeError("generator raised StopIteration")
+        instead.__cause__ = instead.__context__ = error
+        return instead
+
+
+_REFUSED = object()
+
+
+def _thrown_further(delegate: object, thrown: tuple[object, ...]) -> object:
+    """What the delegate yields when an error is raised in it; _REFUSED where it cannot take one."""
+    error = thrown[0]
+    if isinstance(error, GeneratorExit) or (isinstance(error, type) and issubclass(error, GeneratorExit)):
+        close = getattr(delegate, "close", None)
+        if close is not None:
+            close()
+        return _REFUSED
+    throw = getattr(delegate, "throw", None)
+    return _REFUSED if throw is None else throw(*thrown)
+
+
+def _thrown(error: object, value: object = None, traceback: Any = None, /) -> BaseException:
+    """The exception that `throw` is given, in its old form of three values too."""
+    if isinstance(error, BaseException):
+        if value is not None:
+            raise TypeError("instance exception may not have a separate value")
+        made = error
+    elif isinstance(error, type) and issubclass(error, BaseException):
+        made = value if isinstance(value, error) else error() if value is None else error(value)
+    else:
+        raise TypeError(
+            f"exceptions must be classes or instances deriving from BaseException, not {type(error).__name__}"
+        )
+    return made if traceback is None else made.with_traceback(traceback)

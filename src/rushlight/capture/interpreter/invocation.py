@@ -1,0 +1,103 @@
+"""What a call does: a frame for a Python function, an object for a class, or a native call."""
+
+from __future__ import annotations
+
+import functools
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from rushlight.capture.interpreter.binding import bind
+from rushlight.capture.interpreter.frame import Evaluator
+from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, Callback, Rule
+from rushlight.capture.interpreter.slots import lookup, python_method
+
+_SUSPENDS = 128 | 512  # flags of coroutines and asynchronous generators, which run as they are
+_METHODS_CALLING_BACK = {(list, "sort")}
+
+
+def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The Frame of a call that is to be interpreted, or the value of any other call."""
+    kind = type(function)
+    if kind is FunctionType:
+        if interpreter.is_leaf(function) or function.__code__.co_flags & _SUSPENDS:
+            return function(*args, **kwargs)
+        return bind(function, args, kwargs)
+    if kind is MethodType:
+        return begin(interpreter, function.__func__, (function.__self__, *args), kwargs)
+    if kind is BuiltinFunctionType:
+        return _native(interpreter, function, args, kwargs)
+    if issubclass(kind, type):
+        return _made(interpreter, function, args, kwargs)
+    if kind is functools.partial:
+        return begin(interpreter, function.func, (*function.args, *args), {**function.keywords, **kwargs})
+    method = python_method(interpreter, type(function), "__call__")
+    if method is not None:
+        return bind(method, (function, *args), kwargs)
+    return function(*args, **kwargs)
+
+
+def _native(
+    interpreter: Evaluator, function: BuiltinFunctionType, args: tuple[object, ...], kwargs: dict[str, object]
+) -> object:
+    """The value of a function of C. What it calls back is interpreted, where it is known to do that."""
+    rule = BUILTINS.get(function)
+    if rule is not None and _fits(rule, args, kwargs):
+        return rule.apply(interpreter, *args, **kwargs)
+    if function in CALLING_BACK or (type(function.__self__), function.__name__) in _METHODS_CALLING_BACK:
+        args = tuple([_callback(interpreter, value) for value in args])
+        kwargs = {name: _callback(interpreter, value) for name, value in kwargs.items()}
+    return function(*args, **kwargs)
+
+
+def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+    return rule.most is None or (not kwargs and rule.fewest <= len(args) <= rule.most)
+
+
+def _callback(interpreter: Evaluator, value: object) -> object:
+    return Callback(interpreter, value) if type(value) in (FunctionType, MethodType, functools.partial) else value
+
+
+def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The frame or the value of a call of a class."""
+    rule = BUILTINS.get(cls) if type(cls) is type else None
+    if rule is not None and _fits(rule, args, kwargs):
+        return rule.apply(interpreter, *args, **kwargs)
+    meta = python_method(interpreter, type(cls), "__call__")
+    if meta is not None:
+        return bind(meta, (cls, *args), kwargs)
+    if lookup(type(cls), "__call__") is not type.__dict__["__call__"] or issubclass(cls, type):
+        return cls(*args, **kwargs)
+    if cls in CALLING_BACK:
+        return cls(*[_callback(interpreter, value) for value in args], **kwargs)
+    new, init = _maker(interpreter, cls), python_method(interpreter, cls, "__init__")
+    if new is None and init is None:
+        return cls(*args, **kwargs)
+    if new is not None:
+        made = interpreter.call(new, (cls, *args), kwargs)
+    else:
+        made = cls.__new__(cls, *args, **kwargs)
+    if not issubclass(type(made), cls):
+        return made
+    if init is None or type(made) is not cls:
+        init = python_method(interpreter, type(made), "__init__")
+    if init is None:
+        initialise = lookup(type(made), "__init__")
+        if initialise is not object.__dict__["__init__"]:
+            interpreter.call(initialise, (made, *args), kwargs)
+        return made
+    frame = bind(init, (made, *args), kwargs)
+    frame.then = functools.partial(_initialised, made)
+    return frame
+
+
+def _maker(interpreter: Evaluator, cls: type) -> FunctionType | None:
+    """A `__new__` that is to be interpreted."""
+    new = lookup(cls, "__new__")
+    function = getattr(new, "__func__", new)
+    return function if type(function) is FunctionType and not interpreter.is_leaf(function) else None
+
+
+def _initialised(made: object, result: object) -> object:
+    if result is not None:
+        raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
+    return made

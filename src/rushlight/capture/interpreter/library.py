@@ -1,0 +1,340 @@
+"""Builtins that look at the caller's frame, or whose protocol calls methods written in Python."""
+
+from __future__ import annotations
+
+import bisect
+import builtins
+import functools
+import heapq
+import itertools
+import sys
+import types
+from collections.abc import Callable, MutableMapping
+from types import CellType, FunctionType
+from typing import Any, NamedTuple, TypeVar
+
+from rushlight.capture.interpreter import slots
+from rushlight.capture.interpreter.frame import UNBOUND, Evaluator, Frame, FrameView, body_of, contents_of
+from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.slots import Native
+
+
+class Callback:
+    """A function that C calls back and that is interpreted."""
+
+    __slots__ = ("_function", "_interpreter")
+
+    def __init__(self, interpreter: Evaluator, function: object) -> None:
+        self._interpreter = interpreter
+        self._function = function
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """What an interpreted call gives."""
+        return self._interpreter.call(self._function, args, kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self._function == (other._function if isinstance(other, Callback) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+
+CALLING_BACK: frozenset[object] = frozenset(
+    {
+        sorted,
+        min,
+        max,
+        map,
+        filter,
+        functools.reduce,
+        itertools.takewhile,
+        itertools.dropwhile,
+        itertools.filterfalse,
+        itertools.starmap,
+        itertools.accumulate,
+        itertools.groupby,
+        bisect.bisect_left,
+        bisect.bisect_right,
+        bisect.insort_left,
+        bisect.insort_right,
+        heapq.heappush,
+    }
+)
+"""Functions and classes of C that call functions among their arguments."""
+_NATIVE_SUPER: Native = super  # the type checker knows the statement alone
+
+
+_Applied = TypeVar("_Applied", bound=Native)
+
+
+class Rule(NamedTuple):
+    """What is done in place of a builtin's call with so many arguments and no keywords; `most` None: of any call."""
+
+    apply: Native
+    fewest: int
+    most: int | None
+
+
+BUILTINS: dict[object, Rule] = {}
+"""The rules, by builtin function or class."""
+
+
+def _in_place_of(builtin: object, fewest: int = 0, most: int | None = None) -> Callable[[_Applied], _Applied]:
+    """Enters a function of the interpreter and the call's arguments as the rule of a builtin."""
+
+    def enter(function: _Applied) -> _Applied:
+        BUILTINS[builtin] = Rule(function, fewest, most)
+        return function
+
+    return enter
+
+
+def _frame(interpreter: Evaluator) -> Frame:
+    return interpreter.frames[-1]
+
+
+@_in_place_of(super)
+def _super(interpreter: Evaluator, *args: object) -> object:
+    """`super()`: without arguments it reads the caller's first variable and its cell `__class__`."""
+    if args:
+        return _NATIVE_SUPER(*args)
+    frame = _frame(interpreter)
+    code = frame.body.code
+    if not frame.body.raw.co_argcount:
+        raise RuntimeError("super(): no arguments")
+    first = frame.locals[0]
+    if type(first) is CellType and code.locals[0] in frame.body.raw.co_cellvars:
+        first = contents_of(first)
+    if first is UNBOUND:
+        raise RuntimeError("super(): arg[0] deleted")
+    if "__class__" not in code.raw.co_freevars:
+        raise RuntimeError("super(): __class__ cell not found")
+    cell: CellType = frame.locals[code.locals.index("__class__")]
+    cls = contents_of(cell)
+    if cls is UNBOUND:
+        raise RuntimeError("super(): empty __class__ cell")
+    return _NATIVE_SUPER(cls, first)
+
+
+@_in_place_of(type)
+def _type(interpreter: Evaluator, *args: Any, **kwargs: object) -> object:
+    if len(args) == 1 and not kwargs:
+        value = args[0]
+        return types.GeneratorType if type(value) is InterpretedGenerator else type(value)
+    if len(args) == 3 and isinstance(args[2], dict) and "__module__" not in args[2]:
+        args = (*args[:2], {**args[2], "__module__": _frame(interpreter).globals.get("__name__")})
+    return type(*args, **kwargs)
+
+
+@_in_place_of(locals, 0, 0)
+def _locals(interpreter: Evaluator) -> Any:
+    frame = _frame(interpreter)
+    return frame.variables() if frame.names is None else frame.names
+
+
+@_in_place_of(globals, 0, 0)
+def _globals(interpreter: Evaluator) -> dict[str, Any]:
+    return _frame(interpreter).globals
+
+
+_in_place_of(vars, 0, 0)(_locals)
+
+
+@_in_place_of(dir, 0, 0)
+def _dir(interpreter: Evaluator) -> object:
+    names: list[str] = sorted(_locals(interpreter))
+    return names
+
+
+@_in_place_of(eval, 1, 3)
+def _eval(interpreter: Evaluator, source: Any, globals_: Any = None, locals_: Any = None, /) -> object:
+    if globals_ is None:
+        globals_ = _globals(interpreter)
+        locals_ = _locals(interpreter) if locals_ is None else locals_
+    return eval(source, globals_, globals_ if locals_ is None else locals_)  # noqa: S307 - the program's own
+
+
+@_in_place_of(exec)
+def _exec(interpreter: Evaluator, source: Any, globals_: Any = None, locals_: Any = None, /, **kwargs: Any) -> None:
+    if globals_ is None:
+        globals_ = _globals(interpreter)
+        locals_ = _locals(interpreter) if locals_ is None else locals_
+    exec(source, globals_, globals_ if locals_ is None else locals_, **kwargs)  # noqa: S102 - the program's own
+
+
+@_in_place_of(sys.exc_info, 0, 0)
+def _exc_info(interpreter: Evaluator) -> object:
+    error = interpreter.current_error()
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
+
+
+@_in_place_of(sys.exception, 0, 0)
+def _exception(interpreter: Evaluator) -> object:
+    return interpreter.current_error()
+
+
+@_in_place_of(sys._getframe, 0, 1)
+def _getframe(interpreter: Evaluator, depth: int = 0) -> object:
+    frames = interpreter.frames
+    return FrameView(frames, len(frames) - 1 - depth) if depth < len(frames) else sys._getframe(depth)
+
+
+def _getframemodulename(interpreter: Evaluator, depth: int = 0) -> object:
+    frames = interpreter.frames
+    return frames[-1 - depth].globals.get("__name__") if depth < len(frames) else None
+
+
+if sys.version_info >= (3, 12):
+    _in_place_of(sys._getframemodulename, 0, 1)(_getframemodulename)
+_in_place_of(bool, 1, 1)(slots.truth)
+_in_place_of(len, 1, 1)(slots.length)
+
+
+@_in_place_of(iter, 1, 2)
+def _iter(interpreter: Evaluator, source: Any, *sentinel: object) -> object:
+    if not sentinel:
+        return slots.iterator_of(interpreter, source)
+    return iter(Callback(interpreter, source) if callable(source) else source, *sentinel)
+
+
+@_in_place_of(next, 1, 2)
+def _next(interpreter: Evaluator, iterator: Any, *default: object) -> object:
+    method = slots.python_method(interpreter, type(iterator), "__next__")
+    if method is None:
+        return next(iterator, *default)
+    try:
+        return interpreter.call(method, (iterator,))
+    except StopIteration:
+        if not default:
+            raise
+        return default[0]
+
+
+@_in_place_of(getattr, 2, 3)
+def _getattr(interpreter: Evaluator, owner: object, name: Any, *default: object) -> object:
+    if not isinstance(name, str):
+        return getattr(owner, name, *default)
+    try:
+        return slots.attribute_of(interpreter, owner, name)
+    except AttributeError:
+        if not default:
+            raise
+        return default[0]
+
+
+@_in_place_of(hasattr, 2, 2)
+def _hasattr(interpreter: Evaluator, owner: object, name: Any) -> bool:
+    if not isinstance(name, str):
+        return hasattr(owner, name)
+    try:
+        slots.attribute_of(interpreter, owner, name)
+    except AttributeError:
+        return False
+    return True
+
+
+@_in_place_of(setattr, 3, 3)
+def _setattr(interpreter: Evaluator, owner: object, name: Any, value: object) -> None:
+    if isinstance(name, str):
+        slots.store_attribute(interpreter, owner, name, value)
+    else:
+        setattr(owner, name, value)
+
+
+@_in_place_of(delattr, 2, 2)
+def _delattr(interpreter: Evaluator, owner: object, name: Any) -> None:
+    if isinstance(name, str):
+        slots.delete_attribute(interpreter, owner, name)
+    else:
+        delattr(owner, name)
+
+
+@_in_place_of(isinstance, 2, 2)
+def _isinstance(interpreter: Evaluator, value: object, classes: Any) -> bool:
+    return _checked(interpreter, "__instancecheck__", isinstance, value, classes)
+
+
+@_in_place_of(issubclass, 2, 2)
+def _issubclass(interpreter: Evaluator, value: object, classes: Any) -> bool:
+    return _checked(interpreter, "__subclasscheck__", issubclass, value, classes)
+
+
+def _checked(interpreter: Evaluator, name: str, function: Callable[..., bool], value: object, classes: Any) -> bool:
+    """Whether a value is of classes, asked of their metaclasses where those are written in Python."""
+    if type(classes) is tuple:
+        return any(_checked(interpreter, name, function, value, cls) for cls in classes)
+    if type(value) is not classes or function is issubclass:
+        method = slots.python_method(interpreter, type(classes), name)
+        if method is not None:
+            return slots.truth(interpreter, interpreter.call(method, (classes, value)))
+    return function(value, classes)
+
+
+def _text(interpreter: Evaluator, value: object, name: str, function: Native) -> object:
+    method = slots.python_method(interpreter, type(value), name)
+    return function(value) if method is None else function(_Shown(interpreter.call(method, (value,))))
+
+
+class _Shown:
+    """Has CPython check the text that a method gave."""
+
+    def __init__(self, text: Any) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return self._text
+
+
+@_in_place_of(repr, 1, 1)
+def _repr(interpreter: Evaluator, value: object) -> object:
+    return _text(interpreter, value, "__repr__", repr)
+
+
+@_in_place_of(str, 1, 1)
+def _str(interpreter: Evaluator, value: object) -> object:
+    if type(value) is str:
+        return value
+    if slots.lookup(type(value), "__str__") is object.__str__:
+        return _text(interpreter, value, "__repr__", str)
+    return _text(interpreter, value, "__str__", str)
+
+
+@_in_place_of(format, 1, 2)
+def _format(interpreter: Evaluator, value: object, spec: Any = "") -> object:
+    cls = type(value)
+    method = slots.python_method(interpreter, cls, "__format__")
+    if method is not None:
+        return format(_Shown(interpreter.call(method, (value, spec))))
+    if spec == "" and slots.lookup(cls, "__format__") is object.__format__:
+        return _str(interpreter, value)
+    return format(value, spec)
+
+
+@_in_place_of(builtins.__build_class__)
+def _build_class(interpreter: Evaluator, function: FunctionType, name: str, *bases: object, **kwargs: object) -> object:
+    """`__build_class__`: resolves bases and the metaclass, runs the body, and calls the metaclass."""
+    resolved = types.resolve_bases(bases)
+    meta, namespace, kwargs = types.prepare_class(name, resolved, kwargs)
+    if not isinstance(namespace, MutableMapping) and not hasattr(type(namespace), "__setitem__"):
+        kind = meta.__name__ if isinstance(meta, type) else "<metaclass>"
+        raise TypeError(f"{kind}.__prepare__() must return a mapping, not {type(namespace).__name__}")
+    body = body_of(function.__code__)
+    variables: list[object] = [UNBOUND] * body.local_count
+    frame = Frame(body, variables, function.__globals__, function.__closure__, namespace)
+    cell = interpreter.run(frame)
+    if resolved is not bases and "__orig_bases__" not in namespace:
+        namespace["__orig_bases__"] = bases
+    made = interpreter.call(meta, (name, resolved, namespace), kwargs)
+    if isinstance(made, type) and isinstance(cell, CellType):
+        held = contents_of(cell)
+        if held is UNBOUND:
+            text = f"__class__ not set defining {name!r} as {made!r}. Was __classcell__ propagated to type.__new__?"
+            raise RuntimeError(text)
+        if held is not made:
+            raise TypeError(f"__class__ set to {held!r} defining {name!r} as {made!r}")
+    return made

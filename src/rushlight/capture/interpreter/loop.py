@@ -1,0 +1,178 @@
+"""The loop that interprets frames: a call of one interpreted function by another is a frame more, no recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+
+from rushlight.capture.interpreter.frame import Consume, Frame, Handled, Suspended
+from rushlight.capture.interpreter.invocation import begin
+from rushlight.capture.interpreter.tracebacks import with_frame, without_own_frames
+from rushlight.support import provenance
+
+
+class Interpreter:
+    """Runs functions by their bytecode.
+
+    `frames` are those that run, the innermost last; those below `base` wait for a native call that called back.
+    """
+
+    __slots__ = ("_is_leaf", "base", "escaped", "frames", "handled", "has_context", "reraises", "result")
+
+    def __init__(self, is_leaf: Callable[[FunctionType], bool]) -> None:
+        self._is_leaf = is_leaf
+        self.frames: list[Frame] = []
+        self.base = 0
+        self.handled = Handled()
+        self.reraises = self.has_context = False
+        self.result: object = None
+        self.escaped: BaseException | None = None  # an error that left a loop inside of this one
+
+    def is_leaf(self, function: FunctionType) -> bool:
+        """Whether a function is called as it is."""
+        return self._is_leaf(function)
+
+    def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
+        """What a call gives, by a loop of its own. Errors: what it raises."""
+        begun = begin(self, function, args, kwargs or {})
+        return self.run(begun) if type(begun) is Frame else begun
+
+    def invoke(self, function: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        """Has the innermost frame get what a call gives; True where that is a frame of its own."""
+        begun = begin(self, function, args, kwargs)
+        if type(begun) is Frame:
+            self.frames.append(begun)
+            return True
+        self.frames[-1].stack.append(begun)
+        return False
+
+    def run(self, frame: Frame) -> object:
+        """Runs a frame until it returns, which gives the value, or an exception leaves it."""
+        outer, handled = self.base, self.handled
+        self.base = len(self.frames)
+        self.frames.append(frame)
+        try:
+            self._run()
+            result, self.result = self.result, None
+            return result
+        finally:
+            del self.frames[self.base :]
+            self.base = outer
+            self.handled = handled
+
+    def resume(self, generator: Suspended, value: object, thrown: tuple[object, ...] | None, consume: Consume) -> None:
+        """Runs a generator until it yields or ends, which `consume` is told. Errors: what it raises."""
+        outer, handled = self.base, self.handled
+        self.base = len(self.frames)
+        try:
+            if thrown is None:
+                generator.resume(self, value, consume)
+            else:
+                try:
+                    generator.raise_in(self, thrown, consume)
+                except BaseException as raised:
+                    if len(self.frames) == self.base:
+                        raise
+                    self._unwind(raised)
+            self._run()
+        finally:
+            del self.frames[self.base :]
+            self.base = outer
+            self.handled = handled
+
+    def _run(self) -> None:
+        frames, base = self.frames, self.base
+        loops = provenance.loops()
+        loops.append((frames, base))
+        try:
+            self._run_frames(frames, base)
+        finally:
+            loops.pop()
+
+    def _run_frames(self, frames: list[Frame], base: int) -> None:
+        while len(frames) > base:
+            frame = frames[-1]
+            operations, operands = frame.body.operations, frame.body.operands
+            try:
+                while True:
+                    at = frame.position
+                    frame.position = at + 1
+                    if operations[at](self, frame, operands[at]):
+                        break
+            except BaseException as error:  # noqa: BLE001 - the user's, which goes to the user's handler
+                self._unwind(error)
+
+    def deliver(self, value: object) -> bool:
+        """Ends the innermost frame with a value, which its caller gets."""
+        frame = self.frames.pop()
+        if frame.then is not None:
+            value = frame.then(value)
+        if len(self.frames) == self.base:
+            self.result = value
+        else:
+            self.frames[-1].stack.append(value)
+        return True
+
+    def _unwind(self, error: BaseException) -> None:
+        """Goes to the handler of an exception, or ends the frames that have none."""
+        frames = self.frames
+        traceback = without_own_frames(error.__traceback__)
+        again, chained = self.reraises, self.has_context
+        self.reraises = self.has_context = False
+        escaped, self.escaped = self.escaped, None
+        if not (again or chained or error is escaped):
+            self._set_context(error)
+        while len(frames) > self.base:
+            frame = frames[-1]
+            if not again:  # what is raised again has been in this frame
+                traceback = with_frame(frame, traceback)
+            again = False
+            error.__traceback__ = traceback
+            handler = frame.body.code.handlers[frame.position - 1]
+            if handler is not None:
+                del frame.stack[handler.depth :]
+                if handler.pushes_origin:
+                    frame.stack.append(frame.position - 1)
+                frame.stack.append(error)
+                frame.position = handler.target
+                return
+            frames.pop()
+            if frame.generator is not None:
+                error = frame.generator.failed(self, error)
+                traceback = error.__traceback__
+        self.escaped = error
+        raise error
+
+    def _set_context(self, error: BaseException) -> None:
+        """Makes the exception that is being handled the context of a new one, as raising in C does."""
+        handled = self.current_error()
+        if handled is None or handled is error:
+            return
+        link: BaseException | None = handled
+        while link is not None:  # breaks a cycle: the context chain may lead to the new exception
+            following = link.__context__
+            if following is error:
+                link.__context__ = None
+                break
+            link = following
+        innermost = error
+        seen = {id(error)}
+        while innermost.__context__ is not None and id(innermost.__context__) not in seen:
+            innermost = innermost.__context__
+            seen.add(id(innermost))
+            if innermost is handled:
+                return
+        if innermost is error or not seen & {id(handled)}:
+            innermost.__context__ = handled
+
+    def current_error(self) -> BaseException | None:
+        """The exception that is being handled, as `sys.exception()` gives it."""
+        state: Handled | None = self.handled
+        while state is not None:
+            if state.error is not None:
+                return state.error
+            state = state.outer
+        return None
+
+
+provenance.stands_for_frames(Interpreter._run.__code__)

@@ -1,0 +1,380 @@
+"""CPython's slot protocols: operators, comparisons, truth, items, iteration, attributes.
+
+Methods written in Python are interpreted; what C implements is called as it is. The order of attempts is that of
+`Objects/abstract.c`, `Objects/object.c` and `Objects/typeobject.c`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from rushlight.capture.interpreter.frame import Evaluator
+from rushlight.capture.interpreter.generators import InterpretedGenerator
+
+Native = Callable[..., object]
+"""A function of C that does what an instruction does."""
+MISSING = object()
+STOPPED = object()
+"""In place of the next value of an iterator that has none."""
+_HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
+_SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
+_REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_COMPARISONS: dict[str, tuple[str, Native]] = {
+    "<": ("__lt__", operator.lt),
+    "<=": ("__le__", operator.le),
+    "==": ("__eq__", operator.eq),
+    "!=": ("__ne__", operator.ne),
+    ">": ("__gt__", operator.gt),
+    ">=": ("__ge__", operator.ge),
+}
+
+
+def lookup(cls: type, name: str) -> object:
+    """What a class or its bases have under a name, unbound; MISSING if nothing."""
+    for base in cls.__mro__:
+        entries = base.__dict__
+        if name in entries:
+            return entries[name]
+    return MISSING
+
+
+def python_method(interpreter: Evaluator, cls: type, name: str) -> FunctionType | None:
+    """The method of a class that is to be interpreted; None where C implements it, or nobody."""
+    if not cls.__flags__ & _HEAP_TYPE:
+        return None
+    method = lookup(cls, name)
+    return method if type(method) is FunctionType and not interpreter.is_leaf(method) else None
+
+
+def truth(interpreter: Evaluator, value: Any) -> bool:
+    """The truth value, by `__bool__`, then by length. Errors: TypeError, ValueError as CPython's."""
+    if value is True or value is False:
+        return value
+    cls = type(value)
+    method = python_method(interpreter, cls, "__bool__")
+    if method is not None:
+        result = interpreter.call(method, (value,))
+        if type(result) is not bool:
+            raise TypeError(f"__bool__ should return bool, returned {type(result).__name__}")
+        return result
+    if lookup(cls, "__bool__") is MISSING:
+        method = python_method(interpreter, cls, "__len__")
+        if method is not None:
+            return length(interpreter, value) > 0
+    return bool(value)
+
+
+def length(interpreter: Evaluator, value: Any) -> int:
+    """The length. Errors: TypeError, ValueError, OverflowError as CPython's."""
+    method = python_method(interpreter, type(value), "__len__")
+    if method is None:
+        return len(value)
+    return len(_Sized(interpreter.call(method, (value,))))
+
+
+class _Sized:
+    """Has CPython check a length that a method gave."""
+
+    def __init__(self, size: Any) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def unary(interpreter: Evaluator, name: str, function: Native, value: object) -> object:
+    """A unary operator."""
+    method = python_method(interpreter, type(value), name)
+    return function(value) if method is None else interpreter.call(method, (value,))
+
+
+def _applied(interpreter: Evaluator, cls: type, name: str, value: object, other: object) -> object:
+    """What a class's method of two operands gives; NotImplemented where there is none."""
+    method = lookup(cls, name)
+    if method is MISSING:
+        return NotImplemented
+    if type(method) is FunctionType and not interpreter.is_leaf(method):
+        return interpreter.call(method, (value, other))
+    bind = getattr(type(method), "__get__", None)
+    return interpreter.call(method if bind is None else bind(method, value, cls), (other,))
+
+
+def binary(interpreter: Evaluator, name: str, function: Native, left: object, right: object) -> object:
+    """A binary operator, the reflected method of a subclass first."""
+    result = _attempted(interpreter, name, function, left, right)
+    if result is NotImplemented:
+        raise _unsupported(_symbol(name, False), left, right)
+    return result
+
+
+def augmented(
+    interpreter: Evaluator,
+    name: str,
+    function: Native,
+    in_place: Native,
+    left: object,
+    right: object,
+) -> object:
+    """An augmented assignment's operator: in place, or else the binary one."""
+    cls, other = type(left), type(right)
+    method = python_method(interpreter, cls, f"__i{name}__")
+    if method is not None:
+        result = interpreter.call(method, (left, right))
+        if result is not NotImplemented:
+            return result
+    elif not _interpreted(interpreter, cls, other, name):
+        return in_place(left, right)
+    elif lookup(cls, f"__i{name}__") is not MISSING:
+        reflected = _applied(interpreter, other, f"__r{name}__", right, left)
+        return in_place(left, right) if reflected is NotImplemented else reflected
+    result = _attempted(interpreter, name, function, left, right)
+    if result is NotImplemented:
+        raise _unsupported(_symbol(name, True), left, right)
+    return result
+
+
+def _interpreted(interpreter: Evaluator, cls: type, other: type, name: str) -> bool:
+    return (
+        python_method(interpreter, cls, f"__{name}__") is not None
+        or python_method(interpreter, other, f"__r{name}__") is not None
+    )
+
+
+def _attempted(interpreter: Evaluator, name: str, function: Native, left: object, right: object) -> object:
+    cls, other = type(left), type(right)
+    if not _interpreted(interpreter, cls, other, name):
+        return function(left, right)
+    forward, backward = f"__{name}__", f"__r{name}__"
+    after = issubclass(cls, _SEQUENCES) and python_method(interpreter, cls, forward) is None
+    overridden = (
+        cls is not other
+        and issubclass(other, cls)
+        and lookup(other, backward) is not MISSING
+        and lookup(other, backward) is not lookup(cls, backward)
+    )
+    if overridden or (after and cls is not other):
+        result = _applied(interpreter, other, backward, right, left)
+        if result is not NotImplemented:
+            return result
+        return _applied(interpreter, cls, forward, left, right)
+    result = _applied(interpreter, cls, forward, left, right)
+    if result is NotImplemented and cls is not other:
+        return _applied(interpreter, other, backward, right, left)
+    return result
+
+
+_SYMBOLS = {
+    "add": "+",
+    "and": "&",
+    "floordiv": "//",
+    "lshift": "<<",
+    "matmul": "@",
+    "mul": "*",
+    "mod": "%",
+    "or": "|",
+    "pow": "** or pow()",
+    "rshift": ">>",
+    "sub": "-",
+    "truediv": "/",
+    "xor": "^",
+}
+
+
+def _symbol(name: str, in_place: bool) -> str:
+    if not in_place:
+        return _SYMBOLS[name]
+    return "**=" if name == "pow" else f"{_SYMBOLS[name]}="
+
+
+def _unsupported(symbol: str, left: object, right: object) -> TypeError:
+    mine, other = type(left).__name__, type(right).__name__
+    return TypeError(f"unsupported operand type(s) for {symbol}: '{mine}' and '{other}'")
+
+
+def compared(interpreter: Evaluator, relation: str, left: object, right: object) -> object:
+    """A comparison, a subclass's reflected method first; `==` and `!=` fall back on identity."""
+    name, function = _COMPARISONS[relation]
+    mirrored = _COMPARISONS[_REFLECTED[relation]][0]
+    cls, other = type(left), type(right)
+    if not (_compares(interpreter, cls, name) or _compares(interpreter, other, mirrored)):
+        return function(left, right)
+    attempts = [(cls, name, left, right), (other, mirrored, right, left)]
+    if cls is not other and issubclass(other, cls):
+        attempts.reverse()
+    for owner, method, value, against in attempts:
+        result = _compared_by(interpreter, owner, method, value, against)
+        if result is not NotImplemented:
+            return result
+    if relation == "==":
+        return left is right
+    if relation == "!=":
+        return left is not right
+    text = f"'{relation}' not supported between instances of '{cls.__name__}' and '{other.__name__}'"
+    raise TypeError(text)
+
+
+def _compares(interpreter: Evaluator, cls: type, name: str) -> bool:
+    if python_method(interpreter, cls, name) is not None:
+        return True
+    return name == "__ne__" and python_method(interpreter, cls, "__eq__") is not None
+
+
+def _compared_by(interpreter: Evaluator, cls: type, name: str, value: object, other: object) -> object:
+    if name == "__ne__" and lookup(cls, name) is object.__ne__:  # which inverts `__eq__`
+        result = _applied(interpreter, cls, "__eq__", value, other)
+        return result if result is NotImplemented else not truth(interpreter, result)
+    return _applied(interpreter, cls, name, value, other)
+
+
+def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
+    """Membership: `__contains__`, or else a search by iteration."""
+    cls = type(container)
+    method = python_method(interpreter, cls, "__contains__")
+    if method is not None:
+        return truth(interpreter, interpreter.call(method, (container, value)))
+    searched = type(container) is InterpretedGenerator or (
+        lookup(cls, "__contains__") is MISSING and python_method(interpreter, cls, "__iter__") is not None
+    )
+    if not searched:
+        return value in container
+    iterator = iterator_of(interpreter, container)
+    while (item := next_of(interpreter, iterator)) is not STOPPED:
+        if item is value or truth(interpreter, compared(interpreter, "==", item, value)):
+            return True
+    return False
+
+
+def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
+    """An item."""
+    method = python_method(interpreter, type(container), "__getitem__")
+    return container[key] if method is None else interpreter.call(method, (container, key))
+
+
+def store_item(interpreter: Evaluator, container: Any, key: object, value: object) -> None:
+    """Sets an item."""
+    method = python_method(interpreter, type(container), "__setitem__")
+    if method is None:
+        container[key] = value
+    else:
+        interpreter.call(method, (container, key, value))
+
+
+def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
+    """Deletes an item."""
+    method = python_method(interpreter, type(container), "__delitem__")
+    if method is None:
+        del container[key]
+    else:
+        interpreter.call(method, (container, key))
+
+
+def iterator_of(interpreter: Evaluator, value: Any) -> object:
+    """An iterator. Errors: TypeError as CPython's."""
+    method = python_method(interpreter, type(value), "__iter__")
+    if method is None:
+        return iter(value)
+    iterator = interpreter.call(method, (value,))
+    if lookup(type(iterator), "__next__") is MISSING:
+        raise TypeError(f"iter() returned non-iterator of type '{type(iterator).__name__}'")
+    return iterator
+
+
+def next_of(interpreter: Evaluator, iterator: Any) -> object:
+    """The next value of an iterator, STOPPED at its end."""
+    method = python_method(interpreter, type(iterator), "__next__")
+    if method is None:
+        return next(iterator, STOPPED)
+    try:
+        return interpreter.call(method, (iterator,))
+    except StopIteration:
+        return STOPPED
+
+
+def attribute_of(interpreter: Evaluator, owner: object, name: str) -> object:
+    """An attribute: data descriptors, the instance's own, other descriptors, `__getattr__`."""
+    cls = type(owner)
+    if not cls.__flags__ & _HEAP_TYPE:
+        return getattr(owner, name)
+    getter = python_method(interpreter, cls, "__getattribute__")
+    hook = python_method(interpreter, cls, "__getattr__")
+    if getter is None and hook is None:
+        return _plain_attribute(interpreter, owner, cls, name)
+    try:
+        if getter is not None:
+            return interpreter.call(getter, (owner, name))
+        return _plain_attribute(interpreter, owner, cls, name)
+    except AttributeError as error:
+        if hook is None:
+            _say_which(error, owner, name)
+            raise
+    try:
+        return interpreter.call(hook, (owner, name))
+    except AttributeError as error:
+        _say_which(error, owner, name)
+        raise
+
+
+def _say_which(error: AttributeError, owner: object, name: str) -> None:
+    """Notes the attribute that a method did not find, as CPython does where the method has not said it."""
+    if type(error) is AttributeError and error.name is None and error.obj is None:
+        error.name, error.obj = name, owner
+
+
+def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str) -> object:
+    """An attribute without the hooks of its class."""
+    found = lookup(cls, name)
+    if found is not MISSING and not issubclass(cls, type):
+        kind = type(found)
+        if type(found) is property:
+            if type(found.fget) is FunctionType:
+                return interpreter.call(found.fget, (owner,))
+        elif kind is not FunctionType:
+            method = python_method(interpreter, kind, "__get__")
+            if method is not None:
+                data = lookup(kind, "__set__") is not MISSING or lookup(kind, "__delete__") is not MISSING
+                own = getattr(owner, "__dict__", {}) if not data else {}
+                return own[name] if name in own else interpreter.call(method, (found, owner, cls))
+    native = lookup(cls, "__getattribute__")
+    if type(native) is FunctionType or not hasattr(cls, "__getattr__") or not callable(native):  # a leaf's
+        return getattr(owner, name)
+    return native(owner, name)
+
+
+def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:
+    """Sets an attribute."""
+    cls = type(owner)
+    method = python_method(interpreter, cls, "__setattr__")
+    if method is not None:
+        interpreter.call(method, (owner, name, value))
+        return
+    found = lookup(cls, name)
+    if type(found) is property and type(found.fset) is FunctionType:
+        interpreter.call(found.fset, (owner, value))
+        return
+    setter = python_method(interpreter, type(found), "__set__")
+    if setter is not None:
+        interpreter.call(setter, (found, owner, value))
+    else:
+        setattr(owner, name, value)
+
+
+def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
+    """Deletes an attribute."""
+    cls = type(owner)
+    method = python_method(interpreter, cls, "__delattr__")
+    if method is not None:
+        interpreter.call(method, (owner, name))
+        return
+    found = lookup(cls, name)
+    if type(found) is property and type(found.fdel) is FunctionType:
+        interpreter.call(found.fdel, (owner,))
+        return
+    deleter = python_method(interpreter, type(found), "__delete__")
+    if deleter is not None:
+        interpreter.call(deleter, (found, owner))
+    else:
+        delattr(owner, name)
