@@ -1705,7 +1705,7 @@ def flip(input: Any, dims: Any) -> Any:
 
 
 def float_power(input: Any, exponent: Any) -> Any:
-    """input to the power exponent, computed in float64."""
+    """input to the power exponent, computed in float64, or in complex128."""
     return call_function(_float_power, (required_operand(input), operand_beside(input, exponent)), {})
 
 
@@ -1988,7 +1988,7 @@ def kron(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 def l1_loss(input: Any, target: Any, reduction: Any = "mean") -> Any:
-    """Absolute differences."""
+    """Absolute differences; real ones of complex operands."""
     return call_function(_l1_loss, (input_operand(input), required_operand(target)), {"reduction": reduction})
 
 

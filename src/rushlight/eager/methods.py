@@ -724,7 +724,7 @@ class GeneratedMethods(Handle):
         return dispatch(_flip, (self,), {"dims": varied(listed(named, "dims", dims) if named else dims, fixed_integer)})
 
     def float_power(self, exponent: Any) -> Any:
-        """input to the power exponent, computed in float64."""
+        """input to the power exponent, computed in float64, or in complex128."""
         return dispatch(_float_power, (self, required_operand(exponent)), {})
 
     def floor(self) -> Any:

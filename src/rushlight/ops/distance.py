@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rushlight.ir.dtype import real_dtype
 from rushlight.ir.value import Value
 from rushlight.ops.dims import (
     Array,
@@ -17,9 +18,10 @@ from rushlight.ops.dims import (
     wrap_dim,
 )
 from rushlight.ops.index.read import index_select
+from rushlight.ops.pointwise.complex import real_of
 from rushlight.ops.pointwise.rounding import maximum
 from rushlight.ops.promote import broadcast, promote_dtypes
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import FAMILIES, Sample, define
 from rushlight.ops.reduce.moment import vector_norm, vector_norm_ref
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.triangle import triu_indices
@@ -46,7 +48,7 @@ pdist = define(
 pairwise_distance = define(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
     "The p-norm of x1 - x2 + eps along the last dim.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 cosine_similarity = define(
@@ -57,10 +59,10 @@ cosine_similarity = define(
 )
 
 
-def _pair(x1: Value, x2: Value, op: str) -> tuple[Value, Value]:
+def _pair(x1: Value, x2: Value, op: str, dtypes: str = "float") -> tuple[Value, Value]:
     """Both operands in one dtype."""
     dtype = promote_dtypes(x1.dtype, x2.dtype)
-    require(dtype.is_floating_point, "D001", f"{op}: operands must be floating-point", x1=x1.dtype, x2=x2.dtype)
+    require(dtype.kind in FAMILIES[dtypes], "D001", f"{op}: operands must be floating-point", x1=x1.dtype, x2=x2.dtype)
     return convert(x1, dtype), convert(x2, dtype)
 
 
@@ -83,7 +85,7 @@ def _distance(difference: Value, p: float, keepdim: bool) -> Value:
     """The norm along the last dim; 0 where that has no elements."""
     size = difference.shape[-1]
     if isinstance(size, int) and size == 0:
-        return sum_(difference, -1, keepdim)
+        return real_of(sum_(difference, -1, keepdim))
     return vector_norm(difference, p, (-1,), keepdim)
 
 
@@ -95,7 +97,7 @@ def cdist_ref(x1: Array, x2: Array, p: float, compute_mode: str | None) -> Array
 
 def _distance_array(difference: Array, p: float, keepdim: bool) -> Array:
     if not difference.shape[-1]:
-        return np.sum(difference, -1, keepdims=keepdim)
+        return np.sum(difference, -1, keepdims=keepdim).real
     return vector_norm_ref(difference, p, (-1,), keepdim, None)
 
 
@@ -133,16 +135,17 @@ def pdist_samples(rng: np.random.Generator) -> Iterator[Sample]:
 @pairwise_distance.decompose
 def pairwise_distance_decompose(x1: Value, x2: Value, p: float, eps: float, keepdim: bool) -> Value:
     broadcast(x1.shape, x2.shape)
-    x1, x2 = _pair(x1, x2, "pairwise_distance")
+    x1, x2 = _pair(x1, x2, "pairwise_distance", "inexact")
     require(x1.ndim or x2.ndim, "S002", "pairwise_distance: a vector is needed", x1=x1.shape, x2=x2.shape)
-    return convert(_distance(widened(x1) - widened(x2) + eps, p, keepdim), x1.dtype)
+    return convert(_distance(widened(x1) - widened(x2) + eps, p, keepdim), real_dtype(x1.dtype))
 
 
 @pairwise_distance.ref
 def pairwise_distance_ref(x1: Array, x2: Array, p: float, eps: float, keepdim: bool) -> Array:
     difference = compute_array(x1) - compute_array(x2)
     difference = difference + difference.dtype.type(eps)
-    return _distance_array(difference, p, keepdim).astype(np.result_type(x1, x2))
+    result = np.zeros((), np.result_type(x1, x2)).real.dtype
+    return _distance_array(difference, p, keepdim).astype(result)
 
 
 @pairwise_distance.samples

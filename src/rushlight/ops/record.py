@@ -58,6 +58,7 @@ class Fact(Flag):
     NONDIFFERENTIABLE = auto()  # its result has no gradient
     DATA_DEPENDENT = auto()  # sizes depend on values; its attributes of type `unbacked` hold their symbols
     HOST = auto()  # an opaque call on the host: its `ref` on arrays, or its `kernel`; a composite that makes such calls
+    COMPLEX_HOST = auto()  # a composite that makes such calls where an operand or its dtype is complex
     FITTING = auto()  # Python numbers among its operands are taken in the result's dtype, and have to fit it
     PROMISED = auto()  # what it needs of its arguments is not asked where sizes are symbols: rules call it, not users
     REPEATING = auto()  # a view that may show one place of its operand's storage several times
@@ -346,6 +347,14 @@ class Operator(Op):
         results = result if isinstance(result, tuple) else (result,)
         types = [_owned(output.type) if owned else output.type for output in results]
         return tuple(types) if isinstance(result, tuple) else types[0]
+
+
+def calls_host(op: Operator, operands: Iterable[Any], attrs: Mapping[str, Any]) -> bool:
+    """Whether the host runs a call, or a part of it; `operands` have dtypes, or are numbers."""
+    if Fact.COMPLEX_HOST not in op.facts:
+        return Fact.HOST in op.facts
+    dtypes = [getattr(operand, "dtype", None) for operand in operands]
+    return any(dtype is not None and dtype.is_complex for dtype in (*dtypes, attrs.get("dtype")))
 
 
 def _check_result(op: str, attrs: Mapping[str, Any], types: tuple[TensorType, ...]) -> None:

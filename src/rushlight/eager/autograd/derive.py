@@ -19,7 +19,7 @@ from rushlight.eager.tensor_meta import TensorMeta, form_of_type
 from rushlight.ir.graph import Call, Graph, GraphBuilder
 from rushlight.ir.type import Layout
 from rushlight.ops.promote import unbroadcast
-from rushlight.ops.record import Fact, Operator
+from rushlight.ops.record import Fact, Operator, calls_host
 from rushlight.support.errors import fail
 from rushlight.sym import SizeExpr, ne, scope_of
 
@@ -242,7 +242,7 @@ def _make_plan(
     rest = Graph(
         graph.parameters, graph.calls, tuple([graph.outputs[number] for number in computed])
     ).without_dead_calls()
-    if any(_opaque(call.op) for call in rest.calls):
+    if any(_opaque(call) for call in rest.calls):
         return DerivativePlan(None, rest, sources)
     return DerivativePlan(_kernel(rule, attrs, structure, needed, values, computed, rest), None, sources)
 
@@ -289,10 +289,12 @@ def _learn_not_one(nodes: Sequence[Any]) -> None:
             scope.learn(fact)
 
 
-def _opaque(op: object) -> bool:
+def _opaque(call: Call) -> bool:
+    op = call.op
     if not isinstance(op, Operator):
         return False
-    return Fact.HOST in op.facts or (op.lower_rule is None and op.decompose_rule is None)
+    types = [operand.type for operand in call.inputs()]
+    return calls_host(op, types, dict(call.attrs)) or (op.lower_rule is None and op.decompose_rule is None)
 
 
 def _alias(graph: Graph, call: Call, flat: Sequence[object]) -> Any:

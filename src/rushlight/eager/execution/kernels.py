@@ -88,7 +88,7 @@ def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, objec
     plan = view_plan(op, operands, attrs)
     if plan is not None:
         return plan.call
-    if runs_in_parts(op):
+    if runs_in_parts(op, operands, attrs):
         return composite_plan(op, operands, attrs)
     if Fact.HOST in op.facts:
         types = map_operands(operands, lambda operand: form_of_operand(operand).type)

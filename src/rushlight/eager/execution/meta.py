@@ -28,7 +28,7 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
     plan = view_plan(op, operands, attrs)
     if plan is not None:
         return plan.call(operands)
-    if runs_in_parts(op):
+    if runs_in_parts(op, operands, attrs):
         return run_decomposition(op, Key.META, operands, attrs)
     return typed_result(op, operands, attrs)
 

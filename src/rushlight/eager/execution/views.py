@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rushlight.eager.dispatch import STATE, Memo
@@ -12,7 +12,7 @@ from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Layout
 from rushlight.ir.value import map_operands
-from rushlight.ops.record import OPERATORS, Fact, Operator
+from rushlight.ops.record import OPERATORS, Fact, Operator, calls_host
 from rushlight.support.errors import require
 from rushlight.sym import eq, required
 from rushlight.term import attr_key
@@ -132,11 +132,11 @@ def _start_in(dtype: DType, base: DType) -> Callable[[Any], Any]:
     return start
 
 
-def runs_in_parts(op: Operator) -> bool:
-    """Whether a composite always runs call by call.
+def runs_in_parts(op: Operator, operands: Sequence[object], attrs: Mapping[str, object]) -> bool:
+    """Whether a call of a composite runs call by call.
 
     Its result may share storage, and only the decomposition says how, or the host runs some of its calls.
     """
     if op.view_rule is not None or op.decompose_rule is None:
         return False
-    return Fact.HOST in op.facts or op.schema.results[0].alias is not None
+    return calls_host(op, operands, attrs) or op.schema.results[0].alias is not None

@@ -113,7 +113,7 @@ class Tracer(TensorValues):
             else:
                 self._bind(result, base.cell, steps, self._apply(op, (base.node, *operands[1:]), attrs))
             return result
-        if runs_in_parts(op):
+        if runs_in_parts(op, operands, attrs):
             return run_decomposition(op, Key.TRACING, operands, attrs)
         if op.unbacked_outputs:
             unbacked = [attribute for attribute in op.schema.attributes if attribute.type in UNBACKED]

@@ -30,6 +30,7 @@ from rushlight.ops.dims import (
     within,
     zero,
 )
+from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.reduce.reduction import sum_
 from rushlight.ops.split import narrow
@@ -126,7 +127,7 @@ convolution = define(
     "-> Tensor",
     "Cross-correlation over any number of spatial dims, padded with zeros.",
     facts=Fact.REDUCTION,
-    dtypes="float",
+    dtypes="inexact",
     autocast="lower",
     variants="function",
 )
@@ -256,8 +257,8 @@ def convolution_vjp(
     rule = (stride, padding, dilation, groups)
     grad_bias = None if bias is None else sum_(g, (0, *range(2, g.ndim)))
     return (
-        convolution_input(g, weight, input.shape[2:], *rule),
-        convolution_weight(g, input, weight.shape[2:], *rule),
+        convolution_input(g, conjugate(weight), input.shape[2:], *rule),
+        convolution_weight(g, conjugate(input), weight.shape[2:], *rule),
         grad_bias,
     )
 
@@ -275,7 +276,7 @@ convolution_input = define(
     "int groups) -> Tensor",
     "The adjoint of convolution in its input, whose spatial sizes are given: a transposed convolution.",
     facts=Fact.REDUCTION,
-    dtypes="float",
+    dtypes="inexact",
     autocast="lower",
     variants="",
 )
@@ -356,7 +357,8 @@ def convolution_input_vjp(
     g: Value, grad: Value, weight: Value, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> Gradients:
     rule = (stride, padding, dilation, groups)
-    return _cut(convolution(g, weight, None, *rule), grad), convolution_weight(grad, g, weight.shape[2:], *rule)
+    by_grad = _cut(convolution(g, conjugate(weight), None, *rule), grad)
+    return by_grad, convolution_weight(conjugate(grad), g, weight.shape[2:], *rule)
 
 
 def _cut(result: Value, like: Value) -> Value:
@@ -382,7 +384,7 @@ convolution_weight = define(
     "int groups) -> Tensor",
     "The adjoint of convolution in its weight, whose spatial sizes are given.",
     facts=Fact.REDUCTION,
-    dtypes="float",
+    dtypes="inexact",
     autocast="lower",
     variants="",
 )
@@ -448,7 +450,8 @@ def convolution_weight_vjp(
     g: Value, grad: Value, input: Value, stride: Ints, padding: Shape, dilation: Ints, groups: int
 ) -> Gradients:
     rule = (stride, padding, dilation, groups)
-    return _cut(convolution(input, g, None, *rule), grad), convolution_input(grad, g, input.shape[2:], *rule)
+    by_grad = _cut(convolution(conjugate(input), g, None, *rule), grad)
+    return by_grad, convolution_input(conjugate(grad), g, input.shape[2:], *rule)
 
 
 @convolution_weight.samples

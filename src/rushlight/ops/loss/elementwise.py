@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType
+from rushlight.ir.dtype import DType, real_dtype
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_shape, widened
@@ -17,7 +17,7 @@ from rushlight.ops.pointwise.elementary import exp, log, log1p
 from rushlight.ops.pointwise.rounding import maximum
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import broadcast, promote_dtypes
-from rushlight.ops.record import Sample, define
+from rushlight.ops.record import FAMILIES, Sample, define
 from rushlight.ops.reduce.reduction import mean, sum_
 from rushlight.support.errors import require
 
@@ -38,11 +38,11 @@ def _reduced_array(loss: Array, reduction: str, dtype: np.dtype[Any]) -> Array:
     return np.asarray(reduced).astype(dtype)
 
 
-def _pair(input: Value, target: Value, op: str) -> tuple[Value, Value, DType]:
+def _pair(input: Value, target: Value, op: str, dtypes: str = "float") -> tuple[Value, Value, DType]:
     """Both operands in the dtype in which the loss is computed, and the dtype of the result."""
     result = promote_dtypes(input.dtype, target.dtype)
     broadcast(input.shape, target.shape)
-    require(result.is_floating_point, "D001", f"{op}: operands must be floating-point")
+    require(result.kind in FAMILIES[dtypes], "D001", f"{op}: operands must be floating-point")
     return widened(convert(input, result)), widened(convert(target, result)), result
 
 
@@ -81,8 +81,8 @@ def mse_loss_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 l1_loss = define(
     "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor",
-    "Absolute differences.",
-    dtypes="float",
+    "Absolute differences; real ones of complex operands.",
+    dtypes="inexact",
     autocast="float32",
     variants="function",
 )
@@ -90,14 +90,14 @@ l1_loss = define(
 
 @l1_loss.decompose
 def l1_loss_decompose(input: Value, target: Value, reduction: str) -> Value:
-    x, y, result = _pair(input, target, "l1_loss")
-    return convert(reduced_loss(abs_(x - y), reduction, "l1_loss"), result)
+    x, y, result = _pair(input, target, "l1_loss", "inexact")
+    return convert(reduced_loss(abs_(x - y), reduction, "l1_loss"), real_dtype(result))
 
 
 @l1_loss.ref
 def l1_loss_ref(input: Array, target: Array, reduction: str) -> Array:
     x, y, result = _pair_arrays(input, target)
-    return _reduced_array(np.abs(x - y), reduction, result)
+    return _reduced_array(np.abs(x - y), reduction, np.zeros((), result).real.dtype)
 
 
 @l1_loss.samples

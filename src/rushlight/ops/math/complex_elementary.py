@@ -189,6 +189,16 @@ def log1p(x: Scalar, y: Scalar) -> Parts:
 # Roots, signs and powers.
 
 
+def log_of_sum(a: Scalar, b: Scalar, c: Scalar, d: Scalar) -> Parts:
+    """log(e^(a + bi) + e^(c + di)): the number with the larger real part, plus log1p(e^(difference))."""
+    swap = a < c
+    high = select(swap, c, a), select(swap, d, b)
+    low = select(swap, a, c), select(swap, b, d)
+    real, imag = log1p(*exp(low[0] - high[0], low[1] - high[1]))
+    nothing = high[0].equals(-INF)
+    return select(nothing, high[0], real + high[0]), select(nothing, high[1], imag + high[1])
+
+
 def sqrt(x: Scalar, y: Scalar) -> Parts:
     """The square root in the right half plane."""
     size = select(magnitude(x) > magnitude(y), magnitude(x), magnitude(y))
@@ -361,3 +371,11 @@ sin, tan, asin, atan = turned(sinh), turned(tanh), turned(asinh), turned(atanh)
 def cos(x: Scalar, y: Scalar) -> Parts:
     """cosh(iz)."""
     return cosh(-y, x)
+
+
+def sinc(x: Scalar, y: Scalar) -> Parts:
+    """sin(pi z) / (pi z), and 1 for 0."""
+    a, b = x * math.pi, y * math.pi
+    found = apply("complex", *sin(a, b)) / apply("complex", a, b)
+    nothing = x.equals(0.0) & y.equals(0.0)
+    return select(nothing, like(x, 1.0), apply("real", found)), select(nothing, like(x, 0.0), apply("imag", found))

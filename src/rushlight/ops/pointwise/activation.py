@@ -504,7 +504,7 @@ def softsign_ref(input: ArrayLike) -> Array:
 
 _samples(softsign)
 
-tanhshrink = _activation("tanhshrink", "input - tanh(input).")
+tanhshrink = _activation("tanhshrink", "input - tanh(input).", dtypes="inexact")
 
 
 @tanhshrink.decompose

@@ -12,7 +12,7 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, cast, constant, is_nan
 from rushlight.ir.type import TensorType
 from rushlight.ops.math.complex_elementary import either_part
-from rushlight.ops.math.core import INF, like, magnitude
+from rushlight.ops.math.core import INF, length, like, magnitude
 from rushlight.ops.pointwise.definition import (
     BOOL,
     Array,
@@ -251,8 +251,11 @@ isclose = define(
     "isclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
     "Whether |input - other| <= atol + rtol * |other|, or they are equal.",
     facts=Fact.POINTWISE | Fact.NONDIFFERENTIABLE,
-    dtypes="real",
 )
+
+
+def _size(x: Scalar) -> Scalar:
+    return length(apply("real", x), apply("imag", x)) if x.type.is_complex else magnitude(x)
 
 
 @isclose.meta
@@ -269,11 +272,13 @@ def isclose_ref(input: ArrayLike, other: ArrayLike, rtol: float, atol: float, eq
 @isclose.lower
 def isclose_lower(at: At, input: Operand, other: Operand, rtol: float, atol: float, equal_nan: bool) -> Scalar:
     def close(a: Scalar, b: Scalar) -> Scalar:
-        if a.type.kind is not Kind.FLOAT:
+        if a.type.kind < Kind.FLOAT:
             a, b = cast(a, float64), cast(b, float64)
-        near = magnitude(a - b) <= like(a, atol) + like(a, rtol) * magnitude(b)
-        same = a.equals(b) | (near & (magnitude(b) < INF))
-        return same | (is_nan(a) & is_nan(b)) if equal_nan else same
+        size = _size(b)
+        near = _size(a - b) <= like(size, atol) + like(size, rtol) * size
+        same = a.equals(b) | (near & (size < INF))
+        nan = either_part(is_nan)
+        return same | (nan(a) & nan(b)) if equal_nan else same
 
     return lowered(isclose, close, at, [input, other], BOOL)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import Kind, float64
+from rushlight.ir.dtype import Kind, complex128, float64
 from rushlight.ir.graph import number_dtype
 from rushlight.ir.scalar import Scalar, constant, select
 from rushlight.ir.value import Value
@@ -20,7 +20,7 @@ from rushlight.ops.math.core import length
 from rushlight.ops.pointwise.arithmetic import reciprocal, square
 from rushlight.ops.pointwise.comparison import eq, logical_and
 from rushlight.ops.pointwise.complex import conjugate, real_of
-from rushlight.ops.pointwise.definition import Array, binary, check_dtype, samples_of_pairs, unary, zero_gradient
+from rushlight.ops.pointwise.definition import Array, binary, samples_of_pairs, unary, zero_gradient
 from rushlight.ops.pointwise.elementary import log, rsqrt, sqrt
 from rushlight.ops.pointwise.selection import to_dtype, where
 from rushlight.ops.promote import unbroadcast
@@ -132,25 +132,27 @@ def hypot_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
 
 float_power = define(
     "float_power(Tensor input, Tensor exponent) -> Tensor",
-    "input to the power exponent, computed in float64.",
+    "input to the power exponent, computed in float64, or in complex128.",
     facts=Fact.POINTWISE | Fact.LEADING,
-    dtypes="real",
 )
 
 
 @float_power.decompose
 def float_power_decompose(input: Value, exponent: Value) -> Value:
-    return pow_(_as_float64(input), _as_float64(exponent))
-
-
-def _as_float64(value: Value | float) -> Value | float:
-    check_dtype(float_power, value.dtype if isinstance(value, Value) else number_dtype(value))
-    return to_dtype(value, float64) if isinstance(value, Value) else float(value)
+    operands = input, exponent
+    dtypes = [value.dtype if isinstance(value, Value) else number_dtype(value) for value in operands]
+    wide = complex128 if any(dtype.is_complex for dtype in dtypes) else float64
+    base, power = [
+        to_dtype(value, wide) if isinstance(value, Value) else complex(value) if wide is complex128 else float(value)
+        for value in operands
+    ]
+    return pow_(base, power)
 
 
 @float_power.ref
 def float_power_ref(input: ArrayLike, exponent: ArrayLike) -> Array:
-    return np.asarray(np.power(np.asarray(input, np.float64), np.asarray(exponent, np.float64)))
+    wide = np.result_type(np.asarray(input), np.asarray(exponent), np.float64)
+    return np.asarray(np.power(np.asarray(input, wide), np.asarray(exponent, wide)))
 
 
 @float_power.samples

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from rushlight.ir.dtype import DType, Kind, bfloat16, bool_, float16, float32, float64, int8, int64
 from rushlight.ir.interpret import cast_array
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, cast, select
+from rushlight.ir.scalar import Scalar, apply, cast, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
+from rushlight.ops.math.core import length
 from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import (
     Array,
@@ -200,7 +201,7 @@ lerp = define(
     "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor",
     "input + weight * (end - input), from the nearer end.",
     facts=Fact.POINTWISE,
-    dtypes="float",
+    dtypes="inexact",
     variants="function method inplace out",
 )
 
@@ -222,7 +223,10 @@ def lerp_ref(input: ArrayLike, end: ArrayLike, weight: ArrayLike) -> Array:
 @lerp.lower
 def lerp_lower(at: At, input: Operand, end: Operand, weight: Operand) -> Scalar:
     def scalar(a: Scalar, b: Scalar, w: Scalar) -> Scalar:
-        near = (w < 0.5) & (w > -0.5)
+        if w.type.is_complex:
+            near = length(apply("real", w), apply("imag", w)) < 0.5
+        else:
+            near = (w < 0.5) & (w > -0.5)
         return select(near, a + w * (b - a), b - (b - a) * (1.0 - w))
 
     return lowered(lerp, scalar, at, [input, end, weight])
@@ -230,8 +234,9 @@ def lerp_lower(at: At, input: Operand, end: Operand, weight: Operand) -> Scalar:
 
 @lerp.vjp
 def lerp_vjp(g: Value, input: Value, end: Value, weight: Value | float) -> Gradients:
-    by_weight = unbroadcast(g * (end - input), weight) if isinstance(weight, Value) else None
-    return unbroadcast(g * (1 - weight), input), unbroadcast(g * weight, end), by_weight
+    by_weight = unbroadcast(g * conjugate(end - input), weight) if isinstance(weight, Value) else None
+    share = conjugate(weight)
+    return unbroadcast(g * (1 - share), input), unbroadcast(g * share, end), by_weight
 
 
 @lerp.samples
@@ -286,7 +291,7 @@ addcdiv = define(
     "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Tensor? value=None) -> Tensor",
     "input + value * tensor1 / tensor2.",
     facts=Fact.POINTWISE,
-    dtypes="float",
+    dtypes="inexact",
     variants="function method inplace out",
 )
 
@@ -309,8 +314,8 @@ def addcdiv_lower(at: At, input: Operand, tensor1: Operand, tensor2: Operand, va
 
 @addcdiv.vjp
 def addcdiv_vjp(g: Value, input: Value, tensor1: Value, tensor2: Value, value: Value | None) -> Gradients:
-    slope = (g if value is None else g * value) / tensor2
-    by_divisor = -slope * (tensor1 / tensor2)
+    slope = (g if value is None else g * conjugate(value)) / conjugate(tensor2)
+    by_divisor = -slope * conjugate(tensor1 / tensor2)
     return unbroadcast(g, input), unbroadcast(slope, tensor1), unbroadcast(by_divisor, tensor2), None
 
 

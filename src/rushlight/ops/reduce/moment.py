@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, float64
+from rushlight.ir.dtype import DType, complex128, float64, real_dtype
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import zeros_of
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, require_floating, widened, wrap_dims
-from rushlight.ops.pointwise.arithmetic import sign
+from rushlight.ops.pointwise.arithmetic import sgn
 from rushlight.ops.pointwise.comparison import eq, ne
-from rushlight.ops.pointwise.complex import abs_
+from rushlight.ops.pointwise.complex import abs_, conjugate, real_of
 from rushlight.ops.pointwise.elementary import sqrt
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Sample, define
@@ -26,22 +26,27 @@ from rushlight.support.errors import fail, require
 def centred_squares(input: Value, dim: Dims) -> tuple[Value, Value]:
     """(mean, squares of the distances from it), both broadcasting against the input, in two passes."""
     middle = mean(input, dim, True)
-    offset = input - middle
-    return middle, offset * offset
+    return middle, squared_magnitude(input - middle)
+
+
+def squared_magnitude(value: Value) -> Value:
+    """The squares of elements; of complex ones those of their magnitudes, which are real."""
+    return real_of(value * conjugate(value)) if value.dtype.is_complex else value * value
 
 
 def _var_reference(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     x, axes = compute_array(input), wrap_dims(dim, input.ndim, "var")
     count = np.prod([x.shape[axis] for axis in axes], dtype=np.float64)
     with np.errstate(all="ignore"):
-        squares = (x - np.sum(x, axes, keepdims=True) / x.dtype.type(count)) ** 2
-        return np.sum(squares, axes, keepdims=keepdim) / x.dtype.type(max(count - correction, 0))
+        offset = x - np.sum(x, axes, keepdims=True) / x.dtype.type(count)
+        squares = (offset * np.conj(offset)).real
+        return np.sum(squares, axes, keepdims=keepdim) / squares.dtype.type(max(count - correction, 0))
 
 
 var = define(
     "var(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> Tensor",
     "Variance: squared distances from the mean, summed and divided by their number less `correction`.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 
@@ -51,12 +56,12 @@ def var_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> 
     require_floating(TensorType(input.shape, input.dtype), "var")
     dims = wrap_dims(dim, input.ndim, "var")
     _, squares = centred_squares(widened(input), dims)
-    return convert(corrected_mean(squares, dims, keepdim, correction=correction), input.dtype)
+    return convert(corrected_mean(squares, dims, keepdim, correction=correction), real_dtype(input.dtype))
 
 
 @var.ref
 def var_ref(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return np.asarray(_var_reference(input, dim, correction, keepdim)).astype(input.dtype)
+    return np.asarray(_var_reference(input, dim, correction, keepdim)).astype(input.real.dtype)
 
 
 @var.samples
@@ -70,7 +75,7 @@ def var_samples(rng: np.random.Generator) -> Iterator[Sample]:
 std = define(
     "std(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> Tensor",
     "Standard deviation: the square root of the variance.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 
@@ -79,13 +84,14 @@ std = define(
 def std_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> Value:
     # Squares of large float32 numbers overflow although their root does not; PyTorch computes in float64 too.
     require_floating(TensorType(input.shape, input.dtype), "std")
-    wide = input if input.dtype.is_complex else convert(input, float64)
-    return convert(sqrt(var(wide, dim, correction=correction, keepdim=keepdim)), input.dtype)
+    wide = convert(input, complex128 if input.dtype.is_complex else float64)
+    return convert(sqrt(var(wide, dim, correction=correction, keepdim=keepdim)), real_dtype(input.dtype))
 
 
 @std.ref
 def std_ref(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return np.sqrt(_var_reference(input.astype(np.float64), dim, correction, keepdim)).astype(input.dtype)
+    wide = input.astype(np.complex128 if input.dtype.kind == "c" else np.float64)
+    return np.sqrt(_var_reference(wide, dim, correction, keepdim)).astype(input.real.dtype)
 
 
 @std.samples
@@ -96,7 +102,7 @@ def std_samples(rng: np.random.Generator) -> Iterator[Sample]:
 var_mean = define(
     "var_mean(Tensor input, int[]? dim=None, *, float correction=1, bool keepdim=False) -> (Tensor var, Tensor mean)",
     "Variance and mean.",
-    dtypes="float",
+    dtypes="inexact",
     variants="",
 )
 
@@ -107,7 +113,7 @@ def var_mean_decompose(input: Value, dim: Dims, correction: float, keepdim: bool
     dims = wrap_dims(dim, input.ndim, "var_mean")
     middle, squares = centred_squares(widened(input), dims)
     spread = corrected_mean(squares, dims, keepdim, correction=correction)
-    return convert(spread, input.dtype), convert(middle if keepdim else squeeze(middle, dims), input.dtype)
+    return convert(spread, real_dtype(input.dtype)), convert(middle if keepdim else squeeze(middle, dims), input.dtype)
 
 
 @var_mean.ref
@@ -126,15 +132,17 @@ vector_norm = define(
     "linalg_vector_norm(Tensor input, float ord=2, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) "
     "-> Tensor",
     "The `ord`-norm of elements; inf and -inf are the largest and smallest magnitude, 0 counts those that are not 0.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 
 
 @vector_norm.decompose
 def vector_norm_decompose(input: Value, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) -> Value:
+    fits = dtype is None or dtype.is_complex == input.dtype.is_complex
+    require(fits, "D001", "linalg_vector_norm: the dtype is complex for complex elements, and only then", dtype=dtype)
     magnitude = abs_(widened(input if dtype is None else convert(input, dtype)))
-    result = dtype or input.dtype
+    result = real_dtype(dtype or input.dtype)
     if ord == float("inf"):
         norm = amax(magnitude, () if dim is None else dim, keepdim)
     elif ord == float("-inf"):
@@ -162,27 +170,28 @@ def vector_norm_ref(input: Array, ord: float, dim: Dims, keepdim: bool, dtype: D
             norm = np.sum(magnitude != 0, axes, keepdims=keepdim)
         else:
             norm = np.sum(magnitude**ord, axes, keepdims=keepdim) ** (1.0 / ord)
-    return np.asarray(norm).astype(result)
+    return np.asarray(norm).astype(magnitude.dtype if input.dtype.kind == "c" else result)
 
 
 @vector_norm.vjp
 def vector_norm_vjp(g: Value, out: Value, input: Value, ord: float, dim: Dims, keepdim: bool) -> Value:
-    g = convert(restored(g, input.shape, dim, keepdim, "norm"), input.dtype)
-    total = convert(restored(out, input.shape, dim, keepdim, "norm"), input.dtype)
+    real = real_dtype(input.dtype)
+    g = convert(restored(g, input.shape, dim, keepdim, "norm"), real)
+    total = convert(restored(out, input.shape, dim, keepdim, "norm"), real)
     if ord == 0:
-        return zeros_of(g, input.shape)
+        return convert(zeros_of(g, input.shape), input.dtype)
     if ord == 1:
-        return g * sign(input)
+        return g * sgn(input)
     if abs(ord) == float("inf"):
         hit = eq(abs_(input), total)
-        return where(hit, sign(input) * (g / sum_(hit, dim, True)), 0.0)
+        return where(hit, sgn(input) * (g / sum_(hit, dim, True)), 0.0)
     is_zero = eq(total, 0)
     # A norm of 0 has no direction; PyTorch gives it the gradient 0.
     if ord == 2:
         return where(is_zero, 0.0, input * (g / where(is_zero, 1.0, total)))
     magnitude = abs_(input)
     ratio = magnitude / where(is_zero, 1.0, total)
-    return where(is_zero | eq(magnitude, 0), 0.0, g * sign(input) * ratio ** (float(ord) - 1.0))
+    return where(is_zero | eq(magnitude, 0), 0.0, g * ratio ** (float(ord) - 1.0) * sgn(input))
 
 
 @vector_norm.samples
@@ -198,7 +207,7 @@ def vector_norm_samples(rng: np.random.Generator) -> Iterator[Sample]:
 norm = define(
     "norm(Tensor input, static p='fro', int[]? dim=None, bool keepdim=False, DType? dtype=None) -> Tensor",
     "The `p`-norm of elements; 'fro' is 2.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function method out",
 )
 

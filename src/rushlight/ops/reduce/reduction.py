@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64, total_dtype, uint8
+from rushlight.ir.dtype import DType, bool_, compute_dtype, from_numpy_dtype, int64, real_dtype, total_dtype, uint8
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import COLUMNS, LANES, Scalar, apply, cast, constant, lift, reduce, select
 from rushlight.ir.type import TensorType
@@ -31,6 +31,7 @@ from rushlight.ops.dims import (
 )
 from rushlight.ops.pointwise import rounding
 from rushlight.ops.pointwise.comparison import eq, ne
+from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import promote_sum
 from rushlight.ops.record import Fact, Sample, define
@@ -230,7 +231,7 @@ mean = define(
     "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
     "The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype.",
     facts=Fact.REDUCTION,
-    dtypes="float",
+    dtypes="inexact",
     variants="function method out",
 )
 
@@ -247,9 +248,9 @@ def mean_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Arr
     result_dtype = dtype.numpy if dtype else input.dtype
     wide = compute_array(input.astype(result_dtype))
     axes = axes_tuple(input, dim, "mean")
-    count = wide.dtype.type(np.prod([input.shape[axis] for axis in axes], dtype=np.float64))
+    count = np.prod([input.shape[axis] for axis in axes], dtype=np.float64)
     with np.errstate(all="ignore"):
-        return (np.sum(wide, axes, keepdims=keepdim) / count).astype(result_dtype)
+        return (np.sum(wide, axes, keepdims=keepdim) / wide.real.dtype.type(count)).astype(result_dtype)
 
 
 @mean.lower
@@ -264,8 +265,11 @@ def mean_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | 
 def _quotient(total: Scalar, count: Size, correction: float, dtype: DType) -> Scalar:
     """Divide a sum by the number of its elements less a correction, and round to a dtype.
 
-    The division is in the sum's type.
+    The division is in the sum's type, by parts where that is complex.
     """
+    if total.type.is_complex:
+        parts = [_quotient(apply(part, total), count, correction, real_dtype(dtype)) for part in ("real", "imag")]
+        return apply("complex", *parts)
     if isinstance(count, int):
         return cast(total / max(count - correction, 0), dtype)
     divisor = lift(count, total.type)
@@ -340,16 +344,15 @@ def corrected_mean_samples(rng: np.random.Generator) -> Iterator[Sample]:
 prod = define(
     "prod(Tensor input, int[]? dim=None, bool keepdim=False, *, DType? dtype=None) -> Tensor",
     "The product of elements; ints and bools are multiplied as int64.",
-    facts=Fact.REDUCTION,
-    dtypes="real",
+    facts=Fact.REDUCTION | Fact.COMPLEX_HOST,
     autocast="float32",
 )
 
 
-@prod.meta
-def prod_meta(input: TensorType, dim: Dims, keepdim: bool, dtype: DType | None) -> TensorType:
-    shape = reduced_shape(input.shape, dim, keepdim, "prod")
-    return TensorType(shape, dtype or promote_sum(input.dtype), input.device)
+@prod.decompose
+def prod_decompose(input: Value, dim: Dims, keepdim: bool, dtype: DType | None) -> Value:
+    found = dtype or promote_sum(input.dtype)
+    return (complex_product if found.is_complex else real_product)(convert(input, found), dim, keepdim)
 
 
 @prod.ref
@@ -357,16 +360,6 @@ def prod_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Arr
     result_dtype = _result_dtype(input, dtype)
     wide = compute_array(input.astype(result_dtype.numpy))
     return np.prod(wide, axes_tuple(input, dim, "prod"), dtype=wide.dtype, keepdims=keepdim).astype(result_dtype.numpy)
-
-
-@prod.lower
-def prod_lower(at: At, input: Operand, dim: Dims, keepdim: bool, dtype: DType | None) -> Scalar:
-    frame = Reduced(at, input.shape, dim, keepdim, "prod")
-    result_dtype = dtype or promote_sum(input.dtype)
-    return cast(
-        fold_scalar("prod", frame, cast(cast(input[frame.index], result_dtype), compute_dtype(result_dtype))),
-        result_dtype,
-    )
 
 
 @prod.vjp
@@ -377,12 +370,74 @@ def prod_vjp(g: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     rest = prod(solid, dim, True)
     zeros = sum_(is_zero, dim, True)
     others = where(eq(zeros, 0), rest / solid, where(eq(zeros, 1) & is_zero, rest, 0.0))
-    return restored(g, input.shape, dim, keepdim, "prod") * others
+    return restored(g, input.shape, dim, keepdim, "prod") * conjugate(others)
 
 
 @prod.samples
 def prod_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from reduction_samples(rng)
+
+
+def _product_type(name: str, input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(input.shape, dim, keepdim, name), input.dtype, input.device)
+
+
+real_product = define(
+    "real_product(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
+    "The product of real elements, in their dtype.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
+    dtypes="real",
+    variants="",
+)
+
+
+@real_product.meta
+def real_product_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return _product_type("prod", input, dim, keepdim)
+
+
+@real_product.ref
+def real_product_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    wide = compute_array(input)
+    return np.prod(wide, axes_tuple(input, dim, "prod"), dtype=wide.dtype, keepdims=keepdim).astype(input.dtype)
+
+
+@real_product.lower
+def real_product_lower(at: At, input: Operand, dim: Dims, keepdim: bool) -> Scalar:
+    frame = Reduced(at, input.shape, dim, keepdim, "prod")
+    return cast(fold_scalar("prod", frame, cast(input[frame.index], compute_dtype(input.dtype))), input.dtype)
+
+
+@real_product.samples
+def real_product_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from reduction_samples(rng)
+
+
+complex_product = define(
+    "complex_product(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
+    "The product of complex elements, in complex128. A host call: each step needs both parts of the one before.",
+    facts=Fact.HOST | Fact.NONDIFFERENTIABLE,
+    dtypes="complex",
+    variants="",
+)
+
+
+@complex_product.meta
+def complex_product_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
+    return _product_type("prod", input, dim, keepdim)
+
+
+@complex_product.ref
+def complex_product_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    with np.errstate(all="ignore"):
+        found = np.prod(input, axes_tuple(input, dim, "prod"), dtype=np.complex128, keepdims=keepdim)
+        return np.asarray(found).astype(input.dtype)
+
+
+@complex_product.samples
+def complex_product_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for sample in reduction_samples(rng):
+        yield Sample(sample.args[0] * np.complex64(1 + 0.5j), *sample.args[1:])
 
 
 any_ = define(

@@ -15,6 +15,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, convert, normal, replaced, wrap_dim
 from rushlight.ops.join import flip
 from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import promote_sum
@@ -30,9 +31,22 @@ cumsum = define(
 cumprod = define(
     "cumprod(Tensor input, int dim, *, DType? dtype=None) -> Tensor",
     "Running products along a dim; ints and bools are multiplied as int64.",
-    facts=Fact.REDUCTION,
+    facts=Fact.REDUCTION | Fact.COMPLEX_HOST,
     variants="function method inplace out",
+)
+running_product = define(
+    "running_product(Tensor input, int dim) -> Tensor",
+    "Running products of real elements along a dim, in their dtype.",
+    facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
     dtypes="real",
+    variants="",
+)
+complex_running_product = define(
+    "complex_running_product(Tensor input, int dim) -> Tensor",
+    "Running products of complex elements along a dim, in complex128. A host call, one step after the other.",
+    facts=Fact.HOST | Fact.NONDIFFERENTIABLE,
+    dtypes="complex",
+    variants="",
 )
 
 
@@ -95,19 +109,15 @@ def cumsum_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng), 0)
 
 
-@cumprod.meta
-def cumprod_meta(input: TensorType, dim: int, dtype: DType | None) -> TensorType:
-    return _prefix_meta(input, dim, dtype, "cumprod")
+@cumprod.decompose
+def cumprod_decompose(input: Value, dim: int, dtype: DType | None) -> Value:
+    found = dtype or promote_sum(input.dtype)
+    return (complex_running_product if found.is_complex else running_product)(convert(input, found), dim)
 
 
 @cumprod.ref
 def cumprod_ref(input: Array, dim: int, dtype: DType | None) -> Array:
     return _prefix_ref(np.cumprod, input, dim, dtype)
-
-
-@cumprod.lower
-def cumprod_lower(at: At, input: Operand, dim: int, dtype: DType | None) -> Scalar:
-    return _prefix_lower("prod", at, input, dim, dtype)
 
 
 @cumprod.vjp
@@ -116,9 +126,9 @@ def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Value:
     # follow without it. Beyond it, nothing.
     zeros = cumsum(eq(input, 0), dim)
     first = eq(zeros, 1) & eq(input, 0)
-    before = _from_behind(g * out, dim) / where(eq(input, 0), 1.0, input)
+    before = _from_behind(g * conjugate(out), dim) / conjugate(where(eq(input, 0), 1.0, input))
     without = cumprod(where(first, 1.0, input), dim)
-    at_first = _from_behind(where(eq(zeros, 0), 0.0, g * without), dim)
+    at_first = _from_behind(where(eq(zeros, 0), 0.0, g * conjugate(without)), dim)
     gradient = where(eq(zeros, 0), before, where(first, at_first, 0.0))
     return convert(gradient, input.dtype)
 
@@ -127,3 +137,41 @@ def cumprod_vjp(g: Value, out: Value, input: Value, dim: int) -> Value:
 def cumprod_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 3, 5), 1)
     yield Sample(normal(rng, 2, 3, 2), -2)
+
+
+@running_product.meta
+def running_product_meta(input: TensorType, dim: int) -> TensorType:
+    return _prefix_meta(input, dim, input.dtype, "cumprod")
+
+
+@running_product.ref
+def running_product_ref(input: Array, dim: int) -> Array:
+    return _prefix_ref(np.cumprod, input, dim, array_type(input).dtype)
+
+
+@running_product.lower
+def running_product_lower(at: At, input: Operand, dim: int) -> Scalar:
+    return _prefix_lower("prod", at, input, dim, input.dtype)
+
+
+@running_product.samples
+def running_product_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from cumprod_samples(rng)
+
+
+@complex_running_product.meta
+def complex_running_product_meta(input: TensorType, dim: int) -> TensorType:
+    return _prefix_meta(input, dim, input.dtype, "cumprod")
+
+
+@complex_running_product.ref
+def complex_running_product_ref(input: Array, dim: int) -> Array:
+    with np.errstate(all="ignore"):
+        found = np.cumprod(input, dim if input.ndim else None, dtype=np.complex128)
+        return found.astype(input.dtype).reshape(input.shape)
+
+
+@complex_running_product.samples
+def complex_running_product_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    for sample in cumprod_samples(rng):
+        yield Sample(sample.args[0] * np.complex64(1 + 0.5j), *sample.args[1:])

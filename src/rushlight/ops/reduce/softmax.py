@@ -15,7 +15,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, Dims, compute_array, convert, normal, widened, wrap_dim, wrap_dims
 from rushlight.ops.pointwise.comparison import eq
-from rushlight.ops.pointwise.complex import abs_
+from rushlight.ops.pointwise.complex import abs_, conjugate, real_of
 from rushlight.ops.pointwise.elementary import exp, log
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Sample, define
@@ -201,7 +201,7 @@ def log_softmax_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
 logsumexp = define(
     "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
     "The logarithm of the sum of exponentials.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function method out",
 )
 
@@ -210,7 +210,7 @@ logsumexp = define(
 def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Value:
     dims = wrap_dims(dim, input.ndim, "logsumexp")
     x = widened(input)
-    top = amax_or_lowest(x, dims, True)
+    top = amax_or_lowest(real_of(x), dims, True)
     # An infinite largest element is not taken off: inf - inf would be NaN.
     top = where(eq(abs_(top), float("inf")), 0.0, top)
     result = log(sum_(exp(x - top), dims, True)) + top
@@ -222,8 +222,8 @@ def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Value:
 def logsumexp_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
     x, axes = compute_array(input), wrap_dims(dim, input.ndim, "logsumexp")
     with np.errstate(all="ignore"):
-        top = np.max(x, axes, keepdims=True)
-        top = np.where(np.isinf(top), 0, top).astype(x.dtype)
+        top = np.max(np.real(x), axes, keepdims=True)
+        top = np.where(np.isinf(top), 0, top).astype(top.dtype)
         result = np.log(np.sum(np.exp(x - top), axes, keepdims=True)) + top
     return np.asarray(result if keepdim else np.squeeze(result, axes)).astype(input.dtype)
 
@@ -231,7 +231,7 @@ def logsumexp_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
 @logsumexp.vjp
 def logsumexp_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
     total = restored(out, input.shape, dim, keepdim, "logsumexp")
-    return restored(g, input.shape, dim, keepdim, "logsumexp") * exp(input - total)
+    return restored(g, input.shape, dim, keepdim, "logsumexp") * exp(conjugate(input - total))
 
 
 @logsumexp.samples

@@ -75,6 +75,9 @@ def ndtri_array(p: Array) -> Array:
 
 def log_of_sum_array(a: Array, b: Array, base: float) -> Array:
     """The logarithm, to a base, of the sum of its powers."""
+    if a.dtype.kind == "c":
+        low, high = np.where(np.real(a) < np.real(b), (a, b), (b, a))
+        return np.where(np.isneginf(high.real), high, np.log1p(np.exp(low - high)) + high)
     a, b = np.broadcast_arrays(_long(a), _long(b))
     large, small = np.maximum(a, b), np.minimum(a, b)
     same = np.isinf(a) & (a == b)
@@ -91,6 +94,8 @@ def times_log_array(x: Array, y: Array, shift: int) -> Array:
 
 def sinc_array(x: Array) -> Array:
     """sin(pi x) / (pi x)."""
+    if x.dtype.kind == "c":
+        return np.where(x == 0, 1, np.sin(np.pi * x) / (np.pi * np.where(x == 0, 1, x)))
     wide = _long(x)
     pi = _ROOT_PI * _ROOT_PI
     nearest = np.round(wide)

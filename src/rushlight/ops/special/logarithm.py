@@ -8,8 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from rushlight.ir.value import Value
+from rushlight.ops.math import complex_elementary as whole
 from rushlight.ops.math import inverse_error as scalars
+from rushlight.ops.math.complex_elementary import by_kind, of_parts
 from rushlight.ops.pointwise.comparison import eq, le, logical_and
+from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import (
     FLOAT,
     Array,
@@ -103,8 +106,9 @@ logaddexp = binary(
     "logaddexp",
     "log(exp(input) + exp(other)) without overflow on the way.",
     ref=lambda a, b: log_of_sum_array(a, b, math.e),
-    scalar=scalars.log_of_sum,
+    scalar=lambda a, b: of_parts(whole.log_of_sum, a, b) if a.type.is_complex else scalars.log_of_sum(a, b),
     result=FLOAT,
+    dtypes="all",
     variants="function method out",
 )
 
@@ -118,7 +122,7 @@ def _share(g: Value, operand: Value | float, out: Value, power: Callable[[Value]
     """The gradient times the share of the operand in the sum: all, where it is infinite and the result."""
     if not isinstance(operand, Value):
         return None
-    return unbroadcast(g * power(where(eq(operand, out), 0.0, operand - out)), operand)
+    return unbroadcast(g * power(where(eq(operand, out), 0.0, conjugate(operand - out))), operand)
 
 
 logaddexp2 = binary(
@@ -140,11 +144,12 @@ sinc = unary(
     "sinc",
     "sin(pi * input) / (pi * input), 1 at 0; exactly 0 at other whole numbers.",
     ref=sinc_array,
-    scalar=scalars.sinc,
+    scalar=by_kind(scalars.sinc, whole.sinc),
     result=FLOAT,
+    dtypes="all",
 )
 
 
 @sinc.vjp
 def sinc_vjp(g: Value, input: Value, out: Value) -> Value:
-    return g * where(eq(input, 0), 0.0, (cos(input * math.pi) - out) / input)
+    return g * conjugate(where(eq(input, 0), 0.0, (cos(input * math.pi) - out) / input))
