@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rushlight.ir.dtype import SHORT_NAMES, DType
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, format_size, free_symbols, optimization_hint
+from rushlight.sym import Size, SizeExpr, eq, floordiv, format_size, free_symbols, optimization_hint, required
 from rushlight.term import slot_setter
 
 _scope: list[Callable[..., None]] = []
@@ -184,6 +184,17 @@ class Layout:
     strides: tuple[Size, ...]
     offset: Size = 0
     dtype: DType | None = None
+
+
+def in_elements_of(dtype: DType, distance: Size, base: DType) -> Size:
+    """An offset or a stride, in elements of `base`, counted in those of `dtype`: S006 where it ends inside of one."""
+    if dtype.itemsize == base.itemsize:
+        return distance
+    place = distance * base.itemsize
+    whole = required(eq(place % dtype.itemsize, 0), "a view as wider elements begins at multiples of these")
+    text = "a view as wider elements needs an offset and strides that are multiples of these"
+    require(whole, "S006", text, given=distance, dtype=base, wanted=dtype, hint="call contiguous() or clone() first")
+    return floordiv(place, dtype.itemsize)
 
 
 class Mentions:

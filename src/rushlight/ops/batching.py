@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rushlight.ir.dtype import DType
 from rushlight.ir.graph import NUMBER, RESULT, Graph, GraphBuilder, Node
 from rushlight.ir.loops import Operand, Scatter
 from rushlight.ir.scalar import Scalar
-from rushlight.ir.type import Layout, TensorType
+from rushlight.ir.type import Layout, TensorType, in_elements_of
 from rushlight.ir.value import Value, map_operands
 from rushlight.ops.promote import promote
 from rushlight.ops.record import OPERATORS, Declaration, Fact, Operator
 from rushlight.support import events
-from rushlight.support.errors import fail, require
-from rushlight.sym import Size, axis_symbol, eq, floordiv, required
+from rushlight.support.errors import fail
+from rushlight.sym import Size, axis_symbol
 
 Mask = tuple[Any, ...]
 """For each operand whether it is batched; for a list of tensors, a tuple of that."""
@@ -90,17 +89,6 @@ def type_of_value(value: Any) -> TensorType:
 def _one(type_: TensorType) -> TensorType:
     """The type of what one place of the batch holds."""
     return TensorType(type_.shape[1:], type_.dtype, type_.device, type_.strides[1:], type_.weak)
-
-
-def _apart(batch: Layout, dtype: DType | None) -> Size:
-    """How far the tensors of a batch lie apart in elements of `dtype`, None for their own."""
-    stride = batch.strides[0]
-    if dtype is None or batch.dtype is None or dtype.itemsize == batch.dtype.itemsize:
-        return stride
-    distance = stride * batch.dtype.itemsize
-    whole = required(eq(distance % dtype.itemsize, 0), "the tensors of a batch lie whole elements apart")
-    require(whole, "S006", "a view as wider elements needs strides that are multiples of these", strides=batch.strides)
-    return floordiv(distance, dtype.itemsize)
 
 
 def _many(type_: TensorType, size: Size) -> TensorType:
@@ -296,7 +284,10 @@ class Batched(Operator):
             shown: Layout | None = rule(**{**named, name: one})
             if shown is None:
                 return None
-            strides = (_apart(whole, shown.dtype), *shown.strides)
+            distance = whole.strides[0]
+            if shown.dtype is not None and whole.dtype is not None:
+                distance = in_elements_of(shown.dtype, distance, whole.dtype)
+            strides = (distance, *shown.strides)
             return Layout((whole.shape[0], *shown.shape), strides, shown.offset, shown.dtype)
 
         return view

@@ -2730,6 +2730,19 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.view.element_type",
+        (
+            Declaration(
+                "view_dtype(Tensor(a) input, DType dtype) -> Tensor(a)",
+                "The same bytes as another dtype; the last dim has more or fewer elements where the width differs. It has no gradient, as in PyTorch. Errors: S002, S003, S006.",
+                Fact.VIEW | Fact.NONDIFFERENTIABLE,
+                "all",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.view.part",
         (
             Declaration(
@@ -2924,14 +2937,6 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "all",
                 None,
                 "function method",
-            ),
-            Declaration(
-                "view_dtype(Tensor(a) input, DType dtype) -> Tensor(a)",
-                "The same bytes as another dtype of the same width. It has no gradient, as in PyTorch.",
-                Fact.VIEW | Fact.NONDIFFERENTIABLE,
-                "all",
-                None,
-                "",
             ),
         ),
     ),

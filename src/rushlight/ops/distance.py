@@ -97,7 +97,7 @@ def cdist_ref(x1: Array, x2: Array, p: float, compute_mode: str | None) -> Array
 
 def _distance_array(difference: Array, p: float, keepdim: bool) -> Array:
     if not difference.shape[-1]:
-        return np.sum(difference, -1, keepdims=keepdim).real
+        return np.real(np.sum(difference, -1, keepdims=keepdim))
     return vector_norm_ref(difference, p, (-1,), keepdim, None)
 
 
@@ -144,7 +144,7 @@ def pairwise_distance_decompose(x1: Value, x2: Value, p: float, eps: float, keep
 def pairwise_distance_ref(x1: Array, x2: Array, p: float, eps: float, keepdim: bool) -> Array:
     difference = compute_array(x1) - compute_array(x2)
     difference = difference + difference.dtype.type(eps)
-    result = np.zeros((), np.result_type(x1, x2)).real.dtype
+    result = np.real(np.zeros((), np.result_type(x1, x2))).dtype
     return _distance_array(difference, p, keepdim).astype(result)
 
 

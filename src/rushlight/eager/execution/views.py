@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rushlight.eager.dispatch import STATE, Memo
 from rushlight.eager.execution.operands import attribute_key
 from rushlight.eager.handle import AUTOGRAD, Handle, Step, View, make_view
 from rushlight.eager.tensor_meta import TensorMeta, form_of
-from rushlight.ir.dtype import DType
-from rushlight.ir.type import Layout
+from rushlight.ir.type import Layout, in_elements_of
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact, Operator, calls_host
 from rushlight.support.errors import require
-from rushlight.sym import eq, required
 from rushlight.term import attr_key
 
 _MOST = 4096
@@ -23,14 +21,14 @@ _MOST = 4096
 class Shown(NamedTuple):
     """The form of a view, and how far its first element is from its base's.
 
-    `distance` is in elements of the view, `start` tells those of its base in them. `checked`: it may reach outside of
-    its base, and so perhaps of the storage.
+    `distance` is in elements of the view, which are as wide as its base's if `same_width`. `checked`: it may reach
+    outside of its base, and so perhaps of the storage.
     """
 
     form: TensorMeta
     distance: Any
     checked: bool
-    start: Callable[[Any], Any] | None
+    same_width: bool
 
 
 # Of traces alone: who calls the plans of eager calls again keeps them whole.
@@ -51,8 +49,9 @@ class ViewPlan:
     def call(self, operands: tuple[Any, ...]) -> Any:
         """The view of the first operand."""
         base = operands[0]
-        form, distance, checked, start = self._shown
-        offset = (base.offset if start is None else start(base.offset)) + distance
+        form, distance, checked, same_width = self._shown
+        start = base.offset if same_width else in_elements_of(form.dtype, base.offset, base.form.dtype)
+        offset = start + distance
         if checked and form.numel and base.storage is not None:
             end = (offset + form.extent) * form.dtype.itemsize
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
@@ -115,21 +114,7 @@ def _what_is_shown(
     decided = not form.symbolic and not shown.symbolic and isinstance(distance, int)
     end = (distance + shown.extent) * shown.dtype.itemsize if decided else 0
     checked = decided and (distance < 0 or end > form.extent * form.dtype.itemsize)
-    start = _start_in(shown.dtype, form.dtype) if shown.dtype.itemsize != form.dtype.itemsize else None
-    return Shown(shown, distance, checked, start)
-
-
-def _start_in(dtype: DType, base: DType) -> Callable[[Any], Any]:
-    """Says at which element of `dtype` one of a base of another width begins: S006 where that is inside of one."""
-
-    def start(offset: Any) -> Any:
-        start_byte = offset * base.itemsize
-        begins = required(eq(start_byte % dtype.itemsize, 0))
-        hint = "call clone() first"
-        require(begins, "S006", "a view as wider elements must begin at a multiple of these", offset=offset, hint=hint)
-        return start_byte // dtype.itemsize
-
-    return start
+    return Shown(shown, distance, checked, shown.dtype.itemsize == form.dtype.itemsize)
 
 
 def runs_in_parts(op: Operator, operands: Sequence[object], attrs: Mapping[str, object]) -> bool:

@@ -15,11 +15,12 @@ from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.views import viewed
 from rushlight.eager.handle import AUTOGRAD, Handle, View
 from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.dtype import DType
+from rushlight.ir.dtype import DType, real_dtype
 from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail
+from rushlight.sym import product
 
 
 class MaybeAlias:
@@ -123,7 +124,7 @@ def steps_by_strides(base: TensorType, layout: Layout, steps: tuple[Any, ...]) -
     if order != tuple(range(len(order))):
         result.append((OPERATORS["permute"], (), {"dims": order}))
     if layout.dtype is not None and layout.dtype is not base.dtype:
-        result.extend(_as_bytes_of(base.dtype, layout.dtype))
+        result.extend(_as_bytes_of(base, layout.dtype))
     attrs = {"size": layout.shape, "stride": layout.strides, "storage_offset": layout.offset}
     result.append((OPERATORS["as_strided"], (), attrs))
     if any(Fact.NONDIFFERENTIABLE in op.facts for op, _, _ in steps):
@@ -131,13 +132,20 @@ def steps_by_strides(base: TensorType, layout: Layout, steps: tuple[Any, ...]) -
     return tuple(result)
 
 
-def _as_bytes_of(old: DType, new: DType) -> tuple[Any, ...]:
+def _as_bytes_of(base: TensorType, new: DType) -> tuple[Any, ...]:
     """The steps that show the bytes of a dense tensor as another dtype."""
-    if new.itemsize == old.itemsize:
-        return ((OPERATORS["view_dtype"], (), {"dtype": new}),)
-    if old.is_complex:
+    old = base.dtype
+    if real_dtype(old) is new:
         return ((OPERATORS["view_as_real"], (), {}),)
-    return (OPERATORS["reshape"], (), {"shape": (-1, 2)}), (OPERATORS["view_as_complex"], (), {})
+    if real_dtype(new) is old:
+        return (OPERATORS["reshape"], (), {"shape": (-1, 2)}), (OPERATORS["view_as_complex"], (), {})
+    viewed = OPERATORS["view_dtype"], (), {"dtype": new}
+    if new.itemsize == old.itemsize:
+        return (viewed,)
+    # One row of as many elements as make whole ones.
+    count = product(base.shape) * old.itemsize // new.itemsize * new.itemsize // old.itemsize
+    row = {"size": (count,), "stride": (1,), "storage_offset": 0}
+    return (OPERATORS["as_strided"], (), row), viewed
 
 
 def direct_steps(

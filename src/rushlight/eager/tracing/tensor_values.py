@@ -19,7 +19,7 @@ from rushlight.eager.tracing.number import TracedNumber
 from rushlight.eager.tracing.sharing import MaybeAlias, direct_steps, in_doubt, resolve_alias
 from rushlight.ir.dtype import DType, int64
 from rushlight.ir.graph import GraphBuilder, Node
-from rushlight.ir.type import Layout, TensorType, dense_order
+from rushlight.ir.type import Layout, TensorType, dense_order, in_elements_of
 from rushlight.ops.record import Fact
 from rushlight.support.errors import fail
 
@@ -150,7 +150,11 @@ class TensorValues:
 
     def offset(self, tensor: Handle) -> Any:
         """The place of a tensor's first element in its storage. That of an argument is guarded."""
-        return tensor.offset + _in_elements_of(tensor, self.binding(tensor).cell.source, self._offset_of)
+        source = self.binding(tensor).cell.source
+        start: Any = self._offset_of(source)
+        if source is not None:
+            start = in_elements_of(tensor.form.dtype, start, source.form.dtype)
+        return tensor.offset + start
 
     def node(self, tensor: Handle) -> Node:
         """The tensor's value now."""
@@ -230,16 +234,8 @@ def carried_back(values: TensorValues, binding: Binding, target: Handle, value: 
 def layout_of(tensor: Handle, cell: Cell) -> Layout:
     """Where a tensor's elements lie in the memory of its cell's base."""
     form, source = tensor.form, cell.source
-    start = _in_elements_of(tensor, source, lambda layout: 0 if layout is None else layout.offset)
+    start = 0 if source is None else in_elements_of(form.dtype, source.offset, source.form.dtype)
     return Layout(tuple(form.shape), form.strides, tensor.offset - start, form.dtype)
-
-
-def _in_elements_of(tensor: Handle, source: Handle | None, offset_of: Callable[[Any], Any]) -> Any:
-    """The offset of `source` counted in elements of a view of it, which may have another width."""
-    offset = offset_of(source)
-    if source is None or source.form.dtype.itemsize == tensor.form.dtype.itemsize:
-        return offset
-    return offset * source.form.dtype.itemsize // tensor.form.dtype.itemsize
 
 
 def _fitting(op: Any, operands: tuple[object, ...], result: Any) -> Any:

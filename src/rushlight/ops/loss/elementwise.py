@@ -97,7 +97,7 @@ def l1_loss_decompose(input: Value, target: Value, reduction: str) -> Value:
 @l1_loss.ref
 def l1_loss_ref(input: Array, target: Array, reduction: str) -> Array:
     x, y, result = _pair_arrays(input, target)
-    return _reduced_array(np.abs(x - y), reduction, np.zeros((), result).real.dtype)
+    return _reduced_array(np.abs(x - y), reduction, np.real(np.zeros((), result)).dtype)
 
 
 @l1_loss.samples

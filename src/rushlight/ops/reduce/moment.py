@@ -39,7 +39,7 @@ def _var_reference(input: Array, dim: Dims, correction: float, keepdim: bool) ->
     count = np.prod([x.shape[axis] for axis in axes], dtype=np.float64)
     with np.errstate(all="ignore"):
         offset = x - np.sum(x, axes, keepdims=True) / x.dtype.type(count)
-        squares = (offset * np.conj(offset)).real
+        squares = np.real(offset * np.conj(offset))
         return np.sum(squares, axes, keepdims=keepdim) / squares.dtype.type(max(count - correction, 0))
 
 
@@ -61,7 +61,7 @@ def var_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> 
 
 @var.ref
 def var_ref(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return np.asarray(_var_reference(input, dim, correction, keepdim)).astype(input.real.dtype)
+    return np.asarray(_var_reference(input, dim, correction, keepdim)).astype(np.real(input).dtype)
 
 
 @var.samples
@@ -91,7 +91,7 @@ def std_decompose(input: Value, dim: Dims, correction: float, keepdim: bool) -> 
 @std.ref
 def std_ref(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     wide = input.astype(np.complex128 if input.dtype.kind == "c" else np.float64)
-    return np.sqrt(_var_reference(wide, dim, correction, keepdim)).astype(input.real.dtype)
+    return np.sqrt(_var_reference(wide, dim, correction, keepdim)).astype(np.real(input).dtype)
 
 
 @std.samples

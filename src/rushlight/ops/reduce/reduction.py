@@ -250,7 +250,7 @@ def mean_ref(input: Array, dim: Dims, keepdim: bool, dtype: DType | None) -> Arr
     axes = axes_tuple(input, dim, "mean")
     count = np.prod([input.shape[axis] for axis in axes], dtype=np.float64)
     with np.errstate(all="ignore"):
-        return (np.sum(wide, axes, keepdims=keepdim) / wide.real.dtype.type(count)).astype(result_dtype)
+        return (np.sum(wide, axes, keepdims=keepdim) / np.real(wide).dtype.type(count)).astype(result_dtype)
 
 
 @mean.lower

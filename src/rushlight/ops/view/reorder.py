@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, Kind, bool_, float32, uint16
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, bitcast
+from rushlight.ir.scalar import Scalar
 from rushlight.ir.type import Layout, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import (
@@ -515,53 +514,3 @@ def detach_inverse(base: Value, value: Value) -> Value:
 @detach.samples
 def detach_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3))
-
-
-view_dtype = define(
-    "view_dtype(Tensor(a) input, DType dtype) -> Tensor(a)",
-    "The same bytes as another dtype of the same width. It has no gradient, as in PyTorch.",
-    facts=Fact.VIEW | Fact.NONDIFFERENTIABLE,
-    variants="",
-)
-
-
-@view_dtype.meta
-def view_dtype_meta(input: TensorType, dtype: DType) -> TensorType:
-    _require_same_width(input.dtype, dtype)
-    return TensorType(input.shape, dtype, input.device, input.strides)
-
-
-def _require_same_width(old: DType, new: DType) -> None:
-    same = new is old or Kind.COMPLEX not in (new.kind, old.kind)
-    fits = same and new.itemsize == old.itemsize
-    require(fits, "A006", "view: another dtype must be real and of the same width", dtype=old, wanted=new)
-
-
-@view_dtype.view
-def view_dtype_view(input: Layout, dtype: DType) -> Layout:
-    if input.dtype is not None:
-        _require_same_width(input.dtype, dtype)
-    return Layout(input.shape, input.strides, input.offset, dtype)
-
-
-@view_dtype.ref
-def view_dtype_ref(input: Array, dtype: DType) -> Array:
-    return input.view(dtype.numpy)
-
-
-@view_dtype.lower
-def view_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
-    return bitcast(input[at], dtype)
-
-
-@view_dtype.inverse
-def view_dtype_inverse(base: Value, value: Value, dtype: DType) -> Value:
-    hint = "convert with .to(dtype), and assign the result"
-    require(base.dtype is not bool_, "A006", "view: a program cannot write other bytes into bools", hint=hint)
-    return view_dtype(value, base.dtype)
-
-
-@view_dtype.samples
-def view_dtype_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield Sample(normal(rng, 2, 3).astype(np.float32).view(np.int32), float32)
-    yield Sample(normal(rng, 3).astype(np.float16).view(np.int16), uint16)
