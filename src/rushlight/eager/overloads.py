@@ -157,7 +157,7 @@ class ShapeOverloads(GeneratedMethods):
     __slots__ = ()
 
     def view(self, *shape: object, **named: object) -> Tensor:
-        """The same storage in another shape, or its bytes as another dtype, of which a last dim has more or fewer."""
+        """The same storage in another shape, or its bytes as elements of another dtype."""
         if named:
             shape = listed(named, "dtype" if "dtype" in named else "size", shape)
         if len(shape) == 1 and isinstance(shape[0], DType):
