@@ -201,7 +201,7 @@ EVIL = {
     "state of a tensor": (b"ctorch\nTensor\n}b.", "P009"),
     "sparse": (b"ctorch._utils\n_rebuild_sparse_tensor\n)R.", "A006"),
     "quantised": (b"ctorch\nQInt8Storage\n.", "A006"),
-    "float8": (b"ctorch\nfloat8_e5m2fnuz\n.", "A006"),
+    "float8": (b"ctorch\nfloat8_e8m0fnu\n.", "A006"),
     "a hidden call": (b"ccollections\nOrderedDict\n(cos\nsystem\nX\x02\x00\x00\x00lstR.", "P009"),
     "numpy object": (b"cnumpy\ndtype\n(X\x02\x00\x00\x00O8tR.", "P002"),
     "numpy scalar": (

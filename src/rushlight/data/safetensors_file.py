@@ -25,6 +25,8 @@ from rushlight.ir.dtype import (
     bfloat16,
     bool_,
     complex64,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
@@ -59,9 +61,11 @@ CODES: dict[DType, str] = {
     float32: "F32",
     float64: "F64",
     complex64: "C64",
+    float8_e4m3fn: "F8_E4M3",
+    float8_e5m2: "F8_E5M2",
 }
 DTYPES: dict[str, DType] = {code: dtype for dtype, code in CODES.items()}
-_ABSENT = ("F8_E4M3", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2")
+_ABSENT = ("F8_E8M0", "F4", "F6_E2M3", "F6_E3M2")
 
 Placed = tuple[DType, tuple[int, ...], int]
 

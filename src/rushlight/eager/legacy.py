@@ -13,6 +13,7 @@ from rushlight.eager.creation import empty, tensor
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import (
+    FLOAT8,
     DType,
     bfloat16,
     bool_,
@@ -49,6 +50,7 @@ _NAMES: dict[DType, str] = {
     float64: "DoubleTensor",
     complex64: "ComplexFloatTensor",
     complex128: "ComplexDoubleTensor",
+    **{dtype: f"{dtype.name.capitalize()}Tensor" for dtype in FLOAT8},
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Kind(StrEnum):
@@ -38,6 +39,25 @@ class Kind(StrEnum):
 
 
 _LARGEST = 3.4028234663852886e38  # of float32
+
+
+class Float8(NamedTuple):
+    """How the numbers of an 8-bit float are made: bits of the fraction, bias of the exponent, and three codes.
+
+    `largest` is the largest finite number, `overflow` what is larger, infinities included, and `nan` is NaN. Where
+    `nan` is the code of a negative zero there is no such zero, and NaN and overflow have no sign.
+    """
+
+    fraction: int
+    bias: int
+    largest: int
+    overflow: int
+    nan: int
+
+    @property
+    def unsigned_zero(self) -> bool:
+        """Whether zero has one code."""
+        return self.nan == 0x80
 
 
 class DType:
@@ -106,6 +126,11 @@ class DType:
         bounds = self.bounds
         return bounds is None or (self.is_floating_point and number - number != 0) or bounds[0] <= number <= bounds[1]
 
+    @property
+    def is_storage_only(self) -> bool:
+        """Whether elements are stored and converted, and operators do not compute with them: 8-bit floats."""
+        return self.kind is Kind.FLOAT and self.bits == 8
+
     def __repr__(self) -> str:
         return f"rushlight.{self.name}"
 
@@ -152,16 +177,22 @@ DTYPES: tuple[DType, ...] = (
     complex64,
     complex128,
 )
-# Types without tensors: programs of PyTorch compare dtypes with them, and ask for their limits.
-WITHOUT_TENSORS: tuple[DType, ...] = (
-    float8_e4m3fn := DType("float8_e4m3fn", 15, Kind.FLOAT, 1, True, None),
-    float8_e4m3fnuz := DType("float8_e4m3fnuz", 16, Kind.FLOAT, 1, True, None),
-    float8_e5m2 := DType("float8_e5m2", 17, Kind.FLOAT, 1, True, None),
-    float8_e5m2fnuz := DType("float8_e5m2fnuz", 18, Kind.FLOAT, 1, True, None),
-    float8_e8m0fnu := DType("float8_e8m0fnu", 19, Kind.FLOAT, 1, False, None),
-)
-BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
-_EXPORTED_NAMES = {dtype.name: "bool_" if dtype is bool_ else dtype.name for dtype in DTYPES}
+float8_e4m3fn = DType("float8_e4m3fn", 15, Kind.FLOAT, 1, True, None)
+float8_e4m3fnuz = DType("float8_e4m3fnuz", 16, Kind.FLOAT, 1, True, None)
+float8_e5m2 = DType("float8_e5m2", 17, Kind.FLOAT, 1, True, None)
+float8_e5m2fnuz = DType("float8_e5m2fnuz", 18, Kind.FLOAT, 1, True, None)
+float8_e8m0fnu = DType("float8_e8m0fnu", 19, Kind.FLOAT, 1, False, None)
+# Numbers of e4m3fn that are too large become its largest, as in PyTorch, where other libraries have NaN.
+FLOAT8: dict[DType, Float8] = {
+    float8_e4m3fn: Float8(3, 7, 0x7E, 0x7E, 0x7F),
+    float8_e4m3fnuz: Float8(3, 8, 0x7F, 0x80, 0x80),
+    float8_e5m2: Float8(2, 15, 0x7B, 0x7C, 0x7F),
+    float8_e5m2fnuz: Float8(2, 16, 0x7F, 0x80, 0x80),
+}
+# A type without tensors: programs of PyTorch compare dtypes with it, and ask for its limits.
+WITHOUT_TENSORS: tuple[DType, ...] = (float8_e8m0fnu,)
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in (*DTYPES, *FLOAT8)}
+_EXPORTED_NAMES = {dtype.name: "bool_" if dtype is bool_ else dtype.name for dtype in BY_NAME.values()}
 _BY_NUMPY: dict[np.dtype[np.generic], DType] = {dtype.numpy: dtype for dtype in DTYPES if dtype is not bfloat16}
 
 # Short names for messages: f32[8, 16] reads better than float32[8, 16].
@@ -171,24 +202,47 @@ SHORT_NAMES: dict[DType, str] = {
     .replace("float", "f")
     .replace("int", "i")
     .replace("complex", "c")
-    for dtype in DTYPES
+    for dtype in (*DTYPES, *FLOAT8)
 }
 
 
 def ml_dtypes() -> Any:
-    """The package that teaches numpy bfloat16: imported on first use, here alone."""
+    """The package that teaches numpy bfloat16 and 8-bit floats: imported on first use, here alone."""
     return importlib.import_module("ml_dtypes")
 
 
 def from_numpy_dtype(dtype: np.dtype[np.generic]) -> DType | None:
     """The element type of a numpy dtype in native byte order, or None."""
-    dtype_ = _BY_NUMPY.get(dtype)
-    return bfloat16 if dtype_ is None and dtype.name == "bfloat16" and dtype == bfloat16.numpy else dtype_
+    known = _BY_NUMPY.get(dtype)
+    if known is not None or dtype.kind not in "Vf":  # ml_dtypes' types are of these kinds
+        return known
+    named = BY_NAME.get(dtype.name)
+    return named if named is not None and dtype == named.numpy else None
+
+
+def rounded_array(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Numbers as a float dtype: rounded once, to nearest even; 8-bit floats saturate as `FLOAT8` says."""
+    form = FLOAT8.get(dtype)
+    if form is None:
+        return array.astype(dtype.numpy)
+    narrow = _rounded_to_odd(array) if array.dtype == np.float64 else array.astype(np.float32)
+    if form.overflow == form.largest:
+        most = np.frombuffer(bytes([form.largest]), dtype.numpy).astype(np.float32)
+        narrow = np.clip(narrow, -most, most)
+    return narrow.astype(dtype.numpy).reshape(array.shape)
+
+
+def _rounded_to_odd(array: NDArray[Any]) -> NDArray[Any]:
+    """Float64 numbers as float32, with the last bit set where something was lost: rounding again is rounding once."""
+    near = np.atleast_1d(array.astype(np.float32))
+    back, bits = near.astype(np.float64), near.view(np.uint32)
+    lost = (back != array) & (array == array)
+    return np.where(lost, (bits - (np.abs(back) > np.abs(array))) | 1, bits).astype(np.uint32).view(np.float32)
 
 
 def compute_dtype(dtype: DType) -> DType:
-    """The type in which arithmetic on `dtype` is done: float32 for the 16-bit floats, itself otherwise."""
-    return float32 if dtype is bfloat16 or dtype is float16 else dtype
+    """The type in which arithmetic on `dtype` is done: float32 for narrower floats, itself otherwise."""
+    return float32 if dtype.kind is Kind.FLOAT and dtype.bits < 32 else dtype
 
 
 def total_dtype(dtype: DType) -> DType:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, Kind, float32
+from rushlight.ir.dtype import DType, Kind, float32, rounded_array
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition, axes_of
 from rushlight.ir.scalar import WIDE_LANES, Buffer, Order, Scalar, bound_axes, load
 from rushlight.ir.type import TensorType
@@ -363,7 +363,7 @@ def cast_array(value: Array, dtype: DType) -> Array:
         low, high = wide < float(low_limit), wide >= float(high_limit)
         exact = np.where(low | high, 0.0, wide).astype(dtype.numpy)
         return np.where(low, low_limit, np.where(high, high_limit, exact)).astype(dtype.numpy)
-    return value.astype(dtype.numpy)
+    return rounded_array(value, dtype) if dtype.kind is Kind.FLOAT else value.astype(dtype.numpy)
 
 
 def multiply_add(a: Array, b: Array, c: Array) -> Array:

@@ -8,6 +8,7 @@ are explicit (`cast`), `fma` is written where it is meant and nowhere else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 from typing import cast as typing_cast
@@ -16,6 +17,7 @@ import numpy as np
 
 from rushlight.ir.dtype import (
     BY_NAME,
+    FLOAT8,
     DType,
     Kind,
     bool_,
@@ -23,8 +25,13 @@ from rushlight.ir.dtype import (
     complex128,
     compute_dtype,
     float32,
+    float64,
     int64,
     real_dtype,
+    rounded_array,
+    uint8,
+    uint32,
+    uint64,
 )
 from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
@@ -284,10 +291,14 @@ def constant(value: Any, dtype: DType) -> Scalar:
         value = wrapped - (1 << dtype.bits) if dtype.signed and wrapped >> (dtype.bits - 1) else wrapped
     elif dtype.kind is Kind.COMPLEX:
         value = complex(value)
+    elif dtype in FLOAT8:
+        with np.errstate(all="ignore"):
+            code = rounded_array(np.array(value, np.float64), dtype).view(np.uint8).item()
+        return bitcast(constant(code, uint8), dtype)
     else:
         # Rounded once to the dtype, so that equal bits are one term.
         with np.errstate(over="ignore"):
-            value = float(np.array(value, np.float64).astype(dtype.numpy).astype(np.float64))
+            value = float(rounded_array(np.array(value, np.float64), dtype).astype(np.float64))
     return _term("constant", (), (("value", value),), dtype)
 
 
@@ -308,9 +319,50 @@ def cast(value: Scalar, dtype: DType) -> Scalar:
     """Converts; a cast to the same dtype is the value, casts never cancel otherwise."""
     if value.type is dtype:
         return value
+    if value.type in FLOAT8:
+        return cast(_widened(value), dtype)
+    if dtype in FLOAT8:
+        if value.type.is_complex:
+            value = apply("real", value)
+        wide = value.type is float32 or value.type is float64
+        return _narrowed(value if wide else cast(value, float32), dtype)
     if value.op is OPS["constant"] and not (value.type.kind is Kind.FLOAT and dtype.kind is not Kind.FLOAT):
         return constant(value.attr("value"), dtype)
     return _term("cast", (value,), (), dtype)
+
+
+def _widened(value: Scalar) -> Scalar:
+    """An 8-bit float as float32: its bits as a float32 of the wrong bias, which a power of two sets right."""
+    form = FLOAT8[value.type]
+    bits = cast(bitcast(value, uint8), uint32)
+    size = bits & 0x7F
+    number = bitcast(size << (23 - form.fraction), float32) * 2.0 ** (127 - form.bias)
+    if form.largest < form.overflow < form.nan:
+        number = select(size.equals(form.overflow), constant(math.inf, float32), number)
+    number = bitcast(bitcast(number, uint32) | ((bits & 0x80) << 24), float32)
+    is_nan_code = bits.equals(form.nan) if form.unsigned_zero else form.overflow < size
+    return select(is_nan_code, constant(math.nan, float32), number)
+
+
+def _narrowed(value: Scalar, dtype: DType) -> Scalar:
+    """A float32 or float64 as an 8-bit float: to nearest even by integers, and below the normal numbers by a sum."""
+    form = FLOAT8[dtype]
+    whole, fraction, bias = (uint32, 23, 127) if value.type is float32 else (uint64, 52, 1023)
+    bits = bitcast(value, whole)
+    size = bits & ((1 << (whole.bits - 1)) - 1)
+    shift = fraction - form.fraction
+    last = (size >> shift) & 1
+    normal = ((size + last + ((1 << (shift - 1)) - 1)) >> shift) - ((bias - form.bias) << form.fraction)
+    # The last place of this number is the smallest one that the dtype has.
+    magic = constant(2.0 ** (1 - form.bias - form.fraction + fraction), value.type)
+    low = bitcast(bitcast(size, value.type) + magic, whole) - bitcast(magic, whole)
+    code = select(bitcast(size, value.type) < 2.0 ** (1 - form.bias), low, normal)
+    code = select(constant(form.largest, whole) < code, constant(form.overflow, whole), code)
+    code = select(is_nan(value), constant(form.nan, whole), code)
+    sign = (bits >> (whole.bits - 8)) & 0x80
+    if form.unsigned_zero:
+        sign = select(code.equals(0) | code.equals(form.nan), constant(0, whole), sign)
+    return bitcast(cast(code | sign, uint8), dtype)
 
 
 def bitcast(value: Scalar, dtype: DType) -> Scalar:

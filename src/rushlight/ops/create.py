@@ -218,7 +218,7 @@ def empty_samples(rng: np.random.Generator) -> Iterator[Sample]:
 full_like = define(
     "full_like(Tensor input, Tensor fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
     "One value in the shape, dtype and device of another tensor.",
-    facts=Fact.FITTING,
+    facts=Fact.FITTING | Fact.STORED,
     variants="function",
 )
 
@@ -258,7 +258,7 @@ zeros_like = define(
     "zeros_like(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor",
     "Zeros in the shape, dtype and device of another tensor.",
     variants="function",
-    facts=CREATION,
+    facts=CREATION | Fact.STORED,
 )
 
 
@@ -281,7 +281,7 @@ ones_like = define(
     "ones_like(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor",
     "Ones in the shape, dtype and device of another tensor.",
     variants="function",
-    facts=CREATION,
+    facts=CREATION | Fact.STORED,
 )
 
 
@@ -304,7 +304,7 @@ empty_like = define(
     "empty_like(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor",
     "Unpromised values in the shape, dtype and device of another tensor; in graphs they are zeros.",
     variants="function",
-    facts=CREATION,
+    facts=CREATION | Fact.STORED,
 )
 
 

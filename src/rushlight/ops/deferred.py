@@ -294,7 +294,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "empty_like(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor",
                 "Unpromised values in the shape, dtype and device of another tensor; in graphs they are zeros.",
-                Fact.NONDIFFERENTIABLE,
+                Fact.NONDIFFERENTIABLE | Fact.STORED,
                 "all",
                 None,
                 "function",
@@ -326,7 +326,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "full_like(Tensor input, Tensor fill_value, *, DType? dtype=None, Device? device=None) -> Tensor",
                 "One value in the shape, dtype and device of another tensor.",
-                Fact.FITTING,
+                Fact.FITTING | Fact.STORED,
                 "all",
                 None,
                 "function",
@@ -350,7 +350,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "ones_like(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor",
                 "Ones in the shape, dtype and device of another tensor.",
-                Fact.NONDIFFERENTIABLE,
+                Fact.NONDIFFERENTIABLE | Fact.STORED,
                 "all",
                 None,
                 "function",
@@ -366,7 +366,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "zeros_like(Tensor input, *, DType? dtype=None, Device? device=None) -> Tensor",
                 "Zeros in the shape, dtype and device of another tensor.",
-                Fact.NONDIFFERENTIABLE,
+                Fact.NONDIFFERENTIABLE | Fact.STORED,
                 "all",
                 None,
                 "function",
@@ -661,7 +661,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "index(Tensor input, Tensor[] indices, int[] dims) -> Tensor",
                 "The elements at the places that integer tensors, broadcast together, give in the dims named (ascending). Where these are adjacent the indices' dims stand in their place, else in front. Views for other indices come before.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "",
@@ -669,7 +669,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "index_select(Tensor input, int dim, Tensor index) -> Tensor",
                 "The slices of a dim at the places in a 1-D index.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "function method out",
@@ -743,7 +743,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
                 "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads.",
-                Fact.FITTING,
+                Fact.FITTING | Fact.STORED,
                 "all",
                 None,
                 "",
@@ -780,7 +780,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "cat(Tensor[] tensors, int dim=0) -> Tensor",
                 "Tensors joined along a dim.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "function out",
@@ -796,7 +796,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "constant_pad_nd(Tensor input, Size[] pad, float value=0.0) -> Tensor",
                 "A constant before and after each dim: pairs from the last dim on; negative ones crop.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "function",
@@ -804,7 +804,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "flip(Tensor input, int[] dims) -> Tensor",
                 "The order of some dims reversed, as a copy.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "function method",
@@ -820,7 +820,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "repeat(Tensor input, Size[] repeats) -> Tensor",
                 "The whole tensor repeated along each dim.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "function method",
@@ -828,7 +828,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "repeat_interleave(Tensor input, Size repeats, int? dim=None) -> Tensor",
                 "Each element, or slice of a dim, repeated in its place.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "",
@@ -844,7 +844,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "roll_dim(Tensor input, Size shift, int dim) -> Tensor",
                 "Elements shifted along one dim.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "",
@@ -2946,7 +2946,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "contiguous(Tensor(a) input) -> Tensor(a)",
                 "The same elements laid out row-major: itself where it is already.",
-                Fact.NONE,
+                Fact.STORED,
                 "all",
                 None,
                 "function method",

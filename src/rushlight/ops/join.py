@@ -36,14 +36,19 @@ from rushlight.ops.pointwise.complex import abs_
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import device_of, promote
-from rushlight.ops.record import Gradients, Sample, define
+from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, ge, guard, le, maximum, minimum, mod, required, total
 
-cat = define("cat(Tensor[] tensors, int dim=0) -> Tensor", "Tensors joined along a dim.", variants="function out")
+cat = define(
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    "Tensors joined along a dim.",
+    variants="function out",
+    facts=Fact.STORED,
+)
 
 
 def _joined(shapes: Sequence[Shape], dim: int) -> tuple[int, list[int]]:
@@ -168,6 +173,7 @@ constant_pad_nd = define(
     "constant_pad_nd(Tensor input, Size[] pad, float value=0.0) -> Tensor",
     "A constant before and after each dim: pairs from the last dim on; negative ones crop.",
     variants="function",
+    facts=Fact.STORED,
 )
 
 
@@ -301,7 +307,9 @@ def pad_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 2, 3, 4), (-1, 1, 2, -1), "circular")
 
 
-flip = define("flip(Tensor input, int[] dims) -> Tensor", "The order of some dims reversed, as a copy.")
+flip = define(
+    "flip(Tensor input, int[] dims) -> Tensor", "The order of some dims reversed, as a copy.", facts=Fact.STORED
+)
 
 
 @flip.meta
@@ -367,7 +375,10 @@ def roll_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 roll_dim = define(
-    "roll_dim(Tensor input, Size shift, int dim) -> Tensor", "Elements shifted along one dim.", variants=""
+    "roll_dim(Tensor input, Size shift, int dim) -> Tensor",
+    "Elements shifted along one dim.",
+    variants="",
+    facts=Fact.STORED,
 )
 
 
@@ -404,7 +415,9 @@ def roll_dim_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 3, 2), -4, 0)
 
 
-repeat = define("repeat(Tensor input, Size[] repeats) -> Tensor", "The whole tensor repeated along each dim.")
+repeat = define(
+    "repeat(Tensor input, Size[] repeats) -> Tensor", "The whole tensor repeated along each dim.", facts=Fact.STORED
+)
 
 
 @repeat.decompose
@@ -451,6 +464,7 @@ repeat_interleave = define(
     "repeat_interleave(Tensor input, Size repeats, int? dim=None) -> Tensor",
     "Each element, or slice of a dim, repeated in its place.",
     variants="",
+    facts=Fact.STORED,
 )
 
 

@@ -64,7 +64,7 @@ _PAIRS: dict[tuple[DType, DType], DType | None] = {
 
 def promote_dtypes(a: DType, b: DType) -> DType:
     """The dtype that both dtypes convert to, as `torch.promote_types`; D001 where PyTorch has none."""
-    promoted = _PAIRS[a, b]
+    promoted = a if a is b else _PAIRS.get((a, b))
     if promoted is None:
         fail("D001", f"there is no common dtype of {a.name} and {b.name}", hint="convert one operand with .to(dtype)")
     return promoted

@@ -65,6 +65,7 @@ class Fact(Flag):
     STRIDED = auto()  # a view by strides of its own, which may leave its operand: of the storage, not of a value
     CONTROL = auto()  # its attributes hold graphs, and it says which of them run and how often: for programs alone
     LEADING = auto()  # its function takes a number as the first operand, beside a tensor, as in `2 ** x`
+    STORED = auto()  # hands elements on, or converts or compares them: also those of dtypes that are storage alone
     NUMERIC = auto()  # its function takes numbers alone too
 
 
@@ -268,8 +269,6 @@ class Operator(Op):
             fail("X002", f"{self.name}: the {kind} rule does not fit the schema", takes=names, schema=expected)
         return rule
 
-    # Using rules.
-
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments as (operands, attributes), defaults filled in."""
         return self.schema.bind(args, kwargs)
@@ -315,6 +314,7 @@ class Operator(Op):
 
     def check_accepted(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
         """`check_family`, unless operands are converted: by a dtype given, or by pointwise promotion."""
+        _check_stored(self, operands)
         accepts = self.dtypes == "all" or attrs.get("dtype") is not None
         if not accepts and (self.meta_rule is None or Fact.POINTWISE not in self.facts):
             self.check_family(operands)
@@ -347,6 +347,18 @@ class Operator(Op):
         results = result if isinstance(result, tuple) else (result,)
         types = [_owned(output.type) if owned else output.type for output in results]
         return tuple(types) if isinstance(result, tuple) else types[0]
+
+
+def _check_stored(op: Operator, operands: tuple[Any, ...]) -> None:
+    """D001 where an operand is of a dtype that is storage alone, and the operator computes."""
+    moves = op.facts & (Fact.STORED | Fact.VIEW) or op.shares_rule is not None
+    if moves or (op.meta_rule is None and op.dtypes == "all"):
+        return
+    for operand in operands:
+        for type_ in operand if isinstance(operand, tuple) else (operand,):
+            if isinstance(type_, TensorType) and type_.dtype.is_storage_only:
+                hint = "convert with .to(dtype) first"
+                fail("D001", f"{op.name}: not supported for {type_.dtype.name}", operand=type_, hint=hint)
 
 
 def calls_host(op: Operator, operands: Iterable[Any], attrs: Mapping[str, Any]) -> bool:

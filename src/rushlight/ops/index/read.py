@@ -32,7 +32,7 @@ from rushlight.ops.dims import (
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.definition import element
 from rushlight.ops.promote import broadcast
-from rushlight.ops.record import OPERATORS, Gradients, Sample, define
+from rushlight.ops.record import OPERATORS, Fact, Gradients, Sample, define
 from rushlight.ops.view.reorder import expand, unsqueeze
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
@@ -140,6 +140,7 @@ def take_along_dim_samples(rng: np.random.Generator) -> Iterator[Sample]:
 index_select = define(
     "index_select(Tensor input, int dim, Tensor index) -> Tensor",
     "The slices of a dim at the places in a 1-D index.",
+    facts=Fact.STORED,
     variants="function method out",
 )
 
@@ -223,6 +224,7 @@ index = define(
     "The elements at the places that integer tensors, broadcast together, give in the dims named (ascending). Where "
     "these are adjacent the indices' dims stand in their place, else in front. Views for other indices come before.",
     variants="",
+    facts=Fact.STORED,
 )
 
 

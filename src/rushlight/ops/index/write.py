@@ -240,7 +240,7 @@ def index_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 index_put = define(
     "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
     "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads.",
-    facts=Fact.FITTING,
+    facts=Fact.FITTING | Fact.STORED,
     variants="",
 )
 

@@ -44,7 +44,7 @@ def _comparison(
         result=BOOL,
         dtypes=dtypes,
         syntax=syntax,
-        facts=Fact.NONDIFFERENTIABLE,
+        facts=Fact.NONDIFFERENTIABLE | (Fact.STORED if dtypes == "all" else Fact.NONE),
     )
 
 
@@ -223,7 +223,7 @@ def _test(
         result=BOOL,
         dtypes=dtypes,
         variants="function method",
-        facts=Fact.NONDIFFERENTIABLE,
+        facts=Fact.NONDIFFERENTIABLE | (Fact.STORED if dtypes == "all" else Fact.NONE),
     )
 
 

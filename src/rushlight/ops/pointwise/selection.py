@@ -38,7 +38,7 @@ from rushlight.support.errors import require
 where = define(
     "where(Tensor condition, Tensor input, Tensor other) -> Tensor",
     "Elements of input where condition holds, of other elsewhere.",
-    facts=Fact.POINTWISE | Fact.FITTING,
+    facts=Fact.POINTWISE | Fact.FITTING | Fact.STORED,
     variants="function",
 )
 
@@ -88,7 +88,7 @@ def where_samples(rng: np.random.Generator) -> Iterator[Sample]:
 to_dtype = define(
     "to_dtype(Tensor input, DType dtype) -> Tensor",
     "input in another dtype: floats are truncated to integers, which wrap among themselves; nonzero is true.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.STORED,
     variants="",
 )
 
@@ -126,7 +126,7 @@ def to_dtype_samples(rng: np.random.Generator) -> Iterator[Sample]:
 clone = define(
     "clone(Tensor input) -> Tensor",
     "A copy with storage of its own.",
-    facts=Fact.POINTWISE,
+    facts=Fact.POINTWISE | Fact.STORED,
 )
 
 
@@ -159,7 +159,7 @@ def clone_samples(rng: np.random.Generator) -> Iterator[Sample]:
 fill = define(
     "fill(Tensor input, Tensor value) -> Tensor",
     "A tensor like input whose elements all are value, which has no dims.",
-    facts=Fact.POINTWISE | Fact.FITTING,
+    facts=Fact.POINTWISE | Fact.FITTING | Fact.STORED,
     variants="function inplace",
 )
 

@@ -418,7 +418,9 @@ def unflatten_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 contiguous = define(
-    "contiguous(Tensor(a) input) -> Tensor(a)", "The same elements laid out row-major: itself where it is already."
+    "contiguous(Tensor(a) input) -> Tensor(a)",
+    "The same elements laid out row-major: itself where it is already.",
+    facts=Fact.STORED,
 )
 
 

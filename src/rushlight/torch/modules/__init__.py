@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from rushlight import get_num_threads
-from rushlight.ir.dtype import float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu
+from rushlight.ir.dtype import float8_e8m0fnu
 from rushlight.torch.submodule import Submodule
 
 __all__ = [
     "__version__",
     "compiled_with_cxx11_abi",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
     "float8_e8m0fnu",
     "get_num_interop_threads",
     "set_num_interop_threads",

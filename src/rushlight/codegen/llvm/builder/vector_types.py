@@ -7,14 +7,15 @@ from functools import cache
 
 import numpy as np
 
-from rushlight.ir.dtype import BY_NAME, DType, Kind
+from rushlight.ir.dtype import BY_NAME, FLOAT8, DType, Kind
 from rushlight.ir.scalar import SUMS
 
-# bfloat16 and float16 travel as bits: arithmetic never happens in them. Bools are bits in registers, bytes in memory.
+# Floats of 16 and 8 bits travel as bits: there is no arithmetic in them. Bools are bits in registers, bytes in memory.
 _REGISTERS = {
     "bool": "i1",
     "float16": "i16",
     "bfloat16": "i16",
+    **{dtype.name: "i8" for dtype in FLOAT8},
     "float32": "float",
     "float64": "double",
     **{name: f"i{dtype.bits}" for name, dtype in BY_NAME.items() if dtype.kind is Kind.INT},
