@@ -115,9 +115,12 @@ def optimizer_cannot_be_differentiated():
     optim.Adam([rl.zeros(2, requires_grad=True)], differentiable=True)
 
 
-@triggers("A006", "width")
-def view_of_another_width():
-    rl.ones(3).view(rl.int8)
+@triggers("A006", "bytes")
+def write_to_the_bytes_of_bools():
+    def negate(x):
+        x.view(rl.uint8).zero_()
+
+    rl.compile(negate)(rl.ones(3, dtype=rl.bool))
 
 
 @triggers("A001", "int")

@@ -23,10 +23,11 @@ from rushlight.ir.dtype import (
 from rushlight.ir.dtype import complex64 as complex64_
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, bitcast, cast, index, select
-from rushlight.ir.type import Layout, TensorType, in_elements_of
+from rushlight.ir.type import Layout, in_elements_of
 from rushlight.ir.value import Value
-from rushlight.ops.dims import Array, At, Shape, normal
+from rushlight.ops.dims import Array, At, Shape, normal, zero
 from rushlight.ops.record import Fact, Sample, define
+from rushlight.ops.view.reshape import contiguous
 from rushlight.support.errors import require
 from rushlight.sym import Size, eq, floordiv, required
 
@@ -52,13 +53,6 @@ def _viewed_shape(shape: Shape, old: DType, new: DType) -> Shape:
     whole = required(eq(shape[-1] % ratio, 0), "view: the last dim makes whole elements of the other dtype")
     require(whole, "S003", f"view: the last dim must be a multiple of {ratio}", shape=shape, dtype=old, wanted=new)
     return (*shape[:-1], floordiv(shape[-1], ratio))
-
-
-@view_dtype.meta
-def view_dtype_meta(input: TensorType, dtype: DType) -> TensorType:
-    # Of values, not of memory: strides are kept where they can be.
-    strides = input.strides if dtype.itemsize == input.dtype.itemsize else None
-    return TensorType(_viewed_shape(input.shape, input.dtype, dtype), dtype, input.device, strides)
 
 
 @view_dtype.view
@@ -121,6 +115,8 @@ def view_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
     unit = _UNSIGNED[min(real_dtype(old).itemsize, real_dtype(dtype).itemsize)]
     count = dtype.itemsize // unit.itemsize
     units: list[Scalar] = []
+    if input.shape and input.shape[-1] == 0:
+        return zero(dtype)  # of no elements, whose places would be told by dividing
     if dtype.itemsize < old.itemsize:
         ratio = old.itemsize // dtype.itemsize
         words = _words(input[(*at[:-1], at[-1] // ratio)])
@@ -137,7 +133,7 @@ def view_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
 def view_dtype_inverse(base: Value, value: Value, dtype: DType) -> Value:
     hint = "convert with .to(dtype), and assign the result"
     require(base.dtype is not bool_, "A006", "view: a program cannot write other bytes into bools", hint=hint)
-    return view_dtype(value, base.dtype)
+    return view_dtype(contiguous(value), base.dtype)
 
 
 @view_dtype.samples
