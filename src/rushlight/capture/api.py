@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import re
 import threading
 import weakref
 from collections.abc import Callable, Collection
@@ -23,6 +24,8 @@ from rushlight.capture.entry.writer import MISS, Writer
 from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, record
+from rushlight.capture.resume.continuation import Continuation
+from rushlight.capture.resume.driver import Driver
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from rushlight.ir.graph import Graph
     from rushlight.ir.spec.specification import ParamsSpec
 
+_POSITION = re.compile(r"args\[(\d+)\]")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 SEARCHING = ("max-autotune", "max-autotune-no-cudagraphs")
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
@@ -168,8 +172,12 @@ class CompiledFunction:
                 position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
             ]
             program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
-        _count[0] += 1
+        _count[0] += self._is_counted(program)
         return _build(program, arguments, walk, names, self.options)
+
+    def _is_counted(self, program: Program) -> bool:
+        """Whether a trace is one of the graphs that `graph_count` tells."""
+        return True
 
     def _record(
         self,
@@ -245,6 +253,52 @@ class SpecifiedFunction(CompiledFunction):
         return entry
 
 
+class PartFunction(CompiledFunction):
+    """What runs the graphs of one place in a function that is compiled in parts."""
+
+    def __init__(self, continuation: Continuation, options: Options) -> None:
+        super().__init__(continuation, options)
+        self.changing: set[int] = set()
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        super().reset()
+        self.changing.clear()
+
+    def _is_counted(self, program: Program) -> bool:
+        return bool(program.graph.calls)
+
+    def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        for entry in self.entries:
+            guard = why_missed(entry, args, kwargs)
+            if guard is not None and guard.kind in ("object", "arguments"):
+                leaf = f"{guard.path} = "
+                text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
+                position = _POSITION.match(text)
+                if position is not None:
+                    self.changing.add(int(position[1]))
+        super()._say_why(args, kwargs)
+
+
+class ResumingFunction(CompiledFunction):
+    """A function that is compiled in parts: what no graph can hold runs in Python between graphs."""
+
+    def __init__(self, function: Callable[..., object], options: Options) -> None:
+        super().__init__(function, options)
+        self._driver = Driver(function, partial(PartFunction, options=options))
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run graphs, and between them what only Python can do."""
+        if STATE.included and _is_traced():
+            return self.function(*args, **kwargs)
+        return self._driver.run(args, kwargs)
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        super().reset()
+        self._driver.parts.clear()
+
+
 def _is_traced() -> bool:
     """Whether calls are part of a trace. Errors: C036 where a dispatch mode would see the first call alone."""
     if STATE.tracer is not None:
@@ -318,7 +372,7 @@ def _is_of_every_module(method: MethodType, name: str) -> bool:
 def compile(
     model: Any = None,
     *,
-    fullgraph: bool = False,
+    fullgraph: bool | None = None,
     dynamic: bool | None = None,
     backend: str | None = None,
     mode: str | None = None,
@@ -330,10 +384,13 @@ def compile(
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is always of the full graph.
-    What runs it is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels call
-    by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition), or
-    "reference" (numpy). The results of the first three are the same to the last bit.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is of the full graph, unless
+    `fullgraph=False` is said: then the function is compiled in parts, and what no graph can hold (a branch on a value,
+    `print`, `float(tensor)`) runs in Python between them. An event of kind "graph_break" says why each graph ends.
+
+    What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
+    call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
+    or "reference" (numpy). The results of the first three are the same to the last bit.
 
     `mode="max-autotune"` searches the tiles of matrix products that are fastest here, for the sizes of the first call:
     some seconds for each product that is new to the machine, which `rushlight tune` shows. What is found is kept as
@@ -373,7 +430,10 @@ def compile(
         return model
     chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
     parsed = aot.specifications(specs, domain)
-    compiled = SpecifiedFunction(model, chosen, parsed) if parsed else CompiledFunction(model, chosen)
+    if parsed:
+        compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
+    else:
+        compiled = ResumingFunction(model, chosen) if fullgraph is False else CompiledFunction(model, chosen)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping
 from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
 from rushlight.capture.code.instructions import Code, decode
+from rushlight.capture.interpreter.hooks import Hooks
 from rushlight.capture.interpreter.operations import OPERATIONS, Operation
 
 
@@ -139,32 +141,34 @@ class Handled:
         self.outer = outer
 
 
-class Evaluator(Protocol):
+class Evaluator(Hooks, ABC):
     """What runs frames, as the rules of calls, slots and generators use it. `Interpreter` says what its parts are."""
+
+    __slots__ = ()
 
     frames: list[Frame]
     handled: Handled
     has_context: bool
 
+    @abstractmethod
     def is_leaf(self, function: FunctionType) -> bool:
         """Whether a function is called as it is."""
-        ...
 
+    @abstractmethod
     def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
         """What a call gives."""
-        ...
 
+    @abstractmethod
     def run(self, frame: Frame) -> object:
         """What a frame returns."""
-        ...
 
+    @abstractmethod
     def resume(self, generator: Suspended, value: object, thrown: tuple[object, ...] | None, consume: Consume) -> None:
         """Runs a generator until it yields or ends."""
-        ...
 
+    @abstractmethod
     def current_error(self) -> BaseException | None:
         """The exception that is being handled."""
-        ...
 
 
 class Suspended(Protocol):

@@ -76,6 +76,10 @@ class InterpretedGenerator:
             return
         raise RuntimeError("generator ignored GeneratorExit")
 
+    def discard(self) -> None:
+        """Ends the generator without a word to its frame."""
+        self._frame = None
+
     def __del__(self) -> None:
         if self._frame is not None and self._started and not self.gi_running:
             self.close()

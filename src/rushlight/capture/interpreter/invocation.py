@@ -20,7 +20,7 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
     kind = type(function)
     if kind is FunctionType:
         if interpreter.is_leaf(function) or function.__code__.co_flags & _SUSPENDS:
-            return function(*args, **kwargs)
+            return interpreter.native(function, args, kwargs)
         return bind(function, args, kwargs)
     if kind is MethodType:
         return begin(interpreter, function.__func__, (function.__self__, *args), kwargs)
@@ -33,7 +33,7 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
     method = python_method(interpreter, type(function), "__call__")
     if method is not None:
         return bind(method, (function, *args), kwargs)
-    return function(*args, **kwargs)
+    return interpreter.native(function, args, kwargs)
 
 
 def _native(
@@ -46,7 +46,7 @@ def _native(
     if function in CALLING_BACK or (type(function.__self__), function.__name__) in _METHODS_CALLING_BACK:
         args = tuple([_callback(interpreter, value) for value in args])
         kwargs = {name: _callback(interpreter, value) for name, value in kwargs.items()}
-    return function(*args, **kwargs)
+    return interpreter.native(function, args, kwargs)
 
 
 def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
@@ -66,16 +66,16 @@ def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: di
     if meta is not None:
         return bind(meta, (cls, *args), kwargs)
     if lookup(type(cls), "__call__") is not type.__dict__["__call__"] or issubclass(cls, type):
-        return cls(*args, **kwargs)
+        return interpreter.native(cls, args, kwargs)
     if cls in CALLING_BACK:
-        return cls(*[_callback(interpreter, value) for value in args], **kwargs)
+        return interpreter.native(cls, tuple([_callback(interpreter, value) for value in args]), kwargs)
     new, init = _maker(interpreter, cls), python_method(interpreter, cls, "__init__")
     if new is None and init is None:
-        return cls(*args, **kwargs)
+        return interpreter.native(cls, args, kwargs)
     if new is not None:
         made = interpreter.call(new, (cls, *args), kwargs)
     else:
-        made = cls.__new__(cls, *args, **kwargs)
+        made = interpreter.native(cls.__new__, (cls, *args), kwargs)
     if not issubclass(type(made), cls):
         return made
     if init is None or type(made) is not cls:

@@ -119,11 +119,10 @@ def _super(interpreter: Evaluator, *args: object) -> object:
 @_in_place_of(type)
 def _type(interpreter: Evaluator, *args: Any, **kwargs: object) -> object:
     if len(args) == 1 and not kwargs:
-        value = args[0]
-        return types.GeneratorType if type(value) is InterpretedGenerator else type(value)
+        return types.GeneratorType if type(args[0]) is InterpretedGenerator else interpreter.class_of(args[0])
     if len(args) == 3 and isinstance(args[2], dict) and "__module__" not in args[2]:
         args = (*args[:2], {**args[2], "__module__": _frame(interpreter).globals.get("__name__")})
-    return type(*args, **kwargs)
+    return interpreter.native(type, args, kwargs)
 
 
 @_in_place_of(locals, 0, 0)
@@ -215,7 +214,7 @@ def _getattr(interpreter: Evaluator, owner: object, name: Any, *default: object)
     if not isinstance(name, str):
         return getattr(owner, name, *default)
     try:
-        return slots.attribute_of(interpreter, owner, name)
+        return slots.attribute_of(interpreter, interpreter.owner(owner, name), name)
     except AttributeError:
         if not default:
             raise
@@ -227,7 +226,7 @@ def _hasattr(interpreter: Evaluator, owner: object, name: Any) -> bool:
     if not isinstance(name, str):
         return hasattr(owner, name)
     try:
-        slots.attribute_of(interpreter, owner, name)
+        slots.attribute_of(interpreter, interpreter.owner(owner, name), name)
     except AttributeError:
         return False
     return True
@@ -267,6 +266,9 @@ def _checked(interpreter: Evaluator, name: str, function: Callable[..., bool], v
         method = slots.python_method(interpreter, type(classes), name)
         if method is not None:
             return slots.truth(interpreter, interpreter.call(method, (classes, value)))
+    kind = interpreter.class_of(value) if function is isinstance else type(value)
+    if kind is not type(value):
+        return issubclass(kind, classes)
     return function(value, classes)
 
 
@@ -318,6 +320,7 @@ def _format(interpreter: Evaluator, value: object, spec: Any = "") -> object:
 @_in_place_of(builtins.__build_class__)
 def _build_class(interpreter: Evaluator, function: FunctionType, name: str, *bases: object, **kwargs: object) -> object:
     """`__build_class__`: resolves bases and the metaclass, runs the body, and calls the metaclass."""
+    interpreter.makes_class()
     resolved = types.resolve_bases(bases)
     meta, namespace, kwargs = types.prepare_class(name, resolved, kwargs)
     if not isinstance(namespace, MutableMapping) and not hasattr(type(namespace), "__setitem__"):

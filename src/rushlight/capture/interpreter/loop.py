@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import FunctionType
 
-from rushlight.capture.interpreter.frame import Consume, Frame, Handled, Suspended
+from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, Handled, Suspended
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.tracebacks import with_frame, without_own_frames
 from rushlight.support import provenance
 
 
-class Interpreter:
+class Interpreter(Evaluator):
     """Runs functions by their bytecode.
 
     `frames` are those that run, the innermost last; those below `base` wait for a native call that called back.
@@ -34,13 +34,20 @@ class Interpreter:
 
     def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
         """What a call gives, by a loop of its own. Errors: what it raises."""
-        begun = begin(self, function, args, kwargs or {})
-        return self.run(begun) if type(begun) is Frame else begun
+        begun = begin(self, function, self.given_to(function, args), kwargs or {})
+        if type(begun) is not Frame:
+            return begun
+        self.entered(begun)
+        return self.run(begun)
+
+    def entered(self, frame: Frame) -> None:
+        """Is told of the frame of a call."""
 
     def invoke(self, function: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Has the innermost frame get what a call gives; True where that is a frame of its own."""
-        begun = begin(self, function, args, kwargs)
+        begun = begin(self, function, self.given_to(function, args), kwargs)
         if type(begun) is Frame:
+            self.entered(begun)
             self.frames.append(begun)
             return True
         self.frames[-1].stack.append(begun)
@@ -101,6 +108,18 @@ class Interpreter:
                         break
             except BaseException as error:  # noqa: BLE001 - the user's, which goes to the user's handler
                 self._unwind(error)
+
+    def step(self) -> None:
+        """Carries out one instruction of the innermost frame, or goes to the handler of what that raises."""
+        frame = self.frames[-1]
+        at = frame.position
+        frame.position = at + 1
+        try:
+            frame.body.operations[at](self, frame, frame.body.operands[at])
+        except BaseException as error:
+            if not self.frames:
+                raise
+            self._unwind(error)
 
     def deliver(self, value: object) -> bool:
         """Ends the innermost frame with a value, which its caller gets."""

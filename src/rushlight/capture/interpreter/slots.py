@@ -127,6 +127,7 @@ def augmented(
         if result is not NotImplemented:
             return result
     elif not _interpreted(interpreter, cls, other, name):
+        interpreter.runs(left, right)
         return in_place(left, right)
     elif lookup(cls, f"__i{name}__") is not MISSING:
         reflected = _applied(interpreter, other, f"__r{name}__", right, left)
@@ -147,6 +148,7 @@ def _interpreted(interpreter: Evaluator, cls: type, other: type, name: str) -> b
 def _attempted(interpreter: Evaluator, name: str, function: Native, left: object, right: object) -> object:
     cls, other = type(left), type(right)
     if not _interpreted(interpreter, cls, other, name):
+        interpreter.runs(left, right)
         return function(left, right)
     forward, backward = f"__{name}__", f"__r{name}__"
     after = issubclass(cls, _SEQUENCES) and python_method(interpreter, cls, forward) is None
@@ -201,6 +203,7 @@ def compared(interpreter: Evaluator, relation: str, left: object, right: object)
     mirrored = _COMPARISONS[_REFLECTED[relation]][0]
     cls, other = type(left), type(right)
     if not (_compares(interpreter, cls, name) or _compares(interpreter, other, mirrored)):
+        interpreter.runs(left, right)
         return function(left, right)
     attempts = [(cls, name, left, right), (other, mirrored, right, left)]
     if cls is not other and issubclass(other, cls):
@@ -240,6 +243,7 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
         lookup(cls, "__contains__") is MISSING and python_method(interpreter, cls, "__iter__") is not None
     )
     if not searched:
+        interpreter.runs(container, value)
         return value in container
     iterator = iterator_of(interpreter, container)
     while (item := next_of(interpreter, iterator)) is not STOPPED:
@@ -251,13 +255,18 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
 def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
     """An item."""
     method = python_method(interpreter, type(container), "__getitem__")
-    return container[key] if method is None else interpreter.call(method, (container, key))
+    if method is not None:
+        return interpreter.call(method, (container, key))
+    interpreter.runs(container, key)
+    return container[key]
 
 
 def store_item(interpreter: Evaluator, container: Any, key: object, value: object) -> None:
     """Sets an item."""
     method = python_method(interpreter, type(container), "__setitem__")
     if method is None:
+        interpreter.runs(container, key)
+        interpreter.writes(container, value)
         container[key] = value
     else:
         interpreter.call(method, (container, key, value))
@@ -267,6 +276,8 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
     """Deletes an item."""
     method = python_method(interpreter, type(container), "__delitem__")
     if method is None:
+        interpreter.runs(container, key)
+        interpreter.writes(container)
         del container[key]
     else:
         interpreter.call(method, (container, key))
@@ -285,6 +296,7 @@ def iterator_of(interpreter: Evaluator, value: Any) -> object:
 
 def next_of(interpreter: Evaluator, iterator: Any) -> object:
     """The next value of an iterator, STOPPED at its end."""
+    interpreter.advances(iterator)
     method = python_method(interpreter, type(iterator), "__next__")
     if method is None:
         return next(iterator, STOPPED)
@@ -359,6 +371,7 @@ def store_attribute(interpreter: Evaluator, owner: object, name: str, value: obj
     if setter is not None:
         interpreter.call(setter, (found, owner, value))
     else:
+        interpreter.sets(owner, name, value)
         setattr(owner, name, value)
 
 
@@ -377,4 +390,5 @@ def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     if deleter is not None:
         interpreter.call(deleter, (found, owner))
     else:
+        interpreter.sets(owner, name)
         delattr(owner, name)

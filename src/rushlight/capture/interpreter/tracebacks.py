@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rushlight.capture.interpreter.frame import Frame
 
-_OWN = __name__.rpartition(".")[0]
+_OWN = __name__.rsplit(".", 2)[0] + "."  # also the modules that drive an interpreter
 
 
 def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:

@@ -7,8 +7,9 @@ learning rate). Of other objects the attributes count that the function's own co
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import is_, is_not
@@ -37,6 +38,14 @@ class Entries(Protocol):
     def __getitem__(self, key: Any, /) -> Any: ...
 
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
+
+
+class Traced(ABC):
+    """What is traced in place of a function: it has the code of several."""
+
+    @abstractmethod
+    def roots(self) -> Sequence[FunctionType]:
+        """Functions of that code."""
 
 
 @dataclass(slots=True)
@@ -248,35 +257,47 @@ def walk_function(
     Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
     call plain values alone.
     """
+    roots, bound = _roots(function)
+    names = frozenset([name for root in roots for name in names_in(root.__code__)])
+    walk = _walked(roots, bound, arguments, names, skipped)
+    classes = {type(instance): None for instance in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
+    functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
+    reach = ReachableGlobals([*roots, *classes, *functions])
+    if walk.objects and not reach.names <= walk.names:
+        walk = _walked(roots, bound, arguments, walk.names | reach.names, skipped)
+    _bind_plain(walk, reach, roots)
+    return walk
+
+
+def _roots(function: object) -> tuple[Sequence[FunctionType], object]:
+    """The functions whose code is traced, and the object that the first one is bound to."""
+    if isinstance(function, Traced):
+        return function.roots(), None
     bound = function.__self__ if isinstance(function, MethodType) else None
     code_of = function.__func__ if isinstance(function, MethodType) else function
     if not isinstance(code_of, FunctionType):
         code_of = getattr(type(function), "forward", None) or vars(type(function)).get("__call__")
         bound = function
-    root = code_of if isinstance(code_of, FunctionType) else None
-    walk = _walked(root, bound, arguments, frozenset(names_in(root.__code__)) if root else frozenset(), skipped)
-    classes = {type(instance): None for instance in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
-    functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
-    reach = ReachableGlobals([*([] if root is None else [root]), *classes, *functions])
-    if walk.objects and not reach.names <= walk.names:
-        walk = _walked(root, bound, arguments, walk.names | reach.names, skipped)
-    _bind_plain(walk, reach, root)
-    return walk
+    return [code_of] if isinstance(code_of, FunctionType) else [], bound
 
 
 def _walked(
-    root: FunctionType | None,
+    roots: Sequence[FunctionType],
     bound: object,
     arguments: list[tuple[str, object]],
     names: frozenset[str],
     skipped: Collection[tuple[int, object]],
 ) -> StateWalk:
     walk = StateWalk(names=names, skipped=skipped)
-    if root is not None:
+    named: set[tuple[int, str]] = set()
+    for root in roots:
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
             if _is_filled(cell):
                 walk.bind(CellBox(cell), 0, name)
         for name in names_in(root.__code__):
+            if (id(root.__globals__), name) in named:
+                continue
+            named.add((id(root.__globals__), name))
             if not isinstance(root.__globals__.get(name, walk), (ModuleType, StateWalk)):
                 walk.bind(root.__globals__, name, name)
         walk.add(root.__defaults__ or (), "defaults")
@@ -286,14 +307,14 @@ def _walked(
     return walk
 
 
-def _bind_plain(walk: StateWalk, reach: ReachableGlobals, root: FunctionType | None) -> None:
+def _bind_plain(walk: StateWalk, reach: ReachableGlobals, roots: Sequence[FunctionType]) -> None:
     """Takes the plain values as leaves that functions find in their globals and closures."""
     bound = {(id(leaf.container), leaf.key) for leaf in walk.leaves}
     for space, name, path in reach.variables():
         if _is_plain(space[name]) and (id(space), name) not in bound:
             walk.bind(space, name, path)
     for function in reach.functions:
-        if function is not root:
+        if function not in roots:
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
                 if _is_filled(cell) and _is_plain(cell.cell_contents):
                     walk.bind(CellBox(cell), 0, f"{function.__name__}.{name}")

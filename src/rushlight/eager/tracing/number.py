@@ -161,6 +161,9 @@ class TracedNumber(Handle):
     def __float__(self) -> float:
         return float(self._fixed())
 
+    def __str__(self) -> str:
+        return str(self._fixed())
+
     def __eq__(self, other: object) -> Any:
         return self._compare(other, operator.eq)
 

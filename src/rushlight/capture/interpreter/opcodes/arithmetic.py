@@ -20,6 +20,7 @@ from rushlight.capture.interpreter.slots import (
     unary,
 )
 
+_IMMUTABLE = frozenset({bool, int, float, complex, str, bytes, tuple, frozenset, type(None)})
 _SYMBOLS = ["+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"]
 _METHODS = ["add", "and", "floordiv", "lshift", "matmul", "mul", "mod", "or", "pow", "rshift", "sub", "truediv", "xor"]
 _FUNCTIONS: tuple[Native, ...] = (
@@ -63,6 +64,8 @@ def binary_op(interpreter: Interpreter, frame: Frame, which: int) -> None:
         result = binary(interpreter, _METHODS[which], _FUNCTIONS[which], left, right)
     else:
         which -= len(_METHODS)
+        if type(left) not in _IMMUTABLE:
+            interpreter.writes(left, right)
         result = augmented(interpreter, _METHODS[which], _FUNCTIONS[which], _IN_PLACE[which], left, right)
     stack.pop()
     stack[-1] = result
@@ -108,7 +111,7 @@ def compare_op(interpreter: Interpreter, frame: Frame, operand: tuple[str, bool]
 def is_op(interpreter: Interpreter, frame: Frame, inverted: int) -> None:
     """Compares identities."""
     right = frame.stack.pop()
-    frame.stack[-1] = (frame.stack[-1] is right) != bool(inverted)
+    frame.stack[-1] = interpreter.is_same(frame.stack[-1], right) != bool(inverted)
 
 
 @operation("CONTAINS_OP")
@@ -133,7 +136,8 @@ def binary_subscr(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 def store_subscr(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Sets an item."""
     stack = frame.stack
-    store_item(interpreter, stack[-2], stack[-1], stack[-3])
+    key = interpreter.key(stack[-1]) if type(stack[-2]) is dict else stack[-1]
+    store_item(interpreter, stack[-2], key, stack[-3])
     del stack[-3:]
 
 

@@ -134,7 +134,7 @@ def _with_closure(function: FunctionType, closure: tuple[CellType, ...]) -> Func
 def load_attr(interpreter: Interpreter, frame: Frame, operand: tuple[str, bool]) -> None:
     """Takes an attribute, for a call with a null."""
     name, for_call = operand
-    value = attribute_of(interpreter, frame.stack[-1], name)
+    value = attribute_of(interpreter, interpreter.owner(frame.stack[-1], name), name)
     if for_call:
         frame.stack[-1:] = (NULL, value) if NULL_FIRST else (value, NULL)
     else:

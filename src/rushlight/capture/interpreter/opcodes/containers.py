@@ -43,7 +43,7 @@ def build_list(interpreter: Interpreter, frame: Frame, count: int) -> None:
 @operation("BUILD_SET")
 def build_set(interpreter: Interpreter, frame: Frame, count: int) -> None:
     """Makes a set of the topmost values."""
-    made = set(frame.stack[-count:]) if count else set()
+    made = {interpreter.key(value) for value in frame.stack[-count:]} if count else set()
     _taken(frame, count)
     frame.stack.append(made)
 
@@ -52,7 +52,7 @@ def build_set(interpreter: Interpreter, frame: Frame, count: int) -> None:
 def build_map(interpreter: Interpreter, frame: Frame, count: int) -> None:
     """Makes a dict of the topmost keys and values."""
     items = frame.stack[-2 * count :] if count else []
-    made = dict(zip(items[::2], items[1::2], strict=True))
+    made = dict(zip(map(interpreter.key, items[::2]), items[1::2], strict=True))
     _taken(frame, 2 * count)
     frame.stack.append(made)
 
@@ -73,6 +73,7 @@ def build_string(interpreter: Interpreter, frame: Frame, count: int) -> None:
 @operation("LIST_APPEND")
 def list_append(interpreter: Interpreter, frame: Frame, depth: int) -> None:
     """Adds a value to a comprehension's list."""
+    interpreter.writes(frame.stack[-1 - depth], frame.stack[-1])
     value = frame.stack.pop()
     frame.stack[-depth].append(value)
 
@@ -80,15 +81,18 @@ def list_append(interpreter: Interpreter, frame: Frame, depth: int) -> None:
 @operation("SET_ADD")
 def set_add(interpreter: Interpreter, frame: Frame, depth: int) -> None:
     """Adds a value to a comprehension's set."""
-    value = frame.stack.pop()
+    value = interpreter.key(frame.stack[-1])
+    interpreter.writes(frame.stack[-1 - depth], value)
+    frame.stack.pop()
     frame.stack[-depth].add(value)
 
 
 @operation("MAP_ADD")
 def map_add(interpreter: Interpreter, frame: Frame, depth: int) -> None:
     """Adds an entry to a comprehension's dict."""
-    value = frame.stack.pop()
-    key = frame.stack.pop()
+    key, value = interpreter.key(frame.stack[-2]), frame.stack[-1]
+    interpreter.writes(frame.stack[-2 - depth], key, value)
+    del frame.stack[-2:]
     frame.stack[-depth][key] = value
 
 

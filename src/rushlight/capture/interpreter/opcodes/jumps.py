@@ -75,6 +75,7 @@ def get_iter(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 def for_iter(interpreter: Interpreter, frame: Frame, target: int) -> bool:
     """Pushes the next value of a loop, or leaves it."""
     iterator = frame.stack[-1]
+    interpreter.advances(iterator)
     if type(iterator) is InterpretedGenerator:
 
         def consume(value: object, finished: bool) -> None:

@@ -59,6 +59,7 @@ def send(interpreter: Interpreter, frame: Frame, target: int) -> bool:
     """Sends a value to the iterator below; jumps with what that returns at its end."""
     stack = frame.stack
     receiver, value = stack[-2], stack[-1]
+    interpreter.advances(receiver)
 
     def consume(result: object, finished: bool) -> None:
         if not finished:

@@ -1,0 +1,50 @@
+"""What an interpreter is told of before it happens. One that traces ends its graph there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Hooks:
+    """What operations and slots ask, as an interpreter answers that runs a program as it is."""
+
+    __slots__ = ()
+
+    def native(self, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """What a call gives that is not interpreted."""
+        return function(*args, **kwargs)
+
+    def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
+        """The arguments of a call as the function gets them."""
+        return args
+
+    def writes(self, target: object, *values: object) -> None:
+        """Is told of an object that is going to change, and of what is put into it."""
+
+    def sets(self, owner: object, name: str, *values: object) -> None:
+        """Is told of an object whose attribute is going to change."""
+
+    def makes_class(self) -> None:
+        """Is told of a class that is going to be made."""
+
+    def runs(self, *operands: object) -> None:
+        """Is told of the operands of what C is going to do."""
+
+    def advances(self, iterator: object) -> None:
+        """Is told of an iterator whose next value is going to be taken."""
+
+    def key(self, value: object) -> object:
+        """A value as the key of a dict or set."""
+        return value
+
+    def owner(self, value: object, name: str) -> object:
+        """What an attribute is taken of."""
+        return value
+
+    def class_of(self, value: object) -> type:
+        """The class of a value, as programs see it."""
+        return type(value)
+
+    def is_same(self, value: object, other: object) -> bool:
+        """Whether two values are one object."""
+        return value is other

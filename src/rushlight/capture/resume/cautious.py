@@ -1,0 +1,344 @@
+"""What a traced program may do: everything but change what was there before, or have C run Python code.
+
+Breaks end the graph in front of an instruction; Python carries it out, and another graph begins behind it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.slots import lookup, python_method
+from rushlight.capture.resume.breaks import Break, Retrace
+from rushlight.capture.resume.opaque import Opaque
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymInt
+from rushlight.eager.tracing import TracedNumber
+
+_PURE = frozenset(
+    {"builtins", "math", "cmath", "operator", "_operator", "itertools", "functools", "_functools", "collections"}
+    | {
+        "_collections",
+        "abc",
+        "_abc",
+        "copy",
+        "copyreg",
+        "enum",
+        "dataclasses",
+        "typing",
+        "types",
+        "re",
+        "_sre",
+        "heapq",
+    }
+    | {"_heapq", "bisect", "_bisect", "string", "struct", "_struct", "numbers", "fractions", "decimal", "datetime"}
+    | {"textwrap", "array"}
+)  # modules whose functions of C have no effects, but for those named next
+_EFFECTS = frozenset({hash, print, input, open, exec, eval, compile, __import__, id, breakpoint})
+_MUTATING = frozenset(
+    {
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "clear",
+        "sort",
+        "reverse",
+        "update",
+        "setdefault",
+        "popitem",
+        "add",
+    }
+    | {"discard", "appendleft", "popleft", "extendleft", "rotate", "move_to_end", "subtract", "difference_update"}
+    | {
+        "intersection_update",
+        "symmetric_difference_update",
+        "__setitem__",
+        "__delitem__",
+        "__iadd__",
+        "__ior__",
+        "write",
+    }
+)
+_TEXTS = frozenset({repr, format, ascii})
+_TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
+_TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
+_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, ModuleType, frozenset)
+_SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
+_CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
+_METHODS = tuple(
+    f"__{name}__"
+    for name in [
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "hash",
+        "missing",
+        "index",
+        "len",
+        "iter",
+        "next",
+        "getitem",
+        "contains",
+        "bool",
+        "int",
+        "float",
+        "complex",
+        "repr",
+        "str",
+        "format",
+        "bytes",
+        "add",
+        "radd",
+        "reversed",
+        "fspath",
+        "length_hint",
+    ]
+)  # of classes written in Python, that C may call
+_calling: dict[type, bool] = {}
+_HEAP_TYPE = 1 << 9  # flag of classes that statements made
+_VARARGS, _VARKEYWORDS = 4, 8  # flags of a code object
+_PACKAGE = __name__.partition(".")[0]
+
+
+def is_leaf(function: FunctionType) -> bool:
+    """Whether a function of ours is called as it is. Modules' calls are interpreted, since they call the user's."""
+    module: str = function.__globals__.get("__name__", "")
+    if not module.startswith(f"{_PACKAGE}."):
+        return False
+    return module != f"{_PACKAGE}.nn.modules.module" and module != f"{_PACKAGE}.nn.modules.container"
+
+
+def module_of(function: Any) -> str:
+    """The module that a callable comes from; of a method, the module of its owner's class."""
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not issubclass(type(owner), ModuleType):
+        return (owner if issubclass(type(owner), type) else type(owner)).__module__
+    owner = getattr(function, "__objclass__", None)
+    if owner is not None:
+        return owner.__module__
+    return getattr(function, "__module__", None) or type(function).__module__
+
+
+class CautiousInterpreter(Interpreter):
+    """An interpreter that breaks before a program does what a graph cannot hold.
+
+    `made` are the objects that it made, by identity, with the number of the instruction (`count`) that did; `given`
+    the identities of containers among the arguments, which it may change.
+    """
+
+    __slots__ = ("count", "given", "made", "used")
+
+    def __init__(self, given: set[int]) -> None:
+        super().__init__(is_leaf)
+        self.given = given
+        self.made: dict[int, tuple[object, int]] = {}
+        self.count = 0
+        self.used = False  # whether the instruction has done something that a break cannot take back
+
+    def entered(self, frame: Frame) -> None:
+        """Is told of the frame of a call, whose keywords may be in a new dict."""
+        code = frame.body.raw
+        if code.co_flags & _VARKEYWORDS:
+            positional = bool(code.co_flags & _VARARGS)
+            self.note(frame.locals[code.co_argcount + code.co_kwonlyargcount + positional])
+
+    def runs(self, *operands: object) -> None:
+        """Breaks before C may run methods that are written in Python."""
+        for operand in operands:
+            kind = type(operand)
+            if kind in _SCALARS or issubclass(kind, Handle):
+                continue
+            if kind is defaultdict:
+                raise Break("C calls the factory of a defaultdict", clean=True)
+            if _calls_python(kind):
+                raise Break(f"C calls methods of {kind.__name__}", clean=True)
+            if isinstance(operand, slice):
+                self.runs(operand.start, operand.stop, operand.step)
+            elif kind in _CONTAINERS or kind in (tuple, frozenset):
+                for item in operand:  # pyright: ignore[reportGeneralTypeIssues] - a container
+                    if type(item) not in _SCALARS and not issubclass(type(item), Handle) and _calls_python(type(item)):
+                        raise Break(f"C calls methods of {type(item).__name__}", clean=True)
+
+    def sets(self, owner: object, name: str, *values: object) -> None:
+        """Breaks before an attribute changes of what was there before, but some of tensors."""
+        if issubclass(type(owner), Handle):
+            if name not in _TENSOR_ATTRIBUTES:
+                raise Break(f"the attribute {name} of a tensor is set", clean=True)
+        else:
+            self.writes(owner, *values)
+
+    def makes_class(self) -> None:
+        """Breaks before a class is made."""
+        raise Break("a class is made", clean=True)
+
+    def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
+        """The arguments of a call; what makes text of numbers is given their values."""
+        if (type(function) is type and function is str) or (
+            type(function) is BuiltinFunctionType and function in _TEXTS
+        ):
+            for value in args:
+                if type(value) in _CONTAINERS or type(value) is tuple:
+                    self.runs(value)
+            return tuple(map(_concrete, args))
+        return args
+
+    def owner(self, value: object, name: str) -> object:
+        """What an attribute is taken of: a number is fixed. Errors: Retrace for the variables of a new object."""
+        if type(value) is TracedNumber:
+            return value.item()
+        if name == "__dict__" and id(value) in self.made:
+            raise Retrace(self.made[id(value)][1], "the variables of a new object")
+        return value
+
+    def key(self, value: object) -> object:
+        """A number as a key is fixed."""
+        if issubclass(type(value), Handle) and type(value) is not TracedNumber:
+            raise Break("a tensor is a key", clean=True)
+        self.runs(value)
+        return value.item() if type(value) is TracedNumber else value
+
+    def writes(self, target: object, *values: object) -> None:
+        """Breaks before a change of what was there before: it is an effect that Python carries out."""
+        if id(target) in self.given and any(type(item) is Opaque or id(item) in self.made for item in values):
+            raise Break(f"a {type(target).__name__} of the arguments is given a new object", clean=True)
+        if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
+            raise Break(f"a {type(target).__name__} changes that was there before", clean=True)
+
+    def advances(self, iterator: object) -> None:
+        """Breaks before an iterator moves that was there before."""
+        interpreted = python_method(self, type(iterator), "__next__") is not None
+        if id(iterator) not in self.made and not interpreted:
+            raise Break(f"a {type(iterator).__name__} goes on that was there before", clean=True)
+
+    def class_of(self, value: object) -> type:
+        """The class of a value, as programs see it."""
+        if type(value) is Opaque:
+            raise Break("the class of an object that the graph passes by", clean=True)
+        return type(value.value) if isinstance(value, TracedNumber) else type(value)
+
+    def note(self, value: object) -> None:
+        """Writes down that the instruction has made an object."""
+        self.made[id(value)] = value, self.count
+
+    def is_same(self, value: object, other: object) -> bool:
+        """Whether two values are one object. Errors: Break where that is not known."""
+        if (
+            value is not other
+            and Opaque in (type(value), type(other))
+            and not (id(value) in self.made or id(other) in self.made or value is None or other is None)
+        ):
+            raise Break("identity of an object that the graph passes by", clean=True)
+        kinds = type(value), type(other)
+        if value is not other and issubclass(kinds[0], Handle) and issubclass(kinds[1], Handle):
+            raise Break("identity of two tensors", clean=True)
+        if value is not other and type(value) in (list, dict) and type(other) is type(value):
+            inside = [id(item) in self.given for item in (value, other)]
+            if any(inside) and not all(inside) and id(value) not in self.made and id(other) not in self.made:
+                raise Break("identity of a container that is an argument", clean=True)
+        return value is other
+
+    def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
+        for value in (*args, *kwargs.values()):
+            if type(value) is Opaque:
+                raise Break("a call is given an object that the graph passes by", clean=True)
+            if hasattr(type(value), "__next__") and id(value) not in self.made:
+                raise Break(f"a call is given a {type(value).__name__} that was there before", clean=True)
+        if args and issubclass(type(args[0]), type) and python_method(self, args[0], "__del__") is not None:
+            raise Break("an object is made that does something at the end of its life", clean=True)
+        if function is vars and args:
+            self.owner(args[0], "__dict__")
+        module = module_of(function)
+        ours = module.partition(".")[0] == _PACKAGE
+        if not ours:
+            self._allow(function, module)
+            self.runs(*args, *kwargs.values())
+            owner = getattr(function, "__self__", None)
+            if owner is not None and not isinstance(owner, ModuleType):
+                self.runs(owner)
+                if isinstance(owner, (dict, set)):
+                    args = tuple([_number(value) for value in args[:1]]) + args[1:]
+                if id(owner) in self.given:
+                    self.writes(owner, *args, *kwargs.values())
+            if not (function in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
+                args = tuple([_number(value) for value in args])
+                kwargs = {name: _number(value) for name, value in kwargs.items()}
+        else:
+            self.used = True
+        result = function(*args, **kwargs)
+        if sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE):
+            self.note(result)
+        return result
+
+    def _allow(self, function: Any, module: str) -> None:
+        if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
+            raise Break("a class is made", clean=True)
+        if isinstance(function, FunctionType):
+            raise Break(f"{function.__qualname__} runs as it is", clean=True)
+        name = getattr(function, "__name__", type(function).__name__)
+        hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
+        if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or module not in _PURE:
+            if isinstance(function, type) and _is_of_python(function):
+                return
+            raise Break(f"{module}.{name} is called", clean=True)
+        owner = getattr(function, "__self__", None)
+        before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
+        if name in _MUTATING and before and not issubclass(type(owner), (ModuleType, type)):
+            raise Break(f"{type(owner).__name__}.{name} changes what was there before", clean=True)
+
+
+def is_mutable(kind: type) -> bool:
+    """Whether objects of a class are containers that change, or iterators."""
+    return kind in _CONTAINERS or hasattr(kind, "__next__")
+
+
+def _calls_python(cls: type) -> bool:
+    """Whether C may call methods of a class that are written in Python."""
+    if not cls.__flags__ & _HEAP_TYPE or cls is Opaque:
+        return cls is Opaque
+    known = _calling.get(cls)
+    if known is None:
+        methods = [lookup(cls, name) for name in _METHODS]
+        known = _calling[cls] = any(type(method) is FunctionType and not is_leaf(method) for method in methods)
+    return known
+
+
+def _is_of_python(cls: type) -> bool:
+    """Whether a class was made by a statement, so that calling it runs what is interpreted, or builtins."""
+    return bool(cls.__flags__ & _HEAP_TYPE)
+
+
+def _stores(function: Any) -> bool:
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, (list, dict, set)) or function is isinstance
+
+
+def _number(value: Any) -> Any:
+    return value.item() if type(value) is TracedNumber else value
+
+
+def _concrete(value: Any) -> Any:
+    """A value whose text is wanted: numbers of the run time are fixed. Errors: Break for a tensor."""
+    kind = type(value)
+    if kind is TracedNumber:
+        return value.item()
+    if kind is SymInt:
+        return int(value)
+    if issubclass(kind, Handle):
+        raise Break("the text of a tensor", clean=True)
+    if kind in (list, tuple):
+        return kind([_concrete(item) for item in value])
+    if kind is dict:
+        return {key: _concrete(item) for key, item in value.items()}
+    if issubclass(kind, tuple) and kind.__module__.startswith(_PACKAGE):  # a tensor's shape
+        return kind([_concrete(item) for item in value])
+    return value

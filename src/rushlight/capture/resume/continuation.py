@@ -1,0 +1,182 @@
+"""A place in running functions from which a graph is traced, and the places at which its traces end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CellType, FunctionType
+from typing import Any
+
+from rushlight.capture.interpreter.frame import Body, Frame
+from rushlight.capture.resume.breaks import Retrace
+from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_mark
+from rushlight.capture.resume.tracing import TracingInterpreter
+from rushlight.capture.state.reachable import Traced
+from rushlight.eager.dispatch import STATE
+from rushlight.support.frozen import frozen
+
+
+@frozen(eq=False)
+class FrameShape:
+    """What is fixed of a frame at a place: its code, the next instruction, and how many values it has."""
+
+    body: Body
+    globals: dict[str, Any]
+    closure: tuple[CellType, ...] | None
+    position: int
+    locals: int
+    stack: int
+
+    @staticmethod
+    def of(frame: Frame) -> FrameShape:
+        """The shape of a frame as it is now."""
+        counts = len(frame.locals), len(frame.stack)
+        return FrameShape(frame.body, frame.globals, frame.closure, frame.position, *counts)
+
+    def frame(self, values: Sequence[object]) -> Frame:
+        """A frame of this shape; `values` are its variables, then its stack."""
+        made = Frame(self.body, list(values[: self.locals]), self.globals, self.closure)
+        made.stack = list(values[self.locals :])
+        made.position = self.position
+        return made
+
+
+@frozen(eq=False)
+class Exit:
+    """Where a trace ended: the frames that are left, or none where the function returned; and why."""
+
+    shapes: tuple[FrameShape, ...]
+    recipe: Recipe
+    reason: str
+    instructions: int
+    calls: int
+
+    def frames(self, values: Sequence[object]) -> list[Frame]:
+        """The frames, with the values that the recipe built."""
+        return frames_of(self.shapes, values)
+
+
+def frames_of(shapes: Sequence[FrameShape], values: Sequence[object]) -> list[Frame]:
+    """Frames of some shapes with these values, one after another."""
+    frames: list[Frame] = []
+    at = 0
+    for shape in shapes:
+        size = shape.locals + shape.stack
+        frames.append(shape.frame(values[at : at + size]))
+        at += size
+    return frames
+
+
+def state_of(frames: Sequence[Frame]) -> list[Any]:
+    """The variables and the stack of each frame, in one list."""
+    return [value for frame in frames for values in (frame.locals, frame.stack) for value in values]
+
+
+class Continuation(Traced):
+    """What is traced from a place: called with the values of the state, it runs the frames as far as a graph goes.
+
+    `passed` are the values of the state that are not given to it: opaque ones, marks and cells of the function.
+    """
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self.shapes = tuple([FrameShape.of(frame) for frame in frames])
+        self.fixed = {at: value for at, value in enumerate(state_of(frames)) if is_fixed(value, frames)}
+        self.same = same_containers(state_of(frames))
+        self.passed: set[int] = set()
+        self.limit: int | None = None
+        self.reason = ""
+        self.seen = False  # whether `passed` is known
+
+    def roots(self) -> list[FunctionType]:
+        """Functions that have the code of the frames, for who looks for what they reach."""
+        made: list[FunctionType] = []
+        for at, shape in enumerate(self.shapes):
+            cells = shape.closure or () if at == 0 else tuple([CellType() for _ in shape.body.raw.co_freevars])
+            made.append(FunctionType(shape.body.raw, shape.globals, closure=cells))
+        return made
+
+    def __call__(self, *given: object) -> tuple[object, ...]:
+        """Traces. The first value is the Exit, which is constant; the others are what its recipe needs."""
+        rest = iter(given)
+        size = sum(shape.locals + shape.stack for shape in self.shapes)
+        values: list[Any] = []
+        for slot in range(size):
+            if slot in self.fixed:
+                values.append(self.fixed[slot])
+            elif slot in self.passed:
+                values.append(Opaque(slot))
+            elif slot in self.same:
+                values.append(values[self.same[slot]])
+            else:
+                values.append(next(rest))
+        containers: dict[int, object] = {}
+        for value in given:
+            _containers(value, containers)
+        interpreter = TracingInterpreter(self.limit, set(containers))
+        frames = frames_of(self.shapes, values)
+        returned = interpreter.trace(frames)
+        if interpreter.steady != interpreter.count:
+            raise Retrace(interpreter.steady, "a setting of autograd or dispatch changes")
+        for frame in frames:
+            if frame.then is not None or frame.generator is not None or frame.names is not None:
+                raise Retrace(interpreter.count - 1, "a constructor or generator runs")
+        state = [interpreter.result] if returned else state_of(frames)
+        writer = RecipeWriter(interpreter.made, set(containers))
+        recipe = writer.write(state)
+        shapes = () if returned else tuple([FrameShape.of(frame) for frame in frames])
+        reason = self.reason if interpreter.count == self.limit else interpreter.reason
+        calls = len(STATE.tracer.builder.calls)
+        return Exit(shapes, recipe, reason, interpreter.count, calls), *writer.leaves
+
+
+def _containers(value: Any, seen: dict[int, object]) -> None:
+    """The lists and dicts in an argument, by identity."""
+    if type(value) in (list, dict, tuple) and id(value) not in seen:
+        seen[id(value)] = value
+        for item in value.values() if type(value) is dict else value:
+            _containers(item, seen)
+
+
+def same_containers(values: Sequence[object]) -> dict[int, int]:
+    """Which lists and dicts of the state are those of an earlier slot."""
+    first: dict[int, int] = {}
+    same: dict[int, int] = {}
+    for slot, value in enumerate(values):
+        if type(value) in (list, dict) and first.setdefault(id(value), slot) != slot:
+            same[slot] = first[id(value)]
+    return same
+
+
+def are_apart(values: Sequence[Any]) -> bool:
+    """Whether no list or dict is inside of two others."""
+    seen: set[int] = set()
+    stack = list({id(value): value for value in values if type(value) in (list, dict, tuple)}.values())
+    while stack:
+        value = stack.pop()
+        if type(value) is not tuple:
+            if id(value) in seen:
+                return False
+            seen.add(id(value))
+        stack += [
+            item for item in (value.values() if type(value) is dict else value) if type(item) in (list, dict, tuple)
+        ]
+    return True
+
+
+def is_fixed(value: object, frames: Sequence[Frame]) -> bool:
+    """Whether a value of the state belongs to the place: a mark, or a cell of the outermost function's closure."""
+    if is_mark(value):
+        return True
+    return isinstance(value, CellType) and any(cell is value for cell in frames[0].closure or ())
+
+
+Place = tuple[Any, ...]
+
+
+def place_of(frames: Sequence[Frame]) -> Place:
+    """What tells places apart: code, instruction, and which values are missing."""
+    parts: list[Any] = []
+    for frame in frames:
+        missing = tuple([at for at, value in enumerate((*frame.locals, *frame.stack)) if is_mark(value)])
+        parts.append((id(frame.body), frame.position, len(frame.stack), missing))
+    return *parts, tuple(same_containers(state_of(frames)).items())

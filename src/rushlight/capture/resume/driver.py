@@ -1,0 +1,191 @@
+"""Runs a function in parts: graphs where there can be some, and between them single instructions as Python has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from typing import Any, Protocol
+
+from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.invocation import begin
+from rushlight.capture.resume.breaks import Retrace
+from rushlight.capture.resume.cautious import is_leaf
+from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
+from rushlight.capture.state.reachable import MARK
+from rushlight.eager.handle import Handle
+from rushlight.support import events, provenance
+from rushlight.support.provenance import Frame as Line
+
+_PACKAGE = __name__.partition(".")[0]
+MOST_PLACES = 64  # of one function; beyond these the rest runs instruction by instruction
+
+
+class Compiled(Protocol):
+    """What runs the graphs of a place. `changing` are arguments that are another object at each call, by position."""
+
+    changing: set[int]
+
+    def __call__(self, *args: Any) -> Any:
+        """The Exit and the values of its recipe."""
+        ...
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        ...
+
+
+class Part:
+    """A place and its graphs. `steps` instructions from it on hold no graph, if that is known."""
+
+    __slots__ = ("compiled", "continuation", "reported", "steps")
+
+    def __init__(self, continuation: Continuation, compiled: Compiled) -> None:
+        self.continuation = continuation
+        self.compiled = compiled
+        self.steps: int | None = None
+        self.reported: set[Exit] = set()
+
+    def run(self, before: list[Any]) -> tuple[Exit, list[Any]] | None:
+        """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
+        continuation = self.continuation
+        if not continuation.seen:
+            continuation.passed |= {at for at, value in enumerate(before) if _passes(value)}
+            continuation.seen = True
+        if not are_apart(before):
+            return None
+        while True:
+            left_out = (continuation.fixed, continuation.passed, continuation.same)
+            slots = [at for at in range(len(before)) if not any(at in part for part in left_out)]
+            try:
+                ended, *leaves = self.compiled(*[before[at] for at in slots])
+            except Retrace as again:
+                if again.limit <= 0:
+                    self.steps = 0
+                    return None
+                continuation.limit, continuation.reason = again.limit, again.reason
+                continue
+            except Exception as error:  # noqa: BLE001 - Python runs this part, and raises what the program raises
+                events.record("graph_break", "C038", str(error).partition("\n")[0])
+                self.steps = 0
+                return None
+            if self.compiled.changing:
+                continuation.passed |= {slots[at] for at in self.compiled.changing}
+                self.compiled.reset()
+            if not ended.calls:
+                self.steps = ended.instructions
+                self.compiled.reset()
+            return ended, leaves
+
+    def report(self, ended: Exit, frame: Frame) -> None:
+        """Records why a graph ended, once."""
+        if ended.reason and ended not in self.reported:
+            self.reported.add(ended)
+            code, instruction = frame.body.raw, frame.body.code.instructions[frame.position]
+            line = Line(code.co_filename, instruction.line or 0, code.co_name)
+            events.record("graph_break", "C038", ended.reason, frame=line)
+
+
+class Driver:
+    """All parts of one function. `compile_part` makes what runs the graphs of a continuation."""
+
+    def __init__(self, function: Callable[..., Any], compile_part: Callable[[Continuation], Compiled]) -> None:
+        self.function = function
+        self.parts: dict[Place, Part] = {}
+        self._compile_part = compile_part
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives. Errors: what the function raises."""
+        interpreter = Interpreter(is_leaf)
+        begun = begin(interpreter, self.function, args, kwargs)
+        if type(begun) is not Frame:
+            return begun
+        interpreter.frames.append(begun)
+        loops = provenance.loops()
+        loops.append((interpreter.frames, 0))
+        try:
+            return self._run(interpreter)
+        finally:
+            loops.pop()
+
+    def _run(self, interpreter: Interpreter) -> Any:
+        frames = interpreter.frames
+        while frames:
+            part = self._part(frames) if _can_be_traced(interpreter) else None
+            steps = 1
+            if part is not None and part.steps is None:
+                before = state_of(frames)
+                outcome = part.run(before)
+                if outcome is not None:
+                    ended, leaves = outcome
+                    built = ended.recipe.build(leaves, before)
+                    if not ended.shapes:
+                        return built[0]
+                    frames[:] = ended.frames(built)
+                    before.clear()  # what the program has let go of is let go of
+                    del outcome, leaves, built
+                    part.report(ended, frames[-1])
+            elif part is not None:
+                steps += part.steps or 0
+            for _ in range(steps):
+                interpreter.step()
+                if not frames:
+                    break
+        return interpreter.result
+
+    def _part(self, frames: list[Frame]) -> Part | None:
+        place = place_of(frames)
+        part = self.parts.get(place)
+        if part is None:
+            if len(self.parts) >= MOST_PLACES:
+                return None
+            continuation = Continuation(frames)
+            part = self.parts[place] = Part(continuation, self._compile_part(continuation))
+        return part
+
+
+def _can_be_traced(interpreter: Interpreter) -> bool:
+    """Whether a graph may begin here: not while an exception is handled, a class is made, or a closure is not bound."""
+    if interpreter.handled.error is not None:
+        return False
+    for at, frame in enumerate(interpreter.frames):
+        if frame.then is not None or frame.generator is not None or frame.names is not None:
+            return False
+        if at and frame.closure and not frame.position:
+            return False
+        if any(issubclass(type(value), BaseException) for value in frame.stack):
+            return False
+    return True
+
+
+_DEEPEST = 16  # containers in each other; one that contains itself is passed by
+_PLAIN = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, ModuleType, type, range, slice, type(...), type(NotImplemented)}
+)
+_KEYS = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def _passes(value: Any, depth: int = 0) -> bool:
+    """Whether a graph passes a value by: what it looks at are tensors, numbers, texts, their containers, and modules.
+
+    Other objects may be others at each call, or have methods that C would run while a graph is traced.
+    """
+    kind = type(value)
+    if kind in _PLAIN or issubclass(kind, (Handle, Enum)) or type(kind) is not type:
+        return type(kind) is not type and not issubclass(kind, (Handle, Enum))
+    if kind in (tuple, list, dict):
+        parts = value.values() if kind is dict else value
+        odd = kind is dict and any(type(key) not in _KEYS for key in value)
+        return odd or depth == _DEEPEST or any(_passes(item, depth + 1) for item in parts)
+    if kind is FunctionType:
+        return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
+    if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
+        return not isinstance(value.__self__, ModuleType) and _passes(value.__self__)
+    if hasattr(kind, MARK):
+        return False
+    return not kind.__module__.startswith(_PACKAGE) or hasattr(kind, "__next__") or kind is InterpretedGenerator
+
+
+provenance.stands_for_frames(Driver.run.__code__)

@@ -1,0 +1,38 @@
+"""Stand-ins for objects that a graph passes by: iterators, closures, whatever the traced part must not look at."""
+
+from __future__ import annotations
+
+from rushlight.capture.resume.breaks import Break
+
+_SPECIAL = (
+    "add and bool bytes call complex contains delattr delitem divmod enter eq exit float floordiv format ge getitem"
+    " gt repr hash index int invert iter le len lshift lt matmul mod mul ne neg next or pos pow radd rand reversed"
+    " rfloordiv rlshift rmatmul rmod rmul ror round rpow rrshift rshift rsub rtruediv rxor setattr setitem sub str"
+    " truediv xor"
+)
+
+
+class Opaque:
+    """Stands for an object of the frame's state. Whatever asks for more than its identity breaks the graph."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: int) -> None:
+        object.__setattr__(self, "slot", slot)
+
+    def __getattribute__(self, name: str) -> object:
+        return _touched(self)
+
+
+def _touched(self: Opaque, *args: object) -> object:
+    raise Break("an object is used that the graph passes by", clean=True)
+
+
+def slot_of(opaque: Opaque) -> int:
+    """Which value of the state it stands for."""
+    slot: int = object.__getattribute__(opaque, "slot")
+    return slot
+
+
+for _name in _SPECIAL.split():
+    setattr(Opaque, f"__{_name}__", _touched)

@@ -1,0 +1,235 @@
+"""Recipes for the state at the end of a traced part: how to build each call's own objects, identities included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType, NoneType
+from typing import Any
+
+from rushlight.capture.interpreter.frame import NULL, UNBOUND
+from rushlight.capture.resume.breaks import Retrace
+from rushlight.capture.resume.opaque import Opaque, slot_of
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
+from rushlight.eager.tracing import TracedNumber
+
+_LEAVES = (Handle, SymInt, SymBool, SymFloat)
+_ITERATORS = frozenset({*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed})
+_KEYS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
+Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
+"""Builds one object from (those that are built, the graph's values, the state before)."""
+
+
+class Recipe:
+    """Steps that build objects, and which of them are the roots."""
+
+    __slots__ = ("roots", "steps")
+
+    def __init__(self, steps: list[Step], roots: list[int]) -> None:
+        self.steps = steps
+        self.roots = roots
+
+    def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[Any]:
+        """The roots, for the values that a graph gave and the state before it."""
+        made: list[Any] = []
+        for step in self.steps:
+            made.append(step(made, leaves, before))
+        return [made[root] for root in self.roots]
+
+
+class RecipeWriter:
+    """Writes the recipe of some roots.
+
+    `made` has the objects that the trace made, by identity, with the number of the instruction that did; `given` the
+    identities of containers that it was given. Others were there before, and are constants.
+    """
+
+    def __init__(self, made: dict[int, tuple[object, int]], given: set[int]) -> None:
+        self.made = made
+        self.given = given
+        self.steps: list[Step] = []
+        self.leaves: list[Any] = []
+        self._known: dict[int, int] = {}
+        self._alive: list[object] = []
+        self._instruction = min([at for _, at in made.values()], default=0)
+
+    def write(self, roots: Sequence[object]) -> Recipe:
+        """The recipe. Errors: Retrace where an object cannot be built again."""
+        return Recipe(self.steps, [self._add(root) for root in roots])
+
+    def _step(self, value: object, step: Step) -> int:
+        self._alive.append(value)
+        self.steps.append(step)
+        self._known[id(value)] = len(self.steps) - 1
+        return len(self.steps) - 1
+
+    def _add(self, value: Any) -> int:
+        known = self._known.get(id(value))
+        if known is not None:
+            return known
+        kind = type(value)
+        if kind is Opaque:
+            slot = slot_of(value)
+            return self._step(value, lambda made, leaves, before: before[slot])
+        if issubclass(kind, _LEAVES) or id(value) in self.given:
+            place = len(self.leaves)
+            self.leaves.append(value)
+            return self._step(value, lambda made, leaves, before: leaves[place])
+        if kind is tuple:
+            parts = [self._add(item) for item in value]
+            if all(part is item for part, item in zip(map(self._constant_of, parts), value, strict=True)):
+                return self._step(value, _constant(value))
+            return self._step(value, lambda made, leaves, before: tuple([made[part] for part in parts]))
+        if kind is MethodType:
+            function, owner = self._add(value.__func__), self._add(value.__self__)
+            return self._step(value, lambda made, leaves, before: MethodType(made[function], made[owner]))
+        if kind in (BuiltinFunctionType, MethodWrapperType) and not issubclass(
+            type(value.__self__), (ModuleType, type, NoneType)
+        ):
+            owner, name = self._add(value.__self__), value.__name__
+            return self._step(value, lambda made, leaves, before: getattr(made[owner], name))
+        inside = (kind in (list, dict, set) and _holds_traced(value)) or hasattr(kind, "__next__")
+        if id(value) in self.made:
+            self._instruction = self.made[id(value)][1]
+        elif not inside:
+            return self._step(value, _constant(value))
+        return self._built(value, kind)  # an iterator inside of another one has been made with it
+
+    def _constant_of(self, place: int) -> object:
+        step = self.steps[place]
+        return step.value if isinstance(step, _Constant) else self
+
+    def _built(self, value: Any, kind: type) -> int:
+        """A step for a mutable object, which others may refer to before it is filled."""
+        if kind is list or (kind is set and all(type(_plain(item)) in _KEYS for item in value)):
+            place = self._step(value, lambda made, leaves, before: kind())
+            parts = [self._add(_plain(item) if kind is set else item) for item in value]
+            self.steps.append(_Fill(place, parts, _extend if kind is list else _update))
+            return place
+        if kind is dict and all(type(_plain(key)) in _KEYS for key in value):
+            place = self._step(value, lambda made, leaves, before: {})
+            pairs = [(self._add(_plain(key)), self._add(item)) for key, item in value.items()]
+            self.steps.append(_FillDict(place, pairs))
+            return place
+        if kind is CellType:
+            place = self._step(value, lambda made, leaves, before: CellType())
+            if _filled(value):
+                self.steps.append(_FillCell(place, self._add(value.cell_contents)))
+            return place
+        if kind is FunctionType:
+            return self._function(value)
+        if kind is slice:
+            parts = [self._add(item) for item in (value.start, value.stop, value.step)]
+            return self._step(value, lambda made, leaves, before: slice(*[made[part] for part in parts]))
+        if kind in _ITERATORS and not (kind is zip and len(value.__reduce__()) > 2):
+            function, args, *rest = value.__reduce__()
+            state = [item for item in rest if item is not None]
+            parts = [self._add(item) for item in args]
+
+            def resumed(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+                iterator = function(*[made[part] for part in parts])
+                if state:
+                    iterator.__setstate__(*state)
+                return iterator
+
+            return self._step(value, resumed)
+        raise Retrace(self._instruction, f"a new {kind.__name__} cannot be built again")
+
+    def _function(self, value: Any) -> int:
+        cells = [self._add(cell) for cell in value.__closure__ or ()]
+        defaults = self._add(value.__defaults__)
+        keywords = self._add(value.__kwdefaults__)
+        attributes = [(self._add(key), self._add(item)) for key, item in vars(value).items()]
+
+        def made_function(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+            closure = tuple([made[cell] for cell in cells])
+            function = FunctionType(
+                value.__code__, value.__globals__, value.__name__, made[defaults], closure if cells else None
+            )
+            function.__kwdefaults__ = made[keywords]
+            function.__qualname__, function.__doc__ = value.__qualname__, value.__doc__
+            function.__annotations__ = value.__annotations__
+            for key, item in attributes:
+                vars(function)[made[key]] = made[item]
+            return function
+
+        return self._step(value, made_function)
+
+
+def _plain(key: Any) -> Any:
+    """A key, which is a constant: its hash was asked."""
+    return key.value if type(key) is TracedNumber else key
+
+
+class _Constant:
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+        return self.value
+
+
+def _constant(value: object) -> Step:
+    return _Constant(value)
+
+
+class _Fill:
+    __slots__ = ("fill", "parts", "place")
+
+    def __init__(self, place: int, parts: list[int], fill: Callable[[Any, list[Any]], None]) -> None:
+        self.place, self.parts, self.fill = place, parts, fill
+
+    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
+        self.fill(made[self.place], [made[part] for part in self.parts])
+
+
+def _extend(target: list[Any], items: list[Any]) -> None:
+    target.extend(items)
+
+
+def _update(target: set[Any], items: list[Any]) -> None:
+    target.update(items)
+
+
+class _FillDict:
+    __slots__ = ("pairs", "place")
+
+    def __init__(self, place: int, pairs: list[tuple[int, int]]) -> None:
+        self.place, self.pairs = place, pairs
+
+    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
+        for key, item in self.pairs:
+            made[self.place][made[key]] = made[item]
+
+
+class _FillCell:
+    __slots__ = ("part", "place")
+
+    def __init__(self, place: int, part: int) -> None:
+        self.place, self.part = place, part
+
+    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
+        made[self.place].cell_contents = made[self.part]
+
+
+def _holds_traced(container: Any) -> bool:
+    """Whether a container has values of the trace in it: then the trace has made it, inside of an object of C."""
+    for item in container.values() if isinstance(container, dict) else container:
+        if issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
+            return True
+    return False
+
+
+def _filled(cell: CellType) -> bool:
+    try:
+        contents = cell.cell_contents
+    except ValueError:
+        return False
+    return contents is not UNBOUND
+
+
+def is_mark(value: object) -> bool:
+    """Whether it stands where a value is missing."""
+    return value is NULL or value is UNBOUND
