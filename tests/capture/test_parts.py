@@ -1,6 +1,7 @@
 """Functions that are compiled in parts do what they do uncompiled, and Python does not run what graphs can."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 
 import pytest
@@ -8,6 +9,7 @@ from tests.capture.programs.collection import topics
 from tests.capture.programs_in_parts import differing
 
 import rushlight as rl
+from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.support import events
 
 TUPLES = "two equal tuples that a graph gives back may be one object"
@@ -184,3 +186,44 @@ def test_grad_mode_is_left_as_python_leaves_it():
     for _ in range(2):
         assert compiled(x).requires_grad
         assert rl.is_grad_enabled()
+
+
+def test_an_interrupt_while_tracing_reaches_the_programs_handlers(monkeypatch):
+    def guarded(x):
+        try:
+            y = x * 2
+            reached.append(True)  # ends a graph: what follows is traced from inside of the `try`
+            return y + 1
+        finally:
+            left.append(True)
+
+    reached, left = [], []
+
+    def interrupted(self, frame, at):
+        if reached:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TracingInterpreter, "_note_made", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rl.compile(guarded, fullgraph=False)(rl.ones(2))
+    assert left == [True]
+
+
+def test_an_interrupt_that_the_program_raises_is_its_own():
+    def raises(x):
+        y = x + 1
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            y = y * 2
+        return y
+
+    compiled = rl.compile(raises, fullgraph=False)
+    assert compiled(rl.ones(2)).tolist() == compiled(rl.ones(2)).tolist() == [4.0, 4.0]
+
+
+def test_threads_share_the_graphs_of_a_function():
+    compiled = rl.compile(branch, fullgraph=False)
+    with ThreadPoolExecutor(8) as pool:
+        values = list(pool.map(lambda k: compiled(rl.full((4,), float(k % 7))).tolist(), range(64)))
+    assert values == [branch(rl.full((4,), float(k % 7))).tolist() for k in range(64)]

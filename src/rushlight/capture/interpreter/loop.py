@@ -109,6 +109,11 @@ class Interpreter(Evaluator):
             except BaseException as error:  # noqa: BLE001 - the user's, which goes to the user's handler
                 self._unwind(error)
 
+    def interrupt(self, error: BaseException) -> None:
+        """Raises an error in front of the next instruction of the innermost frame."""
+        self.frames[-1].position += 1
+        self._unwind(error)
+
     def step(self) -> None:
         """Carries out one instruction of the innermost frame, or goes to the handler of what that raises."""
         frame = self.frames[-1]

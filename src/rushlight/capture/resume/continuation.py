@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import CellType, FunctionType
 from typing import Any
 
@@ -72,20 +73,33 @@ def state_of(frames: Sequence[Frame]) -> list[Any]:
     return [value for frame in frames for values in (frame.locals, frame.stack) for value in values]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Continuation(Traced):
-    """What is traced from a place: called with the values of the state, it runs the frames as far as a graph goes.
+    """What is traced from a place: called with values of the state, it runs the frames as far as a graph goes.
 
-    `passed` are the values of the state that are not given to it: opaque ones, marks and cells of the function.
+    It is given neither the `fixed` values, which belong to the place, nor those that are the `same` list or dict as an
+    earlier one, nor those that are `passed` by. A trace ends after `limit` instructions, for a `reason`.
     """
 
-    def __init__(self, frames: Sequence[Frame]) -> None:
-        self.shapes = tuple([FrameShape.of(frame) for frame in frames])
-        self.fixed = {at: value for at, value in enumerate(state_of(frames)) if is_fixed(value, frames)}
-        self.same = same_containers(state_of(frames))
-        self.passed: set[int] = set()
-        self.limit: int | None = None
-        self.reason = ""
-        self.seen = False  # whether `passed` is known
+    shapes: tuple[FrameShape, ...]
+    fixed: Mapping[int, object]
+    same: Mapping[int, int]
+    passed: frozenset[int]
+    limit: int | None = None
+    reason: str = ""
+
+    @staticmethod
+    def of(frames: Sequence[Frame], passes: Callable[[object], bool]) -> Continuation:
+        """The continuation of some frames; `passes` tells values that it passes by."""
+        state = state_of(frames)
+        fixed = {at: value for at, value in enumerate(state) if is_fixed(value, frames)}
+        passed = frozenset([at for at, value in enumerate(state) if passes(value)])
+        return Continuation(tuple([FrameShape.of(frame) for frame in frames]), fixed, same_containers(state), passed)
+
+    def given(self) -> list[int]:
+        """Which values of the state it is given."""
+        size = sum([shape.locals + shape.stack for shape in self.shapes])
+        return [at for at in range(size) if not (at in self.fixed or at in self.passed or at in self.same)]
 
     def roots(self) -> list[FunctionType]:
         """Functions that have the code of the frames, for who looks for what they reach."""
@@ -98,9 +112,8 @@ class Continuation(Traced):
     def __call__(self, *given: object) -> tuple[object, ...]:
         """Traces. The first value is the Exit, which is constant; the others are what its recipe needs."""
         rest = iter(given)
-        size = sum(shape.locals + shape.stack for shape in self.shapes)
         values: list[Any] = []
-        for slot in range(size):
+        for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])
             elif slot in self.passed:

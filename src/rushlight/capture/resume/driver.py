@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Protocol
@@ -38,46 +39,48 @@ class Compiled(Protocol):
 
 
 class Part:
-    """A place and its graphs. `steps` instructions from it on hold no graph, if that is known."""
+    """A place and its graphs. `steps` instructions from it on hold no graph, if that is known.
 
-    __slots__ = ("compiled", "continuation", "reported", "steps")
+    What is traced, and what runs the traces, are replaced together, so that threads see both or neither.
+    """
 
-    def __init__(self, continuation: Continuation, compiled: Compiled) -> None:
-        self.continuation = continuation
-        self.compiled = compiled
+    __slots__ = ("_compile", "_current", "reported", "steps")
+
+    def __init__(self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled]) -> None:
+        self._compile = compile_part
+        self._current = continuation, compile_part(continuation)
         self.steps: int | None = None
         self.reported: set[Exit] = set()
 
     def run(self, before: list[Any]) -> tuple[Exit, list[Any]] | None:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
-        continuation = self.continuation
-        if not continuation.seen:
-            continuation.passed |= {at for at, value in enumerate(before) if _passes(value)}
-            continuation.seen = True
         if not are_apart(before):
             return None
         while True:
-            left_out = (continuation.fixed, continuation.passed, continuation.same)
-            slots = [at for at in range(len(before)) if not any(at in part for part in left_out)]
+            continuation, compiled = self._current
+            given = continuation.given()
             try:
-                ended, *leaves = self.compiled(*[before[at] for at in slots])
+                ended, *leaves = compiled(*[before[at] for at in given])
             except Retrace as again:
                 if again.limit <= 0:
                     self.steps = 0
                     return None
-                continuation.limit, continuation.reason = again.limit, again.reason
+                self._replace(replace(continuation, limit=again.limit, reason=again.reason))
                 continue
             except Exception as error:  # noqa: BLE001 - Python runs this part, and raises what the program raises
                 events.record("graph_break", "C038", str(error).partition("\n")[0])
                 self.steps = 0
                 return None
-            if self.compiled.changing:
-                continuation.passed |= {slots[at] for at in self.compiled.changing}
-                self.compiled.reset()
+            if compiled.changing:
+                passed = continuation.passed | {given[at] for at in compiled.changing}
+                self._replace(replace(continuation, passed=passed))
             if not ended.calls:
                 self.steps = ended.instructions
-                self.compiled.reset()
+                compiled.reset()
             return ended, leaves
+
+    def _replace(self, continuation: Continuation) -> None:
+        self._current = continuation, self._compile(continuation)
 
     def report(self, ended: Exit, frame: Frame) -> None:
         """Records why a graph ended, once."""
@@ -117,7 +120,11 @@ class Driver:
             steps = 1
             if part is not None and part.steps is None:
                 before = state_of(frames)
-                outcome = part.run(before)
+                try:
+                    outcome = part.run(before)
+                except KeyboardInterrupt as interrupt:  # nothing has happened; it goes to the program's own handlers
+                    interpreter.interrupt(interrupt)
+                    continue
                 if outcome is not None:
                     ended, leaves = outcome
                     built = ended.recipe.build(leaves, before)
@@ -141,8 +148,7 @@ class Driver:
         if part is None:
             if len(self.parts) >= MOST_PLACES:
                 return None
-            continuation = Continuation(frames)
-            part = self.parts[place] = Part(continuation, self._compile_part(continuation))
+            part = self.parts[place] = Part(Continuation.of(frames, _passes), self._compile_part)
         return part
 
 

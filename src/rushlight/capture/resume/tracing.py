@@ -63,7 +63,7 @@ class TracingInterpreter(CautiousInterpreter):
                 self._end(frame, at, stack, found.reason)
                 return False
             except BaseException as error:
-                if isinstance(error, Retrace):
+                if isinstance(error, Retrace) or _is_interrupt(error, frame):
                     raise
                 if _is_of_tracing(error):
                     self._end(frame, at, stack, str(error).partition("\n")[0])
@@ -112,7 +112,7 @@ class TracingInterpreter(CautiousInterpreter):
             except (Break, Retrace):
                 raise
             except BaseException as error:
-                if _is_of_tracing(error):
+                if _is_of_tracing(error) or _is_interrupt(error, frame):
                     raise
                 self._unwind(error)
 
@@ -136,6 +136,12 @@ class TracingInterpreter(CautiousInterpreter):
 def _settings() -> tuple[object, ...]:
     """What scopes say that outlive a trace where it ends inside of them."""
     return STATE.grad, STATE.autocast, STATE.device, STATE.modes, STATE.functions
+
+
+def _is_interrupt(error: BaseException, frame: Frame) -> bool:
+    """Whether an error came from outside, and not from the program's own `raise`."""
+    name = frame.body.code.instructions[max(frame.position - 1, 0)].name
+    return isinstance(error, KeyboardInterrupt) and name not in ("RAISE_VARARGS", "RERAISE")
 
 
 def _is_of_tracing(error: BaseException) -> bool:

@@ -149,7 +149,9 @@ class Part:
 def split_ranges(nest: LoopNest) -> list[Part]:
     """The nest, with inner axes split; where an outer axis is split, a nest for each of its ranges."""
     whole = [Part(nest, {})]
-    if nest.conditions or any(chain_axis(term) is not None for term in postorder(nest.roots())):
+    terms = list(postorder(nest.roots()))
+    guarded = any(term.op is GUARD for term in terms)  # most nests have none: then this is the only walk
+    if not guarded or nest.conditions or any(chain_axis(term) is not None for term in terms):
         return whole
     _split_inner(nest)
     for place, axis in enumerate(nest.outer):
