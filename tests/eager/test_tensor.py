@@ -160,11 +160,15 @@ def test_dlpack_shares_memory_both_ways():
 def test_dlpack_has_every_dtype_and_both_forms_of_capsules():
     for name, dtype in BY_NAME.items():
         source = rl.ones(2, 3, dtype=dtype).T
+        if name.startswith("float8"):
+            with pytest.raises(BufferError):
+                source.__dlpack__()
+            continue
         for capsule in (source, source.__dlpack__(), source.__dlpack__(max_version=(1, 1))):
             found = from_dlpack(capsule)
             assert found.dtype is dtype and found.stride() == (1, 3) and found.data_ptr() == source.data_ptr(), name
             assert found.tolist() == source.tolist()
-        if name != "bfloat16":
+        if dtype.numpy.isbuiltin == 1:  # numpy itself does not read bfloat16
             assert np.from_dlpack(source).dtype == dtype.numpy
     assert "dltensor_versioned" in repr(tensor([1.0]).__dlpack__(max_version=(1, 0)))
     assert "dltensor_versioned" not in repr(tensor([1.0]).__dlpack__(max_version=(0, 8)))
