@@ -95,3 +95,9 @@ def test_batches():
     x = rl.rand(3, 4)
     assert rl.func.vmap(lambda row: row.view(rl.uint8))(x).equal(x.view(rl.uint8))
     assert rl.func.vmap(lambda row: row.view(rl.float64))(x).equal(x.view(rl.float64))
+
+
+def test_views_of_no_elements_have_no_strides_to_divide():
+    for run in (lambda x: x.view(rl.float64), rl.compile(lambda x: x.view(rl.float64))):
+        assert run(rl.ones(3, 4)).shape == (3, 2)
+        assert run(rl.empty(3, 0)).shape == (3, 0) and run(rl.empty(0, 4)).shape == (0, 2)

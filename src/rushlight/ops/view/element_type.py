@@ -23,7 +23,7 @@ from rushlight.ir.dtype import (
 from rushlight.ir.dtype import complex64 as complex64_
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, bitcast, cast, index, select
-from rushlight.ir.type import Layout, in_elements_of
+from rushlight.ir.type import Layout, contiguous_strides, in_elements_of
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, Shape, normal, zero
 from rushlight.ops.record import Fact, Sample, define
@@ -65,8 +65,11 @@ def view_dtype_view(input: Layout, dtype: DType) -> Layout:
     hint = "call contiguous() first"
     beside = required(eq(input.strides[-1], 1), "view: the elements of the last dim lie side by side")
     require(beside, "S006", "view: another width needs a last dim of stride 1", strides=input.strides, hint=hint)
+    offset = in_elements_of(dtype, input.offset, old)
+    if any(isinstance(size, int) and size == 0 for size in shape):  # without elements no stride is ever taken
+        return Layout(shape, contiguous_strides(shape), offset, dtype)
     strides = tuple([in_elements_of(dtype, stride, old) for stride in input.strides[:-1]])
-    return Layout(shape, (*strides, 1), in_elements_of(dtype, input.offset, old), dtype)
+    return Layout(shape, (*strides, 1), offset, dtype)
 
 
 @view_dtype.ref
