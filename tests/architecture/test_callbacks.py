@@ -1,6 +1,6 @@
 """What the interpreter calls when objects die runs at any moment, and an interrupt in it is printed and lost.
 
-So a callback of a weak reference is a method of C (`deque.append`, a partial `dict.pop`), and no class has `__del__`.
+So a callback of a weak reference is a method of C (`deque.append`, a partial `dict.pop`), and no class has `__del__` that runs code of ours.
 """
 
 import ast
@@ -16,6 +16,8 @@ import pytest
 import rushlight as rl
 from rushlight.sym import axis_symbol
 
+# A generator that dies runs the program's own `finally` blocks, where Python loses an interrupt too.
+OF_THE_PROGRAM = {"capture/interpreter/generators.py"}
 SOURCE = Path(rl.__file__).parent
 PYTHON_CALLBACKS = {"finalize", "WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "WeakMethod"}
 # Where references with callbacks are made: each callback is looked at below while programs run.
@@ -39,7 +41,7 @@ def test_no_class_has_a_finaliser_in_python():
         f"{path}:{node.lineno}"
         for path, tree in modules()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.name == "__del__"
+        if isinstance(node, ast.FunctionDef) and node.name == "__del__" and path not in OF_THE_PROGRAM
     ]
     assert not wrong
 
