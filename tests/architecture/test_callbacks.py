@@ -1,6 +1,7 @@
 """What the interpreter calls when objects die runs at any moment, and an interrupt in it is printed and lost.
 
-So a callback of a weak reference is a method of C (`deque.append`, a partial `dict.pop`), and no class has `__del__` that runs code of ours.
+So a callback of a weak reference is a method of C (`deque.append`, a partial `dict.pop`), and no class has a `__del__`
+that runs code of ours.
 """
 
 import ast
