@@ -190,7 +190,8 @@ def assert_close(actual, expected, what, rtol=2e-5, atol=1e-6):
     if np.asarray(expected).dtype.kind in "biu":
         np.testing.assert_array_equal(actual, expected, err_msg=what)
     else:
-        actual, expected = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+        wide = np.complex128 if np.asarray(expected).dtype.kind == "c" else np.float64
+        actual, expected = np.asarray(actual, wide), np.asarray(expected, wide)
         np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol, err_msg=what, equal_nan=True)
 
 
