@@ -112,7 +112,7 @@ def test_mean_over_a_symbolic_size_divides_by_it():
     np.testing.assert_array_equal(found, x.mean(0))
 
 
-@pytest.mark.parametrize("name", names_in(scan))
+@pytest.mark.parametrize("name", [name for name in names_in(scan) if OPERATORS[name].lower_rule is not None])
 def test_prefix_at_each_index_is_the_reference(name):
     for _, sample in samples_of(OPERATORS[name]):
         operands, attrs, meaning = World("ref").run(OPERATORS[name], sample)
