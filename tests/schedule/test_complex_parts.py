@@ -16,7 +16,6 @@ from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import DTypeError
 
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
 
@@ -48,11 +47,13 @@ def test_epilogue_of_a_product_may_be_complex() -> None:
     assert np.array_equal(found.numpy().imag, plain)
 
 
-def test_product_over_an_axis_is_refused() -> None:
-    """D006, also where only the dtype of the result is complex."""
-    with pytest.raises(DTypeError) as caught:
-        rl.ones(3).prod(dtype=rl.complex64)
-    assert caught.value.code == "D006"
+def test_product_over_an_axis_is_complex_where_only_its_result_is() -> None:
+    """The host multiplies: a kernel's reduction has one accumulator."""
+    x = np.array([1.5, -2.0, 3.0], np.float32)
+    for product in (lambda x: x.prod(dtype=rl.complex64), rl.compile(lambda x: x.prod(dtype=rl.complex64))):
+        found = product(rl.tensor(x))
+        assert found.dtype is rl.complex64 and found.item() == complex(-9.0)
+    assert (rl.tensor(x) * 1j).prod().item() == 9j
 
 
 @pytest.mark.parametrize("rows", [5, 1000])
