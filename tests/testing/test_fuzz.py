@@ -110,7 +110,7 @@ def test_a_write_that_is_not_carried_back_is_noticed(monkeypatch):
     x, _ = pair()
     parts = x, call("clone", 0), call("alias", 1), call("exp", 2, writes=True)
     assert ran(monkeypatch, *parts).outcomes == {"equal": 5}
-    monkeypatch.setattr(tracer, "_carried_back", lambda tracer, binding, target, value: binding.cell.node)
+    monkeypatch.setattr(tracer, "carried_back", lambda tracer, binding, target, value: binding.cell.node)
     assert {item.kind for item in ran(monkeypatch, *parts).findings} == {"wrong"}
 
 

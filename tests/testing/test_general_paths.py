@@ -8,16 +8,14 @@ import pytest
 
 from general_paths import plain, sites, watched
 from rushlight.eager.execution.mutate import shows_twice
-from rushlight.eager.execution.views import _start_in
 from rushlight.eager.indexing import is_extra
 from rushlight.eager.mutation import COPY, out_form
 from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
 from rushlight.ir.dtype import complex64, float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
-from rushlight.ir.type import Layout, TensorType
+from rushlight.ir.type import Layout, TensorType, in_elements_of
 from rushlight.ops import OPERATORS
-from rushlight.ops.batching import _apart
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
 from rushlight.testing import unbacked_fuzz
@@ -140,8 +138,9 @@ CALLS = (
     settled,
     lambda world: infer("view_as_complex", world.node(1).type),
     lambda world: infer("view_as_complex", TensorType((3, 2), float32, strides=(world.size(), world.size()))),
-    lambda world: _start_in(complex64, float32)(world.size()),
-    lambda world: _apart(Layout((2, 2), (world.size(), 1), 0, float32), complex64),
+    lambda world: in_elements_of(complex64, world.size(), float32),
+    lambda world: infer("view_dtype", TensorType((3, world.size()), float32), dtype=complex64),
+    lambda world: infer("view_dtype", TensorType((3, 2), float32, strides=(2, world.size())), dtype=complex64),
     lambda world: agree(world.size(), world.size()),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),
 )
