@@ -139,6 +139,7 @@ CALLS = (
     lambda world: infer("view_as_complex", world.node(1).type),
     lambda world: infer("view_as_complex", TensorType((3, 2), float32, strides=(world.size(), world.size()))),
     lambda world: in_elements_of(complex64, world.size(), float32),
+    lambda world: OPERATORS["one_hot"].decompose_rule(world.node(1, int64), world.size()),
     lambda world: infer("view_dtype", TensorType((3, world.size()), float32), dtype=complex64),
     lambda world: infer("view_dtype", TensorType((3, 2), float32, strides=(2, world.size())), dtype=complex64),
     lambda world: agree(world.size(), world.size()),

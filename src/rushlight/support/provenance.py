@@ -98,12 +98,14 @@ class _Loops(threading.local):
 
 
 _loops = _Loops()
-_loop_codes: set[CodeType] = set()  # of the functions that run a loop: where their frames stand, its frames are meant
+# Of the functions that run a loop, by identity, since to hash code reads all of it: where a frame of theirs stands, the
+# loop's frames are meant.
+_loop_codes: dict[int, CodeType] = {}
 
 
 def stands_for_frames(code: CodeType) -> None:
     """Makes a function of this package known that has a loop in `loops()` as long as it runs."""
-    _loop_codes.add(code)
+    _loop_codes[id(code)] = code
 
 
 def loops() -> list[Loop]:
@@ -152,7 +154,7 @@ def user_frame(ours: int = 0) -> Frame | None:
             is_user = _classify(filename)
         if is_user:
             return Frame(filename, frame.f_lineno, code.co_name)
-        if code in _loop_codes:
+        if id(code) in _loop_codes:
             return next((Frame(*line) for line in _lines(frame)), None)
         frame = frame.f_back
     return None
@@ -175,24 +177,34 @@ class Stack:
 
     def __init__(self, limit: int, ours: int = 0) -> None:
         self._limit = limit
+        above: FrameType | None = sys._getframe(1)
         self._base = sys._getframe(1 + ours).f_back
-        self._below = list(islice(_lines(sys._getframe(1)), limit))
+        loops_above = 0
+        while above is not None and above is not self._base:
+            loops_above += id(above.f_code) in _loop_codes
+            above = above.f_back
+        self._below = list(islice(_lines(self._base, loops_above), limit))
         self._found: dict[tuple[_Line, ...], tuple[Frame, ...]] = {}
 
     def frames(self, ours: int = 0) -> tuple[Frame, ...]:
         """Return the frames outside the package, innermost first. So many of the innermost are known to be `ours`."""
         if _replayed.frames:
             return _replayed.frames[: self._limit]
-        lines = tuple(islice(_lines(sys._getframe(1 + ours), self._base, self._below), self._limit))
+        lines = tuple(islice(_lines(sys._getframe(1 + ours), 0, self._base, self._below), self._limit))
         cached = self._found.get(lines)
         if cached is None:
             cached = self._found[lines] = tuple([Frame(*line) for line in lines])
         return cached
 
 
-def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequence[_Line] = ()) -> Iterator[_Line]:
-    """File, line and function of the user's frames from a frame outwards. From `base` on they are `below`."""
-    users, depth = _is_users, 0
+def _lines(
+    frame: FrameType | None, depth: int = 0, base: FrameType | None = None, below: Sequence[_Line] = ()
+) -> Iterator[_Line]:
+    """File, line and function of the user's frames from a frame outwards, inside of which `depth` loops are.
+
+    From `base` on they are `below`.
+    """
+    users = _is_users
     while frame is not None:
         if frame is base:
             yield from below
@@ -204,7 +216,7 @@ def _lines(frame: FrameType | None, base: FrameType | None = None, below: Sequen
             is_user = _classify(filename)
         if is_user:
             yield filename, frame.f_lineno, code.co_name
-        elif code in _loop_codes:
+        elif id(code) in _loop_codes:
             yield from _interpreted(depth)
             depth += 1
         frame = frame.f_back

@@ -68,7 +68,7 @@ class Part:
                 self._replace(replace(continuation, limit=again.limit, reason=again.reason))
                 continue
             except Exception as error:  # noqa: BLE001 - Python runs this part, and raises what the program raises
-                events.record("graph_break", "C038", str(error).partition("\n")[0])
+                events.record("graph_break", "instruction", str(error).partition("\n")[0])
                 self.steps = 0
                 return None
             if compiled.changing:
@@ -88,7 +88,7 @@ class Part:
             self.reported.add(ended)
             code, instruction = frame.body.raw, frame.body.code.instructions[frame.position]
             line = Line(code.co_filename, instruction.line or 0, code.co_name)
-            events.record("graph_break", "C038", ended.reason, frame=line)
+            events.record("graph_break", "instruction", ended.reason, frame=line)
 
 
 class Driver:
