@@ -199,11 +199,11 @@ def test_an_interrupt_while_tracing_reaches_the_programs_handlers(monkeypatch):
 
     reached, left = [], []
 
-    def interrupted(self, frame, at):
+    def interrupted(self, *operands):
         if reached:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(TracingInterpreter, "_note_made", interrupted)
+    monkeypatch.setattr(TracingInterpreter, "runs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         rl.compile(guarded, fullgraph=False)(rl.ones(2))
     assert left == [True]

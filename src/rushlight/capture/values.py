@@ -136,7 +136,7 @@ def flatten_items(
     value: Iterable[object], classify: Callable[[Handle], Source | int], reached: Callable[[object], str | None]
 ) -> Container:
     """A dict, tuple or list as a new container."""
-    keys = tuple([_plain(key) for key in value]) if isinstance(value, dict) else ()
+    keys = tuple([plain_key(key) for key in value]) if isinstance(value, dict) else ()
     parts = value.values() if isinstance(value, dict) else value
     items = tuple([flatten_value(part, classify, reached) for part in parts])
     attributes = getattr(value, "__dict__", {}).items()
@@ -144,7 +144,7 @@ def flatten_items(
     return Container(type(value), items, keys, named)
 
 
-def _plain(key: object) -> object:
+def plain_key(key: object) -> object:
     """A key, whose number is fixed: its hash was asked."""
     return key.value if isinstance(key, TracedNumber) else key
 

@@ -200,7 +200,7 @@ class Stack:
 def _lines(
     frame: FrameType | None, depth: int = 0, base: FrameType | None = None, below: Sequence[_Line] = ()
 ) -> Iterator[_Line]:
-    """File, line and function of the user's frames from a frame outwards, inside of which `depth` loops are.
+    """File, line and function of the user's frames, from one outwards that has `depth` loops inside.
 
     From `base` on they are `below`.
     """

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
 
 from rushlight.capture.interpreter.frame import UNBOUND, Frame, body_of
 
-_VARARGS, _VARKEYWORDS = 4, 8  # flags of a code object
+_REST = CO_VARARGS | CO_VARKEYWORDS
 
 
 def bind(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
     """A frame for a call of a function. Errors: the TypeError of a call whose arguments do not fit."""
     code = function.__code__
     body = body_of(code)
-    if not kwargs and len(args) == code.co_argcount and not code.co_kwonlyargcount and not code.co_flags & 12:
+    if not kwargs and len(args) == code.co_argcount and not code.co_kwonlyargcount and not code.co_flags & _REST:
         variables = [*args, *[UNBOUND] * (body.local_count - len(args))]
     else:
         variables = _bound(function, code, args, kwargs)
@@ -27,7 +28,7 @@ def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwa
     names = code.co_varnames
     values: list[object] = [*args[:count], *[UNBOUND] * (count + only - min(len(args), count))]
     extra: dict[str, object] = {}
-    wrong = len(args) > count and not code.co_flags & _VARARGS
+    wrong = len(args) > count and not code.co_flags & CO_VARARGS
     positional = set(names[: code.co_posonlyargcount])
     places = {name: at for at, name in enumerate(names[: count + only]) if name not in positional}
     for name, value in kwargs.items():
@@ -38,7 +39,7 @@ def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwa
             values[at] = value
         else:
             wrong = True
-    wrong = wrong or bool(extra and not code.co_flags & _VARKEYWORDS)
+    wrong = wrong or bool(extra and not code.co_flags & CO_VARKEYWORDS)
     defaults = function.__defaults__ or ()
     for at, default in enumerate(defaults, count - len(defaults)):
         if values[at] is UNBOUND:
@@ -49,9 +50,9 @@ def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwa
             values[at] = given_by_name[names[at]]
     if wrong or any(value is UNBOUND for value in values):
         _refused(function, args, kwargs)
-    if code.co_flags & _VARARGS:
+    if code.co_flags & CO_VARARGS:
         values.append(tuple(args[count:]))
-    if code.co_flags & _VARKEYWORDS:
+    if code.co_flags & CO_VARKEYWORDS:
         values.append(extra)
     return values
 

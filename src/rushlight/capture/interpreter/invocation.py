@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -11,7 +12,7 @@ from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, Callback, Rule
 from rushlight.capture.interpreter.slots import lookup, python_method
 
-_SUSPENDS = 128 | 512  # flags of coroutines and asynchronous generators, which run as they are
+_SUSPENDS = CO_COROUTINE | CO_ASYNC_GENERATOR  # these run as they are
 _METHODS_CALLING_BACK = {(list, "sort")}
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
+from typing import TypeVar
 
-from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, Handled, Suspended
+from rushlight.capture.interpreter.frame import Body, Consume, Evaluator, Frame, Handled, Suspended
 from rushlight.capture.interpreter.invocation import begin
+from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.interpreter.tracebacks import with_frame, without_own_frames
 from rushlight.support import provenance
+
+Result = TypeVar("Result")
 
 
 class Interpreter(Evaluator):
@@ -88,18 +92,26 @@ class Interpreter(Evaluator):
             self.handled = handled
 
     def _run(self) -> None:
-        frames, base = self.frames, self.base
+        self.in_loop(self._run_frames)
+
+    def in_loop(self, run: Callable[[], Result]) -> Result:
+        """What a function gives that runs frames: meanwhile those from `base` on are lines of the user's."""
         loops = provenance.loops()
-        loops.append((frames, base))
+        loops.append((self.frames, self.base))
         try:
-            self._run_frames(frames, base)
+            return run()
         finally:
             loops.pop()
 
-    def _run_frames(self, frames: list[Frame], base: int) -> None:
+    def operations_of(self, body: Body) -> list[Operation]:
+        """What carries out the instructions of a body."""
+        return body.operations
+
+    def _run_frames(self) -> None:
+        frames, base = self.frames, self.base
         while len(frames) > base:
             frame = frames[-1]
-            operations, operands = frame.body.operations, frame.body.operands
+            operations, operands = self.operations_of(frame.body), frame.body.operands
             try:
                 while True:
                     at = frame.position
@@ -107,7 +119,11 @@ class Interpreter(Evaluator):
                     if operations[at](self, frame, operands[at]):
                         break
             except BaseException as error:  # noqa: BLE001 - the user's, which goes to the user's handler
-                self._unwind(error)
+                self._raised(error, frame)
+
+    def _raised(self, error: BaseException, frame: Frame) -> None:
+        """Goes on after an error that an instruction of a frame has raised: at the user's handler."""
+        self._unwind(error)
 
     def interrupt(self, error: BaseException) -> None:
         """Raises an error in front of the next instruction of the innermost frame."""
@@ -199,4 +215,4 @@ class Interpreter(Evaluator):
         return None
 
 
-provenance.stands_for_frames(Interpreter._run.__code__)
+provenance.stands_for_frames(Interpreter.in_loop.__code__)

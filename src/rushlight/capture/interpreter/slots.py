@@ -20,7 +20,7 @@ Native = Callable[..., object]
 MISSING = object()
 STOPPED = object()
 """In place of the next value of an iterator that has none."""
-_HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
+HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
 _SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
 _REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _COMPARISONS: dict[str, tuple[str, Native]] = {
@@ -44,7 +44,7 @@ def lookup(cls: type, name: str) -> object:
 
 def python_method(interpreter: Evaluator, cls: type, name: str) -> FunctionType | None:
     """The method of a class that is to be interpreted; None where C implements it, or nobody."""
-    if not cls.__flags__ & _HEAP_TYPE:
+    if not cls.__flags__ & HEAP_TYPE:
         return None
     method = lookup(cls, name)
     return method if type(method) is FunctionType and not interpreter.is_leaf(method) else None
@@ -309,7 +309,7 @@ def next_of(interpreter: Evaluator, iterator: Any) -> object:
 def attribute_of(interpreter: Evaluator, owner: object, name: str) -> object:
     """An attribute: data descriptors, the instance's own, other descriptors, `__getattr__`."""
     cls = type(owner)
-    if not cls.__flags__ & _HEAP_TYPE:
+    if not cls.__flags__ & HEAP_TYPE:
         return getattr(owner, name)
     getter = python_method(interpreter, cls, "__getattribute__")
     hook = python_method(interpreter, cls, "__getattr__")

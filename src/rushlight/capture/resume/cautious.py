@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.interpreter.slots import lookup, python_method
+from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume.breaks import Break, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.eager.handle import Handle
@@ -104,8 +105,6 @@ _METHODS = tuple(
     ]
 )  # of classes written in Python, that C may call
 _calling: dict[type, bool] = {}
-_HEAP_TYPE = 1 << 9  # flag of classes that statements made
-_VARARGS, _VARKEYWORDS = 4, 8  # flags of a code object
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -147,8 +146,8 @@ class CautiousInterpreter(Interpreter):
     def entered(self, frame: Frame) -> None:
         """Is told of the frame of a call, whose keywords may be in a new dict."""
         code = frame.body.raw
-        if code.co_flags & _VARKEYWORDS:
-            positional = bool(code.co_flags & _VARARGS)
+        if code.co_flags & CO_VARKEYWORDS:
+            positional = bool(code.co_flags & CO_VARARGS)
             self.note(frame.locals[code.co_argcount + code.co_kwonlyargcount + positional])
 
     def runs(self, *operands: object) -> None:
@@ -287,7 +286,7 @@ class CautiousInterpreter(Interpreter):
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
         if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or module not in _PURE:
-            if isinstance(function, type) and _is_of_python(function):
+            if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
                 return
             raise Break(f"{module}.{name} is called", clean=True)
         owner = getattr(function, "__self__", None)
@@ -303,18 +302,13 @@ def is_mutable(kind: type) -> bool:
 
 def _calls_python(cls: type) -> bool:
     """Whether C may call methods of a class that are written in Python."""
-    if not cls.__flags__ & _HEAP_TYPE or cls is Opaque:
+    if not cls.__flags__ & HEAP_TYPE or cls is Opaque:
         return cls is Opaque
     known = _calling.get(cls)
     if known is None:
         methods = [lookup(cls, name) for name in _METHODS]
         known = _calling[cls] = any(type(method) is FunctionType and not is_leaf(method) for method in methods)
     return known
-
-
-def _is_of_python(cls: type) -> bool:
-    """Whether a class was made by a statement, so that calling it runs what is interpreted, or builtins."""
-    return bool(cls.__flags__ & _HEAP_TYPE)
 
 
 def _stores(function: Any) -> bool:

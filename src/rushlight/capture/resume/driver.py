@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Protocol
 
@@ -15,9 +16,10 @@ from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.resume.breaks import Retrace
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
+from rushlight.capture.resume.recipe import KEY_KINDS
 from rushlight.capture.state.reachable import MARK
 from rushlight.eager.handle import Handle
-from rushlight.support import events, provenance
+from rushlight.support import events
 from rushlight.support.provenance import Frame as Line
 
 _PACKAGE = __name__.partition(".")[0]
@@ -106,12 +108,7 @@ class Driver:
         if type(begun) is not Frame:
             return begun
         interpreter.frames.append(begun)
-        loops = provenance.loops()
-        loops.append((interpreter.frames, 0))
-        try:
-            return self._run(interpreter)
-        finally:
-            loops.pop()
+        return interpreter.in_loop(partial(self._run, interpreter))
 
     def _run(self, interpreter: Interpreter) -> Any:
         frames = interpreter.frames
@@ -170,7 +167,6 @@ _DEEPEST = 16  # containers in each other; one that contains itself is passed by
 _PLAIN = frozenset(
     {type(None), bool, int, float, complex, str, bytes, ModuleType, type, range, slice, type(...), type(NotImplemented)}
 )
-_KEYS = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def _passes(value: Any, depth: int = 0) -> bool:
@@ -183,7 +179,7 @@ def _passes(value: Any, depth: int = 0) -> bool:
         return type(kind) is not type and not issubclass(kind, (Handle, Enum))
     if kind in (tuple, list, dict):
         parts = value.values() if kind is dict else value
-        odd = kind is dict and any(type(key) not in _KEYS for key in value)
+        odd = kind is dict and any(type(key) not in KEY_KINDS for key in value)
         return odd or depth == _DEEPEST or any(_passes(item, depth + 1) for item in parts)
     if kind is FunctionType:
         return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
@@ -192,6 +188,3 @@ def _passes(value: Any, depth: int = 0) -> bool:
     if hasattr(kind, MARK):
         return False
     return not kind.__module__.startswith(_PACKAGE) or hasattr(kind, "__next__") or kind is InterpretedGenerator
-
-
-provenance.stands_for_frames(Driver.run.__code__)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType, NoneType
 from typing import Any
 
-from rushlight.capture.interpreter.frame import NULL, UNBOUND
+from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
 from rushlight.capture.resume.breaks import Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
+from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
-from rushlight.eager.tracing import TracedNumber
 
 _LEAVES = (Handle, SymInt, SymBool, SymFloat)
 _ITERATORS = frozenset({*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed})
-_KEYS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
+KEY_KINDS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
 Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
 """Builds one object from (those that are built, the graph's values, the state before)."""
 
@@ -101,20 +101,21 @@ class RecipeWriter:
 
     def _built(self, value: Any, kind: type) -> int:
         """A step for a mutable object, which others may refer to before it is filled."""
-        if kind is list or (kind is set and all(type(_plain(item)) in _KEYS for item in value)):
+        if kind is list or (kind is set and all(type(plain_key(item)) in KEY_KINDS for item in value)):
             place = self._step(value, lambda made, leaves, before: kind())
-            parts = [self._add(_plain(item) if kind is set else item) for item in value]
+            parts = [self._add(plain_key(item) if kind is set else item) for item in value]
             self.steps.append(_Fill(place, parts, _extend if kind is list else _update))
             return place
-        if kind is dict and all(type(_plain(key)) in _KEYS for key in value):
+        if kind is dict and all(type(plain_key(key)) in KEY_KINDS for key in value):
             place = self._step(value, lambda made, leaves, before: {})
-            pairs = [(self._add(_plain(key)), self._add(item)) for key, item in value.items()]
+            pairs = [(self._add(plain_key(key)), self._add(item)) for key, item in value.items()]
             self.steps.append(_FillDict(place, pairs))
             return place
         if kind is CellType:
             place = self._step(value, lambda made, leaves, before: CellType())
-            if _filled(value):
-                self.steps.append(_FillCell(place, self._add(value.cell_contents)))
+            contents = contents_of(value)
+            if contents is not UNBOUND:
+                self.steps.append(_FillCell(place, self._add(contents)))
             return place
         if kind is FunctionType:
             return self._function(value)
@@ -154,11 +155,6 @@ class RecipeWriter:
             return function
 
         return self._step(value, made_function)
-
-
-def _plain(key: Any) -> Any:
-    """A key, which is a constant: its hash was asked."""
-    return key.value if type(key) is TracedNumber else key
 
 
 class _Constant:
@@ -220,14 +216,6 @@ def _holds_traced(container: Any) -> bool:
         if issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
             return True
     return False
-
-
-def _filled(cell: CellType) -> bool:
-    try:
-        contents = cell.cell_contents
-    except ValueError:
-        return False
-    return contents is not UNBOUND
 
 
 def is_mark(value: object) -> bool:

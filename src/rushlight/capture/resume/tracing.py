@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume.breaks import Break, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
 from rushlight.eager.dispatch import STATE
-from rushlight.support import provenance
 from rushlight.support.errors import CompileError, DataDependentError, NotSupportedError
 
 _CREATING = frozenset(
@@ -34,12 +37,9 @@ class TracingInterpreter(CautiousInterpreter):
         """Runs frames until they return (True) or the graph ends. Errors: Retrace."""
         self.frames = frames
         self.base = 0
-        loops = provenance.loops()
-        loops.append((frames, 0))
         try:
-            return self._trace(frames)
+            return self.in_loop(partial(self._trace, frames))
         finally:
-            loops.pop()
             generators = [(made, at) for made, at in self.made.values() if type(made) is InterpretedGenerator]
             unfinished = [at for made, at in generators if made.gi_suspended]
             for made, _ in generators:
@@ -57,8 +57,7 @@ class TracingInterpreter(CautiousInterpreter):
             self.used = False
             frame.position = at + 1
             try:
-                frame.body.operations[at](self, frame, frame.body.operands[at])
-                self._note_made(frame, at)
+                self.operations_of(frame.body)[at](self, frame, frame.body.operands[at])
             except Break as found:
                 self._end(frame, at, stack, found.reason)
                 return False
@@ -96,41 +95,66 @@ class TracingInterpreter(CautiousInterpreter):
     def _is_handled(self) -> bool:
         return any(frame.body.code.handlers[frame.position - 1] is not None for frame in self.frames)
 
-    def _run_frames(self, frames: list[Frame], base: int) -> None:
+    def _run_frames(self) -> None:
         self.used = True
-        while len(frames) > base:
-            frame = frames[-1]
-            operations, operands = frame.body.operations, frame.body.operands
-            try:
-                while True:
-                    at = frame.position
-                    frame.position = at + 1
-                    changed = operations[at](self, frame, operands[at])
-                    self._note_made(frame, at)
-                    if changed:
-                        break
-            except (Break, Retrace):
-                raise
-            except BaseException as error:
-                if _is_of_tracing(error) or _is_interrupt(error, frame):
-                    raise
-                self._unwind(error)
+        super()._run_frames()
 
-    def _note_made(self, frame: Frame, at: int) -> None:
-        """Writes down what an instruction has made."""
-        name = frame.body.code.instructions[at].name
-        if name in _CREATING:
+    def _raised(self, error: BaseException, frame: Frame) -> None:
+        if isinstance(error, (Break, Retrace)) or _is_of_tracing(error) or _is_interrupt(error, frame):
+            raise error
+        super()._raised(error, frame)
+
+    def operations_of(self, body: Body) -> list[Operation]:
+        """What carries out the instructions of a body, and writes down what they make."""
+        noting = _noting.get(body)
+        if noting is None:
+            names = [instruction.name for instruction in body.code.instructions]
+            noting = _noting[body] = [_and_note(*pair) for pair in zip(names, body.operations, strict=True)]
+        return noting
+
+    def note_top(self, frame: Frame, operand: object) -> None:
+        """Writes down what was made on top of the stack."""
+        self.note(frame.stack[-1])
+
+    def note_fresh(self, frame: Frame, operand: object) -> None:
+        """Writes down a container or iterator on top that nothing else refers to."""
+        if frame.stack and sys.getrefcount(frame.stack[-1]) <= 2 and is_mutable(type(frame.stack[-1])):
             self.note(frame.stack[-1])
-        elif name == "UNPACK_EX":
-            for value in frame.stack[-1 - (frame.body.operands[at] & 255) :]:
-                if type(value) is list:
-                    self.note(value)
-        elif frame.stack and sys.getrefcount(frame.stack[-1]) <= 2 and is_mutable(type(frame.stack[-1])):
-            self.note(frame.stack[-1])  # only the stack has it
-        elif name == "MAKE_CELL":
-            self.note(frame.locals[frame.body.operands[at]])
-        elif name == "RETURN_GENERATOR":
-            self.note(self.frames[-1].stack[-1] if len(self.frames) > self.base else self.result)
+
+    def note_cell(self, frame: Frame, operand: int) -> None:
+        """Writes down the cell of a variable."""
+        self.note(frame.locals[operand])
+
+    def note_rest(self, frame: Frame, operand: int) -> None:
+        """Writes down the list that an unpacking with a star has made."""
+        for value in frame.stack[-1 - (operand & 255) :]:
+            if type(value) is list:
+                self.note(value)
+
+    def note_generator(self, frame: Frame, operand: object) -> None:
+        """Writes down the generator that the caller has got."""
+        self.note(self.frames[-1].stack[-1] if len(self.frames) > self.base else self.result)
+
+
+_NOTES: dict[str, Callable[..., None]] = {
+    **dict.fromkeys(_CREATING, TracingInterpreter.note_top),
+    "MAKE_CELL": TracingInterpreter.note_cell,
+    "UNPACK_EX": TracingInterpreter.note_rest,
+    "RETURN_GENERATOR": TracingInterpreter.note_generator,
+}
+_noting: dict[Body, list[Operation]] = {}
+
+
+def _and_note(name: str, operation: Operation) -> Operation:
+    """What carries out an instruction, and then writes down what it has made."""
+    note = _NOTES.get(name, TracingInterpreter.note_fresh)
+
+    def carry_out(interpreter: TracingInterpreter, frame: Frame, operand: Any) -> object:
+        changed = operation(interpreter, frame, operand)
+        note(interpreter, frame, operand)
+        return changed
+
+    return carry_out
 
 
 def _settings() -> tuple[object, ...]:
@@ -147,6 +171,3 @@ def _is_interrupt(error: BaseException, frame: Frame) -> bool:
 def _is_of_tracing(error: BaseException) -> bool:
     """Whether an error says what tracing cannot do, rather than what the program did wrong."""
     return isinstance(error, (CompileError, DataDependentError, NotSupportedError))
-
-
-provenance.stands_for_frames(TracingInterpreter.trace.__code__)
