@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -210,3 +210,15 @@ def test_what_the_long_runs_do_is_what_they_say():
     kept: list[Any] = []
     assert left_behind(lambda number: kept.append(rl.ones(3)), 2) == {"tensor": 2, "Storage": 2}
     assert gc.isenabled()
+
+
+def test_growth_counts_what_is_added_and_no_caches_of_abstract_classes():
+    classes = [type(f"Asked{number}", (), {}) for number in range(10)]
+    kept: list[Any] = []
+
+    def run(number: int) -> None:
+        isinstance(classes[number]() if number < 10 else None, Mapping)
+        kept.append([weakref.ref(classes[0], print)])
+
+    added = growth(run, count=8, warm_up=2)[1]
+    assert (added["ReferenceType"], added["builtin_function_or_method"]) == (8, 0)
