@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TypeGuard
 
 from rushlight.eager.arguments import element_type
@@ -71,6 +72,6 @@ def typename(obj: object) -> str:
     """Return the name of an object's type, or of a class or function itself: for tensors, that of `type()`."""
     if isinstance(obj, Tensor):
         return str(obj.type())
-    named: object = obj if hasattr(obj, "__qualname__") else type(obj)
+    named: object = obj if isinstance(obj, type) or inspect.isroutine(obj) else type(obj)
     path = [getattr(named, "__module__", None), getattr(named, "__qualname__", "")]
     return ".".join([part for part in path if part not in (None, "builtins")])

@@ -73,6 +73,8 @@ class TensorMeta:
         self.keys = bit(Key.META if symbolic else backend_key(type_.device.type))
         self.is_contiguous = _is_contiguous(type_.shape, type_.strides)
         sizes: tuple[Any, ...] = (*type_.shape, *type_.strides)
+        if not symbolic and any(size >= _MOST_BYTES for size in sizes):
+            fail("M001", "allocate: a size or stride does not fit 64 bits", shape=self.shape, strides=self.strides)
         self.words = () if symbolic else (len(type_.shape) | type_.dtype.code << 8, *sizes)
 
     @property

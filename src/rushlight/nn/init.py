@@ -158,6 +158,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill a matrix normally, with zeros at `sparsity` of the places in each column (Martens 2010)."""
     require(tensor.ndim == 2, "A002", "Only tensors with 2 dimensions are supported", tensor=tensor)
+    require(0 <= sparsity <= 1, "A002", "sparsity must be between 0 and 1", sparsity=sparsity)
     rows, columns = tensor.shape
     zeros_each = math.ceil(sparsity * rows)
     tensor.normal_(0, std, generator=generator)

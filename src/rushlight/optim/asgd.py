@@ -8,6 +8,7 @@ from rushlight.eager.creation import zeros_like
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup
 from rushlight.optim.optimizer import Hyperparameter, Optimizer, Params, State, require_rates
+from rushlight.support.errors import require
 
 
 class ASGD(Optimizer):
@@ -30,6 +31,7 @@ class ASGD(Optimizer):
         capturable: bool = False,
     ) -> None:
         require_rates(lr=lr, weight_decay=weight_decay)
+        require(not math.isnan(t0), "A002", f"Invalid t0 value: {t0}")
         defaults = {
             "lr": lr,
             "lambd": lambd,
@@ -59,5 +61,6 @@ class ASGD(Optimizer):
         param.mul_(1 - decay * rate).add_(grad * -rate)
         mean.copy_(mean * (1 - weight) + param * weight)
         state["eta"] = lr / (1 + decay * lr * step) ** group["alpha"]
-        averaged = step > math.floor(start) + 1  # a guard on the count, so that a compiled step is two programs
+        never = math.isinf(start)
+        averaged = not never and step > math.floor(start) + 1  # a guard on the count, so that a compiled step is two programs
         state["mu"] = 1 / (step - start) if averaged else 1.0

@@ -148,7 +148,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
-            require(epoch >= 0, "A002", f"Expected non-negative epoch, but got {epoch}")
+            require(0 <= epoch < math.inf, "A002", f"Expected non-negative epoch, but got {epoch}")
             self._go_to(epoch)
         self.last_epoch = math.floor(epoch)
         self._set(self.get_lr())

@@ -121,7 +121,7 @@ def _check_counted(name: str, input: Tensor, weight: Tensor | None, count: objec
 @with_out
 def histogram(
     input: Tensor,
-    bins: object,
+    bins: int | Tensor | Sequence[object],
     *,
     range: Iterable[float] | None = None,
     weight: Tensor | None = None,
@@ -141,7 +141,7 @@ def histogram(
 @checked
 def histogramdd(
     input: Tensor,
-    bins: object,
+    bins: int | Tensor | Sequence[object],
     *,
     range: Iterable[float] | None = None,
     weight: Tensor | None = None,

@@ -46,6 +46,7 @@ def interpolate(
         sizes, scales = integers(_for_each(size, dims, "size")) or (), None
     else:
         scales = tuple([float(factor) for factor in _for_each(scale_factor, dims, "scale_factor")])
+        require(all(map(math.isfinite, scales)), "A002", "interpolate: factors are finite", scale_factor=scale_factor)
         sizes = tuple([_scaled(before, factor) for before, factor in zip(input.shape[2:], scales, strict=True)])
     scales = None if recompute_scale_factor else scales
     if mode == "area":

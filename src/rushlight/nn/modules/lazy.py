@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from rushlight.eager.boundary import misuse_of
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import UninitializedTensor, become, is_lazy
 from rushlight.nn.tree.state import StateDict
-from rushlight.support.errors import require
+from rushlight.support.errors import RushlightError, require
 
 __all__ = ["LazyModuleMixin"]
 
@@ -49,7 +50,15 @@ def _materialize_from(module: LazyModuleMixin, state_dict: dict[str, object], pr
 
 
 def _initialize_from(module: LazyModuleMixin, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
-    module.initialize_parameters(*args, **kwargs)
+    try:
+        module.initialize_parameters(*args, **kwargs)
+    except RushlightError:
+        raise
+    except Exception as problem:
+        report = misuse_of(module.initialize_parameters, args, kwargs, type(module).__name__)
+        if report is None:
+            raise
+        raise report from problem
     name = type(module).__name__
     require(not module.has_uninitialized_params(), "A004", f"module {name} has not been fully initialized")
     module._initialize_hook.remove()
