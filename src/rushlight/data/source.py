@@ -102,7 +102,8 @@ def opened(f: Path | BinaryIO, mapped: bool = False) -> Generator[Source]:
     name = name_of(f)
     if not isinstance(f, str | os.PathLike):
         require(not mapped, "A002", "load: mmap=True maps a file by its path, and this is an open file", file=name)
-        data: object = f.read()
+        read = getattr(f, "read", None)
+        data: object = read() if callable(read) else None
         if not isinstance(data, bytes):
             fail("A001", "load: a path, or a file that is open for reading bytes", file=name)
         yield Source(name, data)

@@ -13,7 +13,7 @@ from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, Kind, float64, real_dtype
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "pinv", "vector_norm"]
 
@@ -139,7 +139,8 @@ def norm(
         require(tensor.ndim in (1, 2), "S002", "linalg.norm: with ord and no dim, 1 or 2 dims are needed", input=tensor)
     if ord is not None and (len(dims) == 2 if dims is not None else tensor.ndim == 2):
         return matrix_norm(tensor, ord, dims or (-2, -1), keepdim, dtype=dtype, out=out)
-    require(not isinstance(ord, str), "A004", f"linalg.norm: the order {ord!r} is of matrices", dim=dim)
+    if isinstance(ord, str):
+        fail("A004", f"linalg.norm: the order {ord!r} is of matrices", dim=dim)
     return vector_norm(tensor, 2 if ord is None else ord, dims, keepdim, dtype=dtype, out=out)
 
 

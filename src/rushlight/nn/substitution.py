@@ -6,11 +6,13 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rushlight.eager.boundary import checked
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.modules.module import Module
 from rushlight.support.errors import fail, require
 
 
+@checked
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: Mapping[str, object] | Sequence[Mapping[str, object]],

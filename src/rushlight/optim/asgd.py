@@ -61,6 +61,6 @@ class ASGD(Optimizer):
         param.mul_(1 - decay * rate).add_(grad * -rate)
         mean.copy_(mean * (1 - weight) + param * weight)
         state["eta"] = lr / (1 + decay * lr * step) ** group["alpha"]
-        never = math.isinf(start)
-        averaged = not never and step > math.floor(start) + 1  # a guard on the count, so that a compiled step is two programs
+        # A guard on the count, so that a compiled step is two programs.
+        averaged = math.isfinite(start) and step > math.floor(start) + 1
         state["mu"] = 1 / (step - start) if averaged else 1.0

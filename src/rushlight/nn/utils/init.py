@@ -23,7 +23,7 @@ def skip_init(module_cls: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ```
     """
     module = isinstance(module_cls, type) and issubclass(module_cls, Module)
-    require(module, "A004", f"Expected a Module; got {module_cls}")
+    require(module, "A004", "Expected a Module", got=module_cls)
     takes = "device" in inspect.signature(module_cls).parameters
     require(takes, "A004", "Module must support a 'device' arg to skip initialization")
     device = kwargs.pop("device", "cpu")
