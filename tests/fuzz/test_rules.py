@@ -7,8 +7,10 @@ import pytest
 
 from tools.fuzz.deviations import OPERATOR_RULES, explained
 from tools.fuzz.differing import Difference
+from tools.fuzz.judging import step_difference
 from tools.fuzz.program import DTYPES, Program, dense_input
 from tools.fuzz.running import Outcome, Value
+from tools.fuzz.stepping import Step, View
 
 NAN, INF = float("nan"), float("inf")
 
@@ -27,6 +29,7 @@ CASES = [
     ("v0 ** 0.5", "float32", [[INF, 4.0]], None, [INF, 2.0], [NAN, 2.0]),
     ("v0.var()", "float32", [[0.1] * 7], 0.0, 6.4763e-17, 1e-3),
     ("torch.quantile(v0, 0.5)", "float32", [[-INF]], -INF, NAN, 1.0),
+    ("v0.index_copy(0, v1, v2)", "float32", [[0.0, 0.0], [1, 1], [5.0, 6.0]], [0.0, 6.0], [0.0, 5.0], [0.0, 0.0]),
     ("torch.sigmoid(v0)", "float32", [[-89.0, 0.0]], [2.227364e-39, 0.5], [0.0, 0.5], [2.227364e-39, 0.25]),
 ]
 
@@ -37,9 +40,20 @@ def test_a_rule_explains_what_it_is_for_alone(statement, dtype, operands, actual
         array = np.array(numbers).astype(DTYPES[dtype])
         return Outcome((Value("Tensor", dtype, array.shape, (1,) * array.ndim, array),), (), ())
 
-    inputs = tuple([dense_input(np.array(numbers), dtype, False) for numbers in operands])
+    arrays = [np.array(numbers) for numbers in operands]
+    inputs = tuple([dense_input(array, "int64" if array.dtype.kind == "i" else dtype, False) for array in arrays])
     given = Program(0, 0, inputs, (f"v2 = {statement}",), ("v2",))
     for one, expected in ((actual, True), (wrong, False)):
         if one is not None:
             difference = Difference(given, outcome(one), outcome(peer), "result 0: one, wanted another")
             assert (explained(difference, OPERATOR_RULES) is not None) == expected
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_statement_that_fails_may_not_write(written: bool) -> None:
+    memory = np.zeros(2, np.float32)
+    before = {0: memory.view(np.uint8)}
+    step = Step("v0[5] = 1", {"v0": View(0, "float32", (2,), (1,), 0)}, before, before, (), (), "IndexError")
+    failed = Outcome((), (memory + written,), (), "IndexRangeError", "I001")
+    detail = step_difference(step, failed, lambda step, magnitudes: None)
+    assert (detail is not None) == written

@@ -39,6 +39,28 @@ def _copied_conjugate(difference: Difference) -> bool:
     return copied is not None and difference.detail.startswith("shared memory")
 
 
+def _equal_indices(difference: Difference) -> bool:
+    """A write of several values to one element, where it holds one of them in both."""
+    assigned = re.match(r"v\d+\[.*\bv\d+\b.*\] = v\d+$", difference.program.statements[-1]) is not None
+    writes = assigned or called(difference, "index_put", "index_copy", "scatter")
+    indices = [given.array for given in difference.program.inputs[1:] if given.dtype in INTEGERS]
+    if not writes or not any(np.unique(index).size < index.size for index in indices):
+        return False
+    source = difference.program.inputs[-1].array
+    pairs = _unlike_pairs(difference)
+    return bool(pairs) and all(bool(np.all(np.isin(pair, source.astype(pair[0].dtype)))) for pair in pairs)
+
+
+def _unlike_pairs(difference: Difference) -> list[tuple[Array, Array]]:
+    """Elements of results and storages that differ."""
+    sides = [
+        [*[value.array for value in side.values], *side.inputs] for side in (difference.actual, difference.expected)
+    ]
+    unlike = [(one, other) for one, other in zip(*sides, strict=False) if one.shape == other.shape]
+    apart = [(one, other, (one != other) & ((one == one) | (other == other))) for one, other in unlike]
+    return [(one[places], other[places]) for one, other, places in apart if np.any(places)]
+
+
 def _refused_overlap(difference: Difference) -> bool:
     return difference.actual.code == "S013" and difference.expected.error is None
 
@@ -438,6 +460,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("signs of vectors", _turned_vectors),
     Rule("signs of zero in `maximum`", _signed_zero),
     Rule("variances of equal numbers", equal_numbers),
+    Rule("writes at equal indices", _equal_indices),
     Rule("writes to overlapping elements", _refused_overlap),
 )
 """What eager operators may do otherwise."""

@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tools.fuzz.comparing import difference, same_bits
+from tools.fuzz.comparing import difference, same_bits, storages_difference
 from tools.fuzz.program import DTYPES, FLOATS, Array, targets
 from tools.fuzz.running import Outcome, array_of, failed, flat_tensor, values_of
 from tools.fuzz.stepping import Step, replayed
@@ -105,6 +105,7 @@ SUMMING = {
 _NARROW = re.compile(r"torch\.(float16|bfloat16|float32)\b")
 _FACTOR = re.compile(r"\b(alpha|beta|value)=-")
 _DIFFERENCE = re.compile(r"\bsub(_?)\(")
+_REVERSED = re.compile(r"\brsub\((.*?)(?:, alpha=([\d.]+))?\)$")
 _NARROW_METHOD = re.compile(r"\.(half|bfloat16|float)\(\)")
 
 
@@ -144,6 +145,9 @@ def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
     """How an outcome of a step differs from PyTorch's, within tolerances."""
     expected = outcome_of(step)
     found = difference(actual, expected)
+    if actual.error is not None and expected.error is not None:
+        written = storages_difference(actual.inputs, _typed(step, step.before), same_bits)
+        return found if written is None else f"written before it failed, {written}"
     if found is None or actual.error is not None or expected.error is not None:
         return found
     exact = truth(step, False)
@@ -230,6 +234,7 @@ def peer_truth(torch: Any) -> Truth:
         text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
         if magnitudes:
             text = _FACTOR.sub(r"\1=", _DIFFERENCE.sub(r"add\1(", text))
+            text = _REVERSED.sub(lambda call: f"rsub({call[1]}, alpha=-{call[2] or 1})", text)
         try:
             exec(text, scope)  # noqa: S102 - the generator's own text
             results = [value for name in targets(step.statement) for value in values_of(scope[name])]
