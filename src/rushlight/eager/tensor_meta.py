@@ -1,4 +1,4 @@
-"""Form: shape, strides, dtype and device of a tensor, one object per combination, so that caches key on identity."""
+"""TensorMeta: shape, strides, dtype and device of a tensor; one object per combination, so caches key on identity."""
 
 from __future__ import annotations
 

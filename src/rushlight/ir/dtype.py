@@ -64,10 +64,11 @@ class DType:
     """An element type: one object per type, compared by identity.
 
     `code` is its number in native descriptors; `numpy` its numpy dtype, for bfloat16 made when it is first asked for;
-    `bits` its width.
+    `bits` its width. Elements of an `is_storage_only` type, an 8-bit float, are stored and converted; operators do not
+    compute with them.
     """
 
-    __slots__ = ("bits", "code", "itemsize", "kind", "name", "numpy", "signed")
+    __slots__ = ("bits", "code", "is_storage_only", "itemsize", "kind", "name", "numpy", "signed")
 
     def __init__(
         self, name: str, code: int, kind: Kind, itemsize: int, signed: bool, numpy: np.dtype[np.generic] | None
@@ -77,6 +78,7 @@ class DType:
         self.kind = kind
         self.itemsize = itemsize
         self.bits = itemsize * 8
+        self.is_storage_only = kind is Kind.FLOAT and itemsize == 1
         self.signed = signed
         if numpy is not None:
             self.numpy: np.dtype[np.generic] = numpy
@@ -125,11 +127,6 @@ class DType:
             return self.is_complex
         bounds = self.bounds
         return bounds is None or (self.is_floating_point and number - number != 0) or bounds[0] <= number <= bounds[1]
-
-    @property
-    def is_storage_only(self) -> bool:
-        """Whether elements are stored and converted, and operators do not compute with them: 8-bit floats."""
-        return self.kind is Kind.FLOAT and self.bits == 8
 
     def __repr__(self) -> str:
         return f"rushlight.{self.name}"

