@@ -139,7 +139,7 @@ class LaunchMaker:
             kernels: dict[str, Kernel | GemmKernel] = {}
             for part in parts:
                 step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}"))
-                if len(parts) > 1:  # Only ranges of one nest can have equal kernels: a text costs 3 % of a kernel's making.
+                if len(parts) > 1:  # A text costs 3 % of a kernel: for ranges of one nest alone, which may be equal.
                     step = replace(step, kernel=kernels.setdefault(kernel_text(step.kernel), step.kernel))
                 yield step
 
