@@ -170,7 +170,7 @@ def test_why_a_graph_ends_is_an_event():
     for _ in range(3):
         compiled(rl.ones(2))
     here = [event for event in events.events("graph_break") if event.frame.function == "stops"]
-    assert [event.reason for event in here] == ["builtins.print is called"]  # once for three calls
+    assert [(event.code, event.reason) for event in here] == [("B002", "builtins.print is called")]  # for three calls
 
 
 def test_grad_mode_is_left_as_python_leaves_it():

@@ -200,6 +200,7 @@ def _iter(interpreter: Evaluator, source: Any, *sentinel: object) -> object:
 def _next(interpreter: Evaluator, iterator: Any, *default: object) -> object:
     method = slots.python_method(interpreter, type(iterator), "__next__")
     if method is None:
+        interpreter.advances(iterator)
         return next(iterator, *default)
     try:
         return interpreter.call(method, (iterator,))

@@ -1,21 +1,201 @@
-"""Where a graph ends before its function does."""
+"""Where a graph ends before its function does, and why: a registry of kinds, from which a page is generated."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rushlight.support.errors import DataDependentError, InternalError, RushlightError
+from rushlight.support.frozen import frozen
+
+
+@frozen(eq=False)
+class BreakKind:
+    """One kind of break: a code, a title, when it happens and why, and what would avoid it."""
+
+    code: str
+    title: str
+    explanation: str
+    hint: str
+
+    def __repr__(self) -> str:
+        return f"{self.code}: {self.title}"
+
+
+_kinds: dict[str, BreakKind] = {}
+KINDS: Mapping[str, BreakKind] = MappingProxyType(_kinds)
+
+
+def _register(code: str, title: str, explanation: str, hint: str) -> BreakKind:
+    if code in _kinds:
+        raise ValueError(f"the code of a break {code!r} is registered twice")
+    return _kinds.setdefault(code, BreakKind(code, title, explanation, hint))
+
+
+VALUE = _register(
+    "B001",
+    "The value of a tensor is asked for",
+    "While a graph is traced tensors have no values: a branch, `bool(x)`, `float(x)`, `x.item()`, `x.numpy()`, or a"
+    " text with a tensor in it needs one. The graph up to there runs first, and Python goes on with its result.",
+    "choose with rl.where or rl.cond, keep numbers as tensors, or read the value once, at the end",
+)
+CALL = _register(
+    "B002",
+    "A function is called that may have effects",
+    "`print`, `open`, `input`, clocks, random numbers of Python's, and functions written in C that are not known to"
+    " be without effects happen at each call, as Python has them. A graph would have them happen once.",
+    "call it before or after the computation, or leave it out where rl.compiler.is_compiling()",
+)
+OUTSIDE = _register(
+    "B003",
+    "An object changes that was there before the call",
+    "An attribute, an item or a global of what the function has not made itself is written. Python carries the write"
+    " out, in order with everything else.",
+    "return the new value instead, or write once, at the end",
+)
+ARGUMENT = _register(
+    "B004",
+    "A container among the arguments is given a new object",
+    "A list or dict of the arguments gets an object that the graph has made and that is no tensor or number.",
+    "return the object instead",
+)
+PASSED_BY = _register(
+    "B005",
+    "An object is used that the graph passes by",
+    "Instances of the program's classes, closures and iterators that were there before a graph begins may be others at"
+    " each call, or run code when they are looked at. A graph hands them on, and Python does what they are asked.",
+    "take the tensors and numbers out of the object before the computation",
+)
+ITERATOR = _register(
+    "B006",
+    "An iterator goes on that was there before",
+    "Its next value is an effect on an object of somebody else's, which happens at each call.",
+    "take the values into a list first, or make the iterator inside of the function",
+)
+CALLED_BACK = _register(
+    "B007",
+    "C would call methods that are written in Python",
+    "A builtin compares, hashes, counts or formats objects of a class with methods of its own, and what these do would"
+    " be seen once, while the graph is traced.",
+    "use plain numbers, texts and tuples as keys and operands there",
+)
+NATIVE = _register(
+    "B008",
+    "A function runs as it is",
+    "Coroutines, asynchronous generators and some functions of the library are called without looking into them.",
+    "call it outside of the compiled function",
+)
+CLASS = _register(
+    "B009",
+    "A class is made",
+    "A class statement, or a call of a metaclass, makes another class at each call.",
+    "define the class outside of the compiled function",
+)
+TENSOR_ATTRIBUTE = _register(
+    "B010",
+    "An attribute of a tensor is set",
+    "A graph sets `grad`, `requires_grad` and `data`; other attributes are Python's.",
+    "keep what belongs to a tensor in a variable or a dict beside it",
+)
+KEY = _register(
+    "B011",
+    "A tensor is the key of a dict or set",
+    "Tensors are told apart by identity, and those of a trace are others than those of the call.",
+    "use a name or a number as the key",
+)
+IDENTITY = _register(
+    "B012",
+    "It is asked whether two objects are one",
+    "Which objects are one may differ from call to call, for tensors, containers of the arguments, and objects that a"
+    " graph passes by.",
+    "compare names or numbers instead of objects",
+)
+FINALIZER = _register(
+    "B013",
+    "An object is made that does something at the end of its life",
+    "A class with `__del__` runs code when the last reference goes, which is another moment in a graph than in Python.",
+    "make the object outside of the compiled function",
+)
+RAISED = _register(
+    "B014",
+    "An exception leaves the function",
+    "No handler of the function takes it. Python raises it again, with the traceback that it has there.",
+    "check the arguments before the computation",
+)
+SCOPE = _register(
+    "B015",
+    "A setting of autograd or dispatch changes",
+    "`no_grad`, autocast, a default device or a dispatch mode would be on when the graph ends, or another than when it"
+    " began.",
+    "open and close the scope around the whole of the computation",
+)
+SUSPENDED = _register(
+    "B016",
+    "A constructor or generator has not ended where the graph would",
+    "A graph ends where all running functions can be written down as they stand; a constructor, or a generator between"
+    " two values, cannot.",
+    "move what breaks the graph out of the constructor or generator",
+)
+UNBUILT = _register(
+    "B017",
+    "An object cannot be built anew",
+    "What a graph makes of Python's objects is built again at each call: containers of plain keys, closures, cells and"
+    " iterators of containers. Other objects are made by Python.",
+    "make tensors, numbers and plain containers in the computation, and other objects around it",
+)
+UNSUPPORTED = _register(
+    "B018",
+    "The compiler refuses the program",
+    "An operator, an argument or a combination of writes is a registered error of compiling. Uncompiled it works.",
+    "the code in the reason says what is refused and what to do; docs/errors.md has its section",
+)
+FAILED = _register(
+    "B019",
+    "Tracing fails",
+    "An error came up while a graph was traced that the program does not have. Python runs this part.",
+    "rl.compile(f, fullgraph=True) shows the whole error",
+)
+VARIABLES = _register(
+    "B020",
+    "The variables of a new object are taken as a dict",
+    "`vars(x)` or `x.__dict__` of an object that the graph has made shows all that is later written to it.",
+    "read and write the attributes by name",
+)
+
+
+@frozen
+class Reason:
+    """Why a graph ends: the kind, and what it is here."""
+
+    kind: BreakKind
+    detail: str
+
+    @staticmethod
+    def of(error: Exception) -> Reason:
+        """Why a graph ends where tracing raises an error."""
+        text = str(error).partition("\n")[0]
+        if isinstance(error, DataDependentError):
+            return Reason(VALUE, text)
+        if isinstance(error, RushlightError) and not isinstance(error, InternalError):
+            return Reason(UNSUPPORTED, f"{error.code}, {text}")
+        return Reason(FAILED, f"{type(error).__name__}: {text}")
+
+    def __str__(self) -> str:
+        return f"{self.kind.code}: {self.detail}"
+
 
 class Break(BaseException):
-    """Ends a trace at the instruction that raises it. `clean` where the instruction has done nothing yet."""
+    """Ends a trace in front of the instruction that raises it, which has done nothing yet."""
 
-    def __init__(self, reason: str, clean: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.clean = clean
+    def __init__(self, kind: BreakKind, detail: str) -> None:
+        super().__init__(kind.code, detail)
+        self.reason = Reason(kind, detail)
 
 
 class Retrace(BaseException):
     """Asks for the trace again, which is to end after so many instructions."""
 
-    def __init__(self, limit: int, reason: str) -> None:
+    def __init__(self, limit: int, reason: Reason) -> None:
         super().__init__(limit, reason)
         self.limit = limit
         self.reason = reason

@@ -14,7 +14,8 @@ from typing import Any
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
-from rushlight.capture.resume.breaks import Break, Retrace
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
@@ -157,27 +158,27 @@ class CautiousInterpreter(Interpreter):
             if kind in _SCALARS or issubclass(kind, Handle):
                 continue
             if kind is defaultdict:
-                raise Break("C calls the factory of a defaultdict", clean=True)
+                raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
             if _calls_python(kind):
-                raise Break(f"C calls methods of {kind.__name__}", clean=True)
+                raise Break(breaks.CALLED_BACK, f"C calls methods of {kind.__name__}")
             if isinstance(operand, slice):
                 self.runs(operand.start, operand.stop, operand.step)
             elif kind in _CONTAINERS or kind in (tuple, frozenset):
                 for item in operand:  # pyright: ignore[reportGeneralTypeIssues] - a container
                     if type(item) not in _SCALARS and not issubclass(type(item), Handle) and _calls_python(type(item)):
-                        raise Break(f"C calls methods of {type(item).__name__}", clean=True)
+                        raise Break(breaks.CALLED_BACK, f"C calls methods of {type(item).__name__}")
 
     def sets(self, owner: object, name: str, *values: object) -> None:
         """Breaks before an attribute changes of what was there before, but some of tensors."""
         if issubclass(type(owner), Handle):
             if name not in _TENSOR_ATTRIBUTES:
-                raise Break(f"the attribute {name} of a tensor is set", clean=True)
+                raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
         else:
             self.writes(owner, *values)
 
     def makes_class(self) -> None:
         """Breaks before a class is made."""
-        raise Break("a class is made", clean=True)
+        raise Break(breaks.CLASS, "a class is made")
 
     def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments of a call; what makes text of numbers is given their values."""
@@ -195,33 +196,33 @@ class CautiousInterpreter(Interpreter):
         if type(value) is TracedNumber:
             return value.item()
         if name == "__dict__" and id(value) in self.made:
-            raise Retrace(self.made[id(value)][1], "the variables of a new object")
+            raise Retrace(self.made[id(value)][1], Reason(breaks.VARIABLES, "the variables of a new object"))
         return value
 
     def key(self, value: object) -> object:
         """A number as a key is fixed."""
         if issubclass(type(value), Handle) and type(value) is not TracedNumber:
-            raise Break("a tensor is a key", clean=True)
+            raise Break(breaks.KEY, "a tensor is a key")
         self.runs(value)
         return value.item() if type(value) is TracedNumber else value
 
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
         if id(target) in self.given and any(type(item) is Opaque or id(item) in self.made for item in values):
-            raise Break(f"a {type(target).__name__} of the arguments is given a new object", clean=True)
+            raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
-            raise Break(f"a {type(target).__name__} changes that was there before", clean=True)
+            raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
 
     def advances(self, iterator: object) -> None:
         """Breaks before an iterator moves that was there before."""
         interpreted = python_method(self, type(iterator), "__next__") is not None
         if id(iterator) not in self.made and not interpreted:
-            raise Break(f"a {type(iterator).__name__} goes on that was there before", clean=True)
+            raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
 
     def class_of(self, value: object) -> type:
         """The class of a value, as programs see it."""
         if type(value) is Opaque:
-            raise Break("the class of an object that the graph passes by", clean=True)
+            raise Break(breaks.PASSED_BY, "the class of an object that the graph passes by")
         return type(value.value) if isinstance(value, TracedNumber) else type(value)
 
     def note(self, value: object) -> None:
@@ -235,25 +236,25 @@ class CautiousInterpreter(Interpreter):
             and Opaque in (type(value), type(other))
             and not (id(value) in self.made or id(other) in self.made or value is None or other is None)
         ):
-            raise Break("identity of an object that the graph passes by", clean=True)
+            raise Break(breaks.IDENTITY, "identity of an object that the graph passes by")
         kinds = type(value), type(other)
         if value is not other and issubclass(kinds[0], Handle) and issubclass(kinds[1], Handle):
-            raise Break("identity of two tensors", clean=True)
+            raise Break(breaks.IDENTITY, "identity of two tensors")
         if value is not other and type(value) in (list, dict) and type(other) is type(value):
             inside = [id(item) in self.given for item in (value, other)]
             if any(inside) and not all(inside) and id(value) not in self.made and id(other) not in self.made:
-                raise Break("identity of a container that is an argument", clean=True)
+                raise Break(breaks.IDENTITY, "identity of a container that is an argument")
         return value is other
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
         for value in (*args, *kwargs.values()):
             if type(value) is Opaque:
-                raise Break("a call is given an object that the graph passes by", clean=True)
+                raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
             if hasattr(type(value), "__next__") and id(value) not in self.made:
-                raise Break(f"a call is given a {type(value).__name__} that was there before", clean=True)
+                raise Break(breaks.ITERATOR, f"a call is given a {type(value).__name__} that was there before")
         if args and issubclass(type(args[0]), type) and python_method(self, args[0], "__del__") is not None:
-            raise Break("an object is made that does something at the end of its life", clean=True)
+            raise Break(breaks.FINALIZER, "an object is made that does something at the end of its life")
         if function is vars and args:
             self.owner(args[0], "__dict__")
         module = module_of(function)
@@ -280,19 +281,19 @@ class CautiousInterpreter(Interpreter):
 
     def _allow(self, function: Any, module: str) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
-            raise Break("a class is made", clean=True)
+            raise Break(breaks.CLASS, "a class is made")
         if isinstance(function, FunctionType):
-            raise Break(f"{function.__qualname__} runs as it is", clean=True)
+            raise Break(breaks.NATIVE, f"{function.__qualname__} runs as it is")
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
         if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or module not in _PURE:
             if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
                 return
-            raise Break(f"{module}.{name} is called", clean=True)
+            raise Break(breaks.CALL, f"{module}.{name} is called")
         owner = getattr(function, "__self__", None)
         before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
         if name in _MUTATING and before and not issubclass(type(owner), (ModuleType, type)):
-            raise Break(f"{type(owner).__name__}.{name} changes what was there before", clean=True)
+            raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
 
 
 def is_mutable(kind: type) -> bool:
@@ -328,7 +329,7 @@ def _concrete(value: Any) -> Any:
     if kind is SymInt:
         return int(value)
     if issubclass(kind, Handle):
-        raise Break("the text of a tensor", clean=True)
+        raise Break(breaks.VALUE, "the text of a tensor")
     if kind in (list, tuple):
         return kind([_concrete(item) for item in value])
     if kind is dict:

@@ -8,7 +8,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from rushlight.capture.interpreter.frame import Body, Frame
-from rushlight.capture.resume.breaks import Retrace
+from rushlight.capture.resume.breaks import SUSPENDED, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_mark
 from rushlight.capture.resume.tracing import TracingInterpreter
@@ -48,7 +48,7 @@ class Exit:
 
     shapes: tuple[FrameShape, ...]
     recipe: Recipe
-    reason: str
+    reason: Reason | None
     instructions: int
     calls: int
 
@@ -86,7 +86,7 @@ class Continuation(Traced):
     same: Mapping[int, int]
     passed: frozenset[int]
     limit: int | None = None
-    reason: str = ""
+    reason: Reason | None = None
 
     @staticmethod
     def of(frames: Sequence[Frame], passes: Callable[[object], bool]) -> Continuation:
@@ -129,10 +129,10 @@ class Continuation(Traced):
         frames = frames_of(self.shapes, values)
         returned = interpreter.trace(frames)
         if interpreter.steady != interpreter.count:
-            raise Retrace(interpreter.steady, "a setting of autograd or dispatch changes")
+            raise Retrace(interpreter.steady, interpreter.unsteady_reason())
         for frame in frames:
             if frame.then is not None or frame.generator is not None or frame.names is not None:
-                raise Retrace(interpreter.count - 1, "a constructor or generator runs")
+                raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, set(containers))
         recipe = writer.write(state)

@@ -13,7 +13,7 @@ from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.invocation import begin
-from rushlight.capture.resume.breaks import Retrace
+from rushlight.capture.resume.breaks import Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.recipe import KEY_KINDS
@@ -70,7 +70,8 @@ class Part:
                 self._replace(replace(continuation, limit=again.limit, reason=again.reason))
                 continue
             except Exception as error:  # noqa: BLE001 - Python runs this part, and raises what the program raises
-                events.record("graph_break", "instruction", str(error).partition("\n")[0])
+                reason = Reason.of(error)
+                events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
                 self.steps = 0
                 return None
             if compiled.changing:
@@ -90,7 +91,8 @@ class Part:
             self.reported.add(ended)
             code, instruction = frame.body.raw, frame.body.code.instructions[frame.position]
             line = Line(code.co_filename, instruction.line or 0, code.co_name)
-            events.record("graph_break", "instruction", ended.reason, frame=line)
+            kind = ended.reason.kind
+            events.record("graph_break", kind.code, ended.reason.detail, frame=line, hint=kind.hint)
 
 
 class Driver:

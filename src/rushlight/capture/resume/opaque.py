@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break
 
 _SPECIAL = (
@@ -25,7 +26,7 @@ class Opaque:
 
 
 def _touched(self: Opaque, *args: object) -> object:
-    raise Break("an object is used that the graph passes by", clean=True)
+    raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
 
 
 def slot_of(opaque: Opaque) -> int:

@@ -7,7 +7,7 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType, Metho
 from typing import Any
 
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
-from rushlight.capture.resume.breaks import Retrace
+from rushlight.capture.resume.breaks import UNBUILT, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
@@ -134,7 +134,7 @@ class RecipeWriter:
                 return iterator
 
             return self._step(value, resumed)
-        raise Retrace(self._instruction, f"a new {kind.__name__} cannot be built again")
+        raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
 
     def _function(self, value: Any) -> int:
         cells = [self._add(cell) for cell in value.__closure__ or ()]

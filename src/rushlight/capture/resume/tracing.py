@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.operations import Operation
-from rushlight.capture.resume.breaks import Break, Retrace
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
 from rushlight.eager.dispatch import STATE
 from rushlight.support.errors import CompileError, DataDependentError, NotSupportedError
@@ -29,7 +30,7 @@ class TracingInterpreter(CautiousInterpreter):
     def __init__(self, limit: int | None, given: set[int]) -> None:
         super().__init__(given)
         self.limit = limit
-        self.reason = ""
+        self.reason: Reason | None = None
         self.settings = _settings()
         self.steady = 0
 
@@ -45,7 +46,7 @@ class TracingInterpreter(CautiousInterpreter):
             for made, _ in generators:
                 made.discard()  # its `finally` blocks are run by the generator that takes its place
             if unfinished:
-                raise Retrace(min(unfinished), "a generator is left before its end")
+                raise Retrace(min(unfinished), Reason(breaks.SUSPENDED, "a generator is left before its end"))
 
     def _trace(self, frames: list[Frame]) -> bool:
         while frames:
@@ -65,10 +66,10 @@ class TracingInterpreter(CautiousInterpreter):
                 if isinstance(error, Retrace) or _is_interrupt(error, frame):
                     raise
                 if _is_of_tracing(error):
-                    self._end(frame, at, stack, str(error).partition("\n")[0])
+                    self._end(frame, at, stack, Reason.of(error))
                     return False
                 if not self._is_handled():
-                    self._end(frame, at, stack, f"{type(error).__name__} leaves the function")
+                    self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
                 self._unwind(error)
             self.count += 1
@@ -76,7 +77,7 @@ class TracingInterpreter(CautiousInterpreter):
                 self.steady = self.count
         return True
 
-    def _end(self, frame: Frame, at: int, stack: list[object], reason: str) -> None:
+    def _end(self, frame: Frame, at: int, stack: list[object], reason: Reason) -> None:
         """Ends the graph before an instruction; by another trace where the instruction has done something."""
         if self.used or not self.frames or self.frames[-1] is not frame:
             raise Retrace(self.count, reason) from None
@@ -91,6 +92,12 @@ class TracingInterpreter(CautiousInterpreter):
         return not (
             self.frames and self.frames[-1].stack and issubclass(type(self.frames[-1].stack[-1]), BaseException)
         )
+
+    def unsteady_reason(self) -> Reason:
+        """Why the graph ends earlier than it could: it cannot end as settings or exceptions now are."""
+        if _settings() != self.settings:
+            return Reason(breaks.SCOPE, "a setting of autograd or dispatch changes")
+        return self.reason or Reason(breaks.RAISED, "an exception is being handled")
 
     def _is_handled(self) -> bool:
         return any(frame.body.code.handlers[frame.position - 1] is not None for frame in self.frames)
@@ -168,6 +175,6 @@ def _is_interrupt(error: BaseException, frame: Frame) -> bool:
     return isinstance(error, KeyboardInterrupt) and name not in ("RAISE_VARARGS", "RERAISE")
 
 
-def _is_of_tracing(error: BaseException) -> bool:
+def _is_of_tracing(error: BaseException) -> TypeGuard[Exception]:
     """Whether an error says what tracing cannot do, rather than what the program did wrong."""
     return isinstance(error, (CompileError, DataDependentError, NotSupportedError))

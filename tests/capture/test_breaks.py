@@ -1,0 +1,222 @@
+"""Every kind of break is documented, and has a program that makes it, which does what it does uncompiled."""
+
+import itertools
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import rushlight as rl
+from rushlight.capture.resume.breaks import KINDS
+from rushlight.support import events
+
+PAGE = Path(__file__).parents[2] / "docs" / "breaks.md"
+PROGRAMS = {}
+
+
+class Point:
+    def __init__(self, size):
+        self.size = size
+
+    def __lt__(self, other):
+        return self.size < other.size
+
+
+class Leaving:
+    def __init__(self):
+        self.size = 2
+
+    def __del__(self):
+        pass
+
+
+class Slow:
+    def __init__(self, x):
+        self.value = float(x.sum())
+
+
+class Shy:
+    size = 2
+
+    @property
+    def __dict__(self):
+        raise LookupError("not yours")
+
+
+POINT = Point(3)
+SHY = Shy()
+COUNT = itertools.count(1)
+
+
+def makes(code):
+    """Registers a program, of a tensor of three ones, that makes a break of a kind."""
+
+    def register(program):
+        PROGRAMS[code] = program
+        return program
+
+    return register
+
+
+@makes("B001")
+def value(x):
+    return x + 1 if x.sum() > 0 else x - 1
+
+
+@makes("B002")
+def call(x):
+    y = x + 1
+    print(end="")
+    return y * 2
+
+
+@makes("B003")
+def outside(x):
+    POINT.seen = x.shape[0]
+    return x + 1
+
+
+@makes("B004")
+def argument(x, rows=None):
+    y = x + 1
+    rows.append([y])
+    return y * 2
+
+
+@makes("B005")
+def passed_by(x):
+    point = POINT
+    y = x + 1
+    print(end="")
+    return y * point.size
+
+
+@makes("B006")
+def iterator(x):
+    y = x + 1
+    return y * (next(COUNT) > 0)
+
+
+@makes("B007")
+def called_back(x):
+    sizes = defaultdict(lambda: 2)
+    return x + sizes["width"]
+
+
+@makes("B008")
+def native(x):
+    async def nothing():
+        return 1
+
+    y = x + 1
+    nothing().close()
+    return y * 2
+
+
+@makes("B009")
+def makes_a_class(x):
+    y = x + 1
+
+    class Local:
+        size = 2
+
+    return y * Local.size
+
+
+@makes("B010")
+def tensor_attribute(x):
+    y = x + 1
+    y.note = "sum"
+    return y * len(y.note)
+
+
+@makes("B011")
+def key(x):
+    y = x + 1
+    return y * {y: 2}[y]
+
+
+@makes("B012")
+def identity(x):
+    y, z = x + 1, x + 2
+    return y * 2 if y is z else z
+
+
+@makes("B013")
+def finalizer(x):
+    y = x + 1
+    Leaving()
+    return y * 2
+
+
+@makes("B014")
+def raised(x):
+    y = x + 1
+    if len(y) == 3:
+        raise ValueError("three")
+    return y
+
+
+@makes("B015")
+def scope(x):
+    y = x + 1
+    with rl.no_grad():
+        y = y * 2
+        print(end="")
+    return y + 1
+
+
+@makes("B016")
+def suspended(x):
+    return x + Slow(x * 2).value
+
+
+@makes("B017")
+def unbuilt(x):
+    y = x + 1
+    made = Point(2)
+    print(end="")
+    return y * made.size
+
+
+@makes("B018")
+def unsupported(x):
+    y = x + 1
+    x.unsqueeze_(0)
+    return x * y
+
+
+@makes("B019")
+def failed(x):
+    return x + SHY.size
+
+
+@makes("B020")
+def variables(x):
+    point = Point(2)
+    y = x + 1
+    return y * vars(point)["size"]
+
+
+@pytest.mark.parametrize("code", sorted(KINDS))
+def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
+    program = PROGRAMS[code]
+    given = [([],)] if program is argument else [()]
+    outcomes = []
+    for run in (program, rl.compile(program, fullgraph=False)):
+        events.reset()
+        for _ in range(2):
+            try:
+                outcomes.append(run(rl.ones(3), *[list(rows) for rows in given[0]]).tolist())
+            except ValueError as error:
+                outcomes.append(str(error))
+    assert outcomes[:2] == outcomes[2:]
+    found = [event for event in events.events("graph_break") if event.code == code]
+    assert found, [str(event) for event in events.events("graph_break")]
+    assert all(event.hint == KINDS[code].hint for event in found)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=str)
+def test_every_kind_is_documented(kind):
+    page = PAGE.read_text()
+    assert f"## {kind.code}: {kind.title}\n\n{kind.explanation}\n\nWhat to do: {kind.hint}." in page
