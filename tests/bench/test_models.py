@@ -79,6 +79,7 @@ def test_a_compiled_training_step_has_the_bits_of_eager_mode(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_code")  # the step above is optimised
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_step_of_open_sizes_serves_the_least_and_others(name: str):
     model, state = prepared(name, training=True)

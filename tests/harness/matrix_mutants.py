@@ -201,8 +201,8 @@ MUTANTS = (
     ),
     *(Mutant("reversed-symbols", op, "symbolic", META(_reversed_symbols)) for op in ("stack", "cumsum", "softmax")),
     # Eager takes its strides from `meta`; only a plan that was made before is at odds with it.
-    *(Mutant("column-major", op, "layout", META(_column_major), True) for op in ("gather", "embedding")),
-    *(Mutant("column-major", op, "layout_compiled", META(_column_major), True) for op in ("gather", "embedding")),
+    *(Mutant("column-major", op, "eager", META(_column_major), True) for op in ("gather", "embedding")),
+    *(Mutant("column-major", op, "compiled", META(_column_major), True) for op in ("gather", "embedding")),
     *(Mutant("decided-twice", op, "mixed", _decide_strides_twice) for op in ("mul", "addcmul", "where")),
     *(Mutant("ref-off", op, "eager", REF(_off)) for op in ("mul", "sum", "softmax", "layer_norm", "sin", "gather")),
     *(Mutant("ref-plus-one", op, "eager", REF(_plus_one)) for op in ("bitwise_xor", "argmax", "count_nonzero")),

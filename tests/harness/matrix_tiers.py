@@ -18,7 +18,7 @@ CHEAP = ("meta", "symbolic", "refusal", "zeros", "no_gradient")
 # halves their time and changes no bit.
 QUICK = ("fused", "frozen", "vjp", "vjp_twice", "vjp_compiled", "variants")
 
-CORE = ("meta", "symbolic", "eager", "layout", "compiled", "layout_compiled", "vjp", "no_gradient")
+CORE = ("meta", "symbolic", "eager", "compiled", "vjp", "no_gradient")
 
 
 def is_plain(case) -> bool:
@@ -52,7 +52,7 @@ def _is_chosen(question, case):
         return (zlib.crc32(case.op.encode()) + DTYPES.index(BY_NAME[case.dtype])) % TURNS == 0
     if question == "fused":
         return case.sample == richest_of(case.op) and case.size == "given"
-    if question in ("compiled", "layout_compiled") and case.size == "odd":
+    if question == "compiled" and case.size == "odd":
         return case.sample in (0, richest_of(case.op))
     if question == "vjp":
         return case.sample in (0, richest_of(case.op)) or Fact.POINTWISE not in case.operator.facts

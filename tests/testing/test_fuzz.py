@@ -13,7 +13,9 @@ from rushlight.testing.programs import Gradient, Input, Of, Own, Program, Ref, S
 
 PROGRAMS = 10_000
 CHUNK = 250
-COMPILED = 4  # of so many chunks one is compiled and run; of the others types and asserts are compared with eager
+# Of so many chunks one is compiled and run, which takes ten times as long; of the others types and asserts are compared
+# with eager. The first calls of those that run are all operators.
+COMPILED = 8
 SEED = 20
 
 
@@ -24,6 +26,12 @@ def test_programs_on_unknown_sizes_agree_with_eager(first):
     report = unbacked_fuzz(SEED, CHUNK, first=first, execute=first // CHUNK % COMPILED == 0)
     assert not report.findings, str(report)
     assert report.outcomes["equal"] > 3.5 * CHUNK, str(report)
+
+
+def test_programs_that_run_begin_with_every_operator():
+    first_numbers = range(0, PROGRAMS, CHUNK * COMPILED)
+    places = {(first + number) % len(sized_operators()) for first in first_numbers for number in range(CHUNK)}
+    assert places == set(range(len(sized_operators())))
 
 
 def test_programs_are_made_again_from_their_seed_and_number():

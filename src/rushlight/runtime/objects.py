@@ -101,7 +101,8 @@ class ObjectCache:
 
     def ls(self) -> list[CacheEntry]:
         """Every entry on disk, the most recently used first."""
-        entries = [CacheEntry(_key_of(path), size, used, path) for path, size, used in self._files()]
+        files = [(Path(path), size, used) for path, size, used in self._files()]
+        entries = [CacheEntry(_key_of(path), size, used, path) for path, size, used in files]
         return sorted(entries, key=lambda entry: entry.used, reverse=True)
 
     def clear(self) -> int:
@@ -110,12 +111,13 @@ class ObjectCache:
             removed = len(self._memory)
             self._memory.clear()
         for path, _size, _used in self._files():
-            removed += _unlink(path)
+            removed += _unlink(Path(path))
         return removed
 
     def verify(self) -> list[Path]:
         """The files that do not check out; none is removed."""
-        return [path for path, _size, _used in self._files() if not _is_sound(path)]
+        paths = [Path(path) for path, _size, _used in self._files()]
+        return [path for path in paths if not _is_sound(path)]
 
     def size_bytes(self) -> int:
         """Bytes that entries take on disk."""
@@ -172,7 +174,8 @@ class ObjectCache:
         name = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
         return self.directory / f"{name}{_SUFFIX}"
 
-    def _files(self) -> Iterator[tuple[Path, int, float]]:
+    def _files(self) -> Iterator[tuple[str, int, float]]:
+        """Path, bytes and time of last use of each entry. A folder may have 200,000: their `Path`s take 5 s to make."""
         if not self._directory_usable():
             return
         assert self.directory is not None
@@ -183,7 +186,7 @@ class ObjectCache:
                 except FileNotFoundError:
                     continue
                 if entry.name.endswith(_SUFFIX):
-                    yield Path(entry.path), status.st_size, status.st_mtime
+                    yield entry.path, status.st_size, status.st_mtime
                 elif entry.name.endswith(_PARTIAL_SUFFIX) and time.time() - status.st_mtime > _STALE_PARTIAL_SECONDS:
                     _unlink(Path(entry.path))
 
@@ -201,14 +204,14 @@ class ObjectCache:
 
     def sweep(self) -> None:
         """Remove the least recently used entries until the cache is well within its limit."""
-        files = sorted(self._files(), key=lambda file: file[2])
+        files = list(self._files())
         total = sum(size for _path, size, _used in files)
         if total <= self.limit_bytes:
             return
-        for path, size, _used in files:
+        for path, size, _used in sorted(files, key=lambda file: file[2]):
             if total <= self.limit_bytes * _KEEP_FRACTION:
                 break
-            self.counts.evicted += _unlink(path)
+            self.counts.evicted += _unlink(Path(path))
             total -= size
 
     def _trim_memory(self) -> None:
