@@ -30,7 +30,7 @@ _ROUNDINGS = 32  # of a sum, in terms of the sum of magnitudes
 
 _LEAST_DEVIATION = 316.0  # one over the root of the default `eps`
 _STANDARDISING = {"layer_norm", "group_norm", "batch_norm", "instance_norm"}
-"""Operators that divide by a deviation: float64 has no wider type in which means would be exact."""
+"""Operators that subtract a mean and divide by a deviation: float64 has no wider type in which means would be exact."""
 
 SUMMING = {
     "sum",
@@ -155,8 +155,10 @@ def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
         return found
     name = operator_of(step.statement).removesuffix("_")
     scale = truth(step, True) if name in SUMMING else None
-    if name in _STANDARDISING and exact.values and step.results[0].dtype == "float64":
-        scale = _deviations(step, exact)
+    if name in _STANDARDISING and exact.values:
+        scale = (_deviations if step.results[0].dtype == "float64" else _shifted)(step, exact)
+    if name == "log_softmax":
+        scale = _beside(exact, 1.0)
     judges = _Judges(exact, scale)
     return difference(actual, expected, judges)
 
@@ -178,6 +180,17 @@ def _deviations(step: Step, exact: Outcome) -> Outcome:
     largest = [float(np.max(np.abs(array), initial=1.0)) for array in _typed(step, step.before)]
     size = np.prod(largest) * _LEAST_DEVIATION
     return Outcome(tuple([replace(value, array=np.full(value.shape, size)) for value in exact.values]), (), ())
+
+
+def _shifted(step: Step, exact: Outcome) -> Outcome:
+    """Results and shifts in magnitude: a result may be their difference, and magnitudes of operands cancel as well."""
+    shift = max([float(np.max(np.abs(array), initial=0.0)) for array in _typed(step, step.before)[1:]], default=0.0)
+    return _beside(exact, 2 * shift)
+
+
+def _beside(exact: Outcome, size: float) -> Outcome:
+    """Results in magnitude and the size of what is added to them: of log_softmax the sum, whose logarithm is taken."""
+    return Outcome(tuple([replace(value, array=np.abs(value.array) + size) for value in exact.values]), (), ())
 
 
 class _Judges:
