@@ -68,10 +68,14 @@ _PADDINGS = ("zeros", "border", "reflection")
 native_channel_shuffle = ops.channel_shuffle
 
 
-def _named(names: tuple[str, ...], number: object, what: str) -> str:
-    place = fixed_integer(number)
-    require(0 <= place < len(names), "A002", f"{what} is a number below {len(names)}", given=number)
-    return names[place]
+def _named(names: tuple[str, ...], number: object, parameter: str) -> str:
+    index = fixed_integer(number)
+    require(0 <= index < len(names), "A002", f"{parameter} is a number below {len(names)}", given=number)
+    return names[index]
+
+
+def _reduction_named(number: object) -> str:
+    return _named(_REDUCTIONS, number, "reduction")
 
 
 # Losses.
@@ -82,8 +86,7 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """Return `nn.functional.cosine_embedding_loss`; reductions are 0 none, 1 mean, 2 sum."""
-    found = _named(_REDUCTIONS, reduction, "reduction")
-    return functional.cosine_embedding_loss(input1, input2, target, margin, reduction=found)
+    return functional.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction_named(reduction))
 
 
 @checked
@@ -97,15 +100,14 @@ def ctc_loss(
     zero_infinity: bool = False,
 ) -> Tensor:
     """Return `nn.functional.ctc_loss`; reductions are 0 none, 1 mean, 2 sum."""
-    found = _named(_REDUCTIONS, reduction, "reduction")
-    return functional.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, found, zero_infinity)
+    how = _reduction_named(reduction)
+    return functional.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity)
 
 
 @checked
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
     """Return `nn.functional.hinge_embedding_loss`; reductions are 0 none, 1 mean, 2 sum."""
-    found = _named(_REDUCTIONS, reduction, "reduction")
-    return functional.hinge_embedding_loss(input, target, margin, reduction=found)
+    return functional.hinge_embedding_loss(input, target, margin, reduction=_reduction_named(reduction))
 
 
 @checked
@@ -113,15 +115,13 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """Return `nn.functional.margin_ranking_loss`; reductions are 0 none, 1 mean, 2 sum."""
-    found = _named(_REDUCTIONS, reduction, "reduction")
-    return functional.margin_ranking_loss(input1, input2, target, margin, reduction=found)
+    return functional.margin_ranking_loss(input1, input2, target, margin, reduction=_reduction_named(reduction))
 
 
 @checked
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """Return `nn.functional.poisson_nll_loss`; reductions are 0 none, 1 mean, 2 sum."""
-    found = _named(_REDUCTIONS, reduction, "reduction")
-    return functional.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=found)
+    return functional.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_reduction_named(reduction))
 
 
 @checked
@@ -136,8 +136,9 @@ def triplet_margin_loss(
     reduction: int = 0,
 ) -> Tensor:
     """Return `nn.functional.triplet_margin_loss`; reductions are 0 none, 1 mean, 2 sum."""
-    found = _named(_REDUCTIONS, reduction, "reduction")
-    return functional.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=found)
+    return functional.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, reduction=_reduction_named(reduction)
+    )
 
 
 # Images.
@@ -240,8 +241,8 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (`layer_norm`, means, one over the root of variances and `eps`); the last two keep all dims."""
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    found = functional.layer_norm(input, sizes, weight, bias, eps)
-    return found, *_moments(input, range(input.ndim - len(sizes), input.ndim), eps, True)
+    normalized = functional.layer_norm(input, sizes, weight, bias, eps)
+    return normalized, *_moments(input, range(input.ndim - len(sizes), input.ndim), eps, True)
 
 
 @checked
@@ -256,8 +257,8 @@ def native_group_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (`group_norm`, means, one over the root of variances and `eps`): `N` images of `C` channels."""
-    found = functional.group_norm(input, group, weight, bias, eps)
-    return found, *_moments(input.reshape(N, group, -1), (2,), eps, False)
+    normalized = functional.group_norm(input, group, weight, bias, eps)
+    return normalized, *_moments(input.reshape(N, group, -1), (2,), eps, False)
 
 
 @checked
@@ -278,8 +279,8 @@ def native_batch_norm(
     others = [dim for dim in range(input.ndim) if dim != 1]
     nothing = zeros(0, dtype=input.dtype, device=input.device)
     moments = _moments(input, others, eps, False) if training else (nothing, nothing.clone())
-    found = functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-    return found, *moments
+    normalized = functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return normalized, *moments
 
 
 # Recurrent layers, of parameters in the order of the modules': weights of input and state, then their biases.
@@ -365,7 +366,9 @@ def _step(mode: str, input: Tensor, state: tuple[Tensor, ...], params: tuple[Ten
     rows, width = w_ih.shape
     cell = _Cell(width, rows // GATES[mode], params[2] is not None, GATES[mode], device="meta")
     named = dict(zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), params, strict=True))
-    return functional_call(cell, {name: one for name, one in named.items() if one is not None}, (mode, input, state))
+    return functional_call(
+        cell, {name: param for name, param in named.items() if param is not None}, (mode, input, state)
+    )
 
 
 @checked

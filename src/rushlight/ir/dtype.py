@@ -210,9 +210,9 @@ def ml_dtypes() -> Any:
 
 def from_numpy_dtype(dtype: np.dtype[np.generic]) -> DType | None:
     """The element type of a numpy dtype in native byte order, or None."""
-    known = _BY_NUMPY.get(dtype)
-    if known is not None or dtype.kind not in "Vf":  # ml_dtypes' types are of these kinds
-        return known
+    native = _BY_NUMPY.get(dtype)
+    if native is not None or dtype.kind not in "Vf":  # ml_dtypes' types are of these kinds
+        return native
     named = BY_NAME.get(dtype.name)
     return named if named is not None and dtype == named.numpy else None
 

@@ -190,11 +190,11 @@ def in_elements_of(dtype: DType, distance: Size, base: DType) -> Size:
     """An offset or a stride, in elements of `base`, counted in those of `dtype`: S006 where it ends inside of one."""
     if dtype.itemsize == base.itemsize:
         return distance
-    place = distance * base.itemsize
-    whole = required(eq(place % dtype.itemsize, 0), "a view as wider elements begins at multiples of these")
+    byte_offset = distance * base.itemsize
+    whole = required(eq(byte_offset % dtype.itemsize, 0), "a view as wider elements begins at multiples of these")
     text = "a view as wider elements needs an offset and strides that are multiples of these"
     require(whole, "S006", text, given=distance, dtype=base, wanted=dtype, hint="call contiguous() or clone() first")
-    return floordiv(place, dtype.itemsize)
+    return floordiv(byte_offset, dtype.itemsize)
 
 
 class Mentions:

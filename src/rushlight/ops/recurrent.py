@@ -67,14 +67,14 @@ def _lstm(projected: Value, product: Value, memory: Value) -> _Lstm:
 @lstm_state.decompose
 def lstm_state_decompose(projected: Value, product: Value, memory: Value) -> tuple[Value, Value]:
     _require_gates("lstm_state", 4, projected, product, memory)
-    found = _lstm(projected, product, memory)
-    return convert(found.read * tanh(found.memory), memory.dtype), convert(found.memory, memory.dtype)
+    after = _lstm(projected, product, memory)
+    return convert(after.read * tanh(after.memory), memory.dtype), convert(after.memory, memory.dtype)
 
 
 @lstm_state.ref
 def lstm_state_ref(projected: Array, product: Array, memory: Array) -> tuple[Array, Array]:
     gates = np.split(compute_array(projected) + compute_array(product), 4, -1)
-    write, keep, read = [1 / (1 + np.exp(-gates[place])) for place in (0, 1, 3)]
+    write, keep, read = [1 / (1 + np.exp(-gates[gate])) for gate in (0, 1, 3)]
     after = keep * compute_array(memory) + write * np.tanh(gates[2])
     return (read * np.tanh(after)).astype(memory.dtype), after.astype(memory.dtype)
 
@@ -145,7 +145,7 @@ def gru_state_decompose(projected: Value, product: Value, hidden: Value, bias: V
 def gru_state_ref(projected: Array, product: Array, hidden: Array, bias: Array | None) -> Array:
     own = np.split(compute_array(product) + (0 if bias is None else compute_array(bias)), 3, -1)
     given = np.split(compute_array(projected), 3, -1)
-    reset, keep = [1 / (1 + np.exp(-given[place] - own[place])) for place in (0, 1)]
+    reset, keep = [1 / (1 + np.exp(-given[gate] - own[gate])) for gate in (0, 1)]
     new = np.tanh(given[2] + reset * own[2])
     return (new + keep * (compute_array(hidden) - new)).astype(hidden.dtype)
 

@@ -66,7 +66,7 @@ def decode(code: CodeType) -> Code:
         renamed, operand = _meaning(code, name, arg, after, index)
         instructions.append(Instruction(renamed, operand, offset, lines.get(offset)))
     _attach_keyword_names(instructions)
-    handlers = _handlers(code, index, [item.offset for item in instructions])
+    handlers = _handlers(code, index, [instruction.offset for instruction in instructions])
     return Code(code, tuple(instructions), handlers, names)
 
 
@@ -173,27 +173,27 @@ RENAMED = {
 def _attach_keyword_names(instructions: list[Instruction]) -> None:
     """Gives each `CALL` the names of its keywords, in an instruction before it until 3.12."""
     names: tuple[str, ...] = ()
-    for at, item in enumerate(instructions):
-        if item.name == "KW_NAMES":
-            names = item.operand  # pyright: ignore[reportAssignmentType] - a constant of the code
-            instructions[at] = item._replace(name="NOP", operand=0)
-        elif item.name == "CALL":
-            instructions[at] = item._replace(operand=(item.operand, names))
+    for at, instruction in enumerate(instructions):
+        if instruction.name == "KW_NAMES":
+            names = instruction.operand  # pyright: ignore[reportAssignmentType] - a constant of the code
+            instructions[at] = instruction._replace(name="NOP", operand=0)
+        elif instruction.name == "CALL":
+            instructions[at] = instruction._replace(operand=(instruction.operand, names))
             names = ()
 
 
 def _handlers(code: CodeType, index: dict[int, int], offsets: list[int]) -> tuple[Handler | None, ...]:
     """For each instruction the handler of what it raises."""
     entries = list(_exception_entries(code.co_exceptiontable))
-    found: list[Handler | None] = []
+    handlers: list[Handler | None] = []
     for offset in offsets:
         handler = None
         for start, end, target, depth, pushes in entries:
             if start <= offset < end:
                 handler = Handler(index[target], depth, pushes)
                 break
-        found.append(handler)
-    return tuple(found)
+        handlers.append(handler)
+    return tuple(handlers)
 
 
 def _exception_entries(table: bytes) -> Iterator[tuple[int, int, int, int, bool]]:

@@ -49,8 +49,8 @@ class Body:
     def __init__(self, raw: CodeType) -> None:
         self.raw = raw
         self.code: Code = decode(raw)
-        self.operations: list[Operation] = [OPERATIONS[item.name] for item in self.code.instructions]
-        self.operands: list[Any] = [item.operand for item in self.code.instructions]
+        self.operations: list[Operation] = [OPERATIONS[each.name] for each in self.code.instructions]
+        self.operands: list[Any] = [each.operand for each in self.code.instructions]
         self.local_count = len(self.code.locals)
         self.shown: CodeType | None = None  # of the frame that stands for an interpreted one in tracebacks
 

@@ -134,7 +134,7 @@ class InterpretedGenerator:
 
     def _leave_delegate(self, frame: Frame, value: object, interpreter: Evaluator, consume: Consume) -> None:
         """Goes on behind a `yield from` whose iterator has returned a value."""
-        names = [item.name for item in frame.body.code.instructions]
+        names = [instruction.name for instruction in frame.body.code.instructions]
         send = max(at for at in range(frame.position) if names[at] == "SEND")
         frame.stack.pop()
         self._entered(interpreter, consume)

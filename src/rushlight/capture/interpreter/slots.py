@@ -246,8 +246,8 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
         interpreter.runs(container, value)
         return value in container
     iterator = iterator_of(interpreter, container)
-    while (item := next_of(interpreter, iterator)) is not STOPPED:
-        if item is value or truth(interpreter, compared(interpreter, "==", item, value)):
+    while (element := next_of(interpreter, iterator)) is not STOPPED:
+        if element is value or truth(interpreter, compared(interpreter, "==", element, value)):
             return True
     return False
 
@@ -338,18 +338,18 @@ def _say_which(error: AttributeError, owner: object, name: str) -> None:
 
 def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str) -> object:
     """An attribute without the hooks of its class."""
-    found = lookup(cls, name)
-    if found is not MISSING and not issubclass(cls, type):
-        kind = type(found)
-        if type(found) is property:
-            if type(found.fget) is FunctionType:
-                return interpreter.call(found.fget, (owner,))
+    class_attribute = lookup(cls, name)
+    if class_attribute is not MISSING and not issubclass(cls, type):
+        kind = type(class_attribute)
+        if type(class_attribute) is property:
+            if type(class_attribute.fget) is FunctionType:
+                return interpreter.call(class_attribute.fget, (owner,))
         elif kind is not FunctionType:
             method = python_method(interpreter, kind, "__get__")
             if method is not None:
                 data = lookup(kind, "__set__") is not MISSING or lookup(kind, "__delete__") is not MISSING
                 own = getattr(owner, "__dict__", {}) if not data else {}
-                return own[name] if name in own else interpreter.call(method, (found, owner, cls))
+                return own[name] if name in own else interpreter.call(method, (class_attribute, owner, cls))
     native = lookup(cls, "__getattribute__")
     if type(native) is FunctionType or not hasattr(cls, "__getattr__") or not callable(native):  # a leaf's
         return getattr(owner, name)
@@ -363,13 +363,13 @@ def store_attribute(interpreter: Evaluator, owner: object, name: str, value: obj
     if method is not None:
         interpreter.call(method, (owner, name, value))
         return
-    found = lookup(cls, name)
-    if type(found) is property and type(found.fset) is FunctionType:
-        interpreter.call(found.fset, (owner, value))
+    class_attribute = lookup(cls, name)
+    if type(class_attribute) is property and type(class_attribute.fset) is FunctionType:
+        interpreter.call(class_attribute.fset, (owner, value))
         return
-    setter = python_method(interpreter, type(found), "__set__")
+    setter = python_method(interpreter, type(class_attribute), "__set__")
     if setter is not None:
-        interpreter.call(setter, (found, owner, value))
+        interpreter.call(setter, (class_attribute, owner, value))
     else:
         interpreter.sets(owner, name, value)
         setattr(owner, name, value)
@@ -382,13 +382,13 @@ def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     if method is not None:
         interpreter.call(method, (owner, name))
         return
-    found = lookup(cls, name)
-    if type(found) is property and type(found.fdel) is FunctionType:
-        interpreter.call(found.fdel, (owner,))
+    class_attribute = lookup(cls, name)
+    if type(class_attribute) is property and type(class_attribute.fdel) is FunctionType:
+        interpreter.call(class_attribute.fdel, (owner,))
         return
-    deleter = python_method(interpreter, type(found), "__delete__")
+    deleter = python_method(interpreter, type(class_attribute), "__delete__")
     if deleter is not None:
-        interpreter.call(deleter, (found, owner))
+        interpreter.call(deleter, (class_attribute, owner))
     else:
         interpreter.sets(owner, name)
         delattr(owner, name)

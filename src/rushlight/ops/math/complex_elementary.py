@@ -376,6 +376,7 @@ def cos(x: Scalar, y: Scalar) -> Parts:
 def sinc(x: Scalar, y: Scalar) -> Parts:
     """sin(pi z) / (pi z), and 1 for 0."""
     a, b = x * math.pi, y * math.pi
-    found = apply("complex", *sin(a, b)) / apply("complex", a, b)
-    nothing = x.equals(0.0) & y.equals(0.0)
-    return select(nothing, like(x, 1.0), apply("real", found)), select(nothing, like(x, 0.0), apply("imag", found))
+    quotient = apply("complex", *sin(a, b)) / apply("complex", a, b)
+    is_zero = x.equals(0.0) & y.equals(0.0)
+    real, imag = apply("real", quotient), apply("imag", quotient)
+    return select(is_zero, like(x, 1.0), real), select(is_zero, like(x, 0.0), imag)

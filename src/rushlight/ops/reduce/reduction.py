@@ -351,8 +351,8 @@ prod = define(
 
 @prod.decompose
 def prod_decompose(input: Value, dim: Dims, keepdim: bool, dtype: DType | None) -> Value:
-    found = dtype or promote_sum(input.dtype)
-    return (complex_product if found.is_complex else real_product)(convert(input, found), dim, keepdim)
+    dtype = dtype or promote_sum(input.dtype)
+    return (complex_product if dtype.is_complex else real_product)(convert(input, dtype), dim, keepdim)
 
 
 @prod.ref
@@ -430,8 +430,8 @@ def complex_product_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorT
 @complex_product.ref
 def complex_product_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
     with np.errstate(all="ignore"):
-        found = np.prod(input, axes_tuple(input, dim, "prod"), dtype=np.complex128, keepdims=keepdim)
-        return np.asarray(found).astype(input.dtype)
+        product = np.prod(input, axes_tuple(input, dim, "prod"), dtype=np.complex128, keepdims=keepdim)
+        return np.asarray(product).astype(input.dtype)
 
 
 @complex_product.samples

@@ -111,8 +111,8 @@ def cumsum_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 @cumprod.decompose
 def cumprod_decompose(input: Value, dim: int, dtype: DType | None) -> Value:
-    found = dtype or promote_sum(input.dtype)
-    return (complex_running_product if found.is_complex else running_product)(convert(input, found), dim)
+    dtype = dtype or promote_sum(input.dtype)
+    return (complex_running_product if dtype.is_complex else running_product)(convert(input, dtype), dim)
 
 
 @cumprod.ref
@@ -167,8 +167,8 @@ def complex_running_product_meta(input: TensorType, dim: int) -> TensorType:
 @complex_running_product.ref
 def complex_running_product_ref(input: Array, dim: int) -> Array:
     with np.errstate(all="ignore"):
-        found = np.cumprod(input, dim if input.ndim else None, dtype=np.complex128)
-        return found.astype(input.dtype).reshape(input.shape)
+        products = np.cumprod(input, dim if input.ndim else None, dtype=np.complex128)
+        return products.astype(input.dtype).reshape(input.shape)
 
 
 @complex_running_product.samples

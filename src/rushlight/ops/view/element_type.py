@@ -83,24 +83,24 @@ def _words(value: Scalar) -> list[Scalar]:
     return [bitcast(part, _UNSIGNED[part.type.itemsize]) for part in parts]
 
 
-def _unit_of(words: Sequence[Scalar], unit: DType, place: Size) -> Scalar:
-    """The bits of an element at `place`, counted in units of some bytes."""
+def _unit_of(words: Sequence[Scalar], unit: DType, number: Size) -> Scalar:
+    """Unit `number` of the bits of an element, lowest first."""
     each = words[0].type.itemsize // unit.itemsize
     chosen = words[0]
     if len(words) > 1:
-        first = index(place) < index(each)
-        chosen = (words[0] if place < each else words[1]) if isinstance(place, int) else select(first, *words)
-    shift = cast(index((place % each) * unit.bits), chosen.type)
+        first = index(number) < index(each)
+        chosen = (words[0] if number < each else words[1]) if isinstance(number, int) else select(first, *words)
+    shift = cast(index((number % each) * unit.bits), chosen.type)
     return cast(chosen >> shift, unit)
 
 
 def _joined(units: Sequence[Scalar], dtype: DType) -> Scalar:
     """An unsigned integer made of units, lowest first, as a real dtype."""
     wide = _UNSIGNED[dtype.itemsize]
-    found = cast(units[0], wide)
-    for place, unit in enumerate(units[1:], 1):
-        found = found | (cast(unit, wide) << (place * unit.type.bits))
-    return bitcast(found, dtype)
+    bits = cast(units[0], wide)
+    for number, unit in enumerate(units[1:], 1):
+        bits = bits | (cast(unit, wide) << (number * unit.type.bits))
+    return bitcast(bits, dtype)
 
 
 def _assembled(units: Sequence[Scalar], dtype: DType) -> Scalar:
@@ -123,12 +123,12 @@ def view_dtype_lower(at: At, input: Operand, dtype: DType) -> Scalar:
     if dtype.itemsize < old.itemsize:
         ratio = old.itemsize // dtype.itemsize
         words = _words(input[(*at[:-1], at[-1] // ratio)])
-        units = [_unit_of(words, unit, (at[-1] % ratio) * count + place) for place in range(count)]
+        units = [_unit_of(words, unit, (at[-1] % ratio) * count + number) for number in range(count)]
     else:
         ratio, each = dtype.itemsize // old.itemsize, old.itemsize // unit.itemsize
-        places = [at] if ratio == 1 else [(*at[:-1], at[-1] * ratio + inner) for inner in range(ratio)]
-        for words in [_words(input[place]) for place in places]:
-            units += [_unit_of(words, unit, place) for place in range(each)]
+        indices = [at] if ratio == 1 else [(*at[:-1], at[-1] * ratio + inner) for inner in range(ratio)]
+        for words in [_words(input[position]) for position in indices]:
+            units += [_unit_of(words, unit, number) for number in range(each)]
     return _assembled(units, dtype)
 
 

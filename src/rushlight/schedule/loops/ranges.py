@@ -64,11 +64,11 @@ class Ranges:
     def __init__(self, axis: SizeExpr, bounds: Sequence[Size], cuts: Mapping[Scalar, Sequence[Cut | None]]) -> None:
         self.axis = axis
         self._cuts = cuts
-        self._places = {bound: place for place, bound in enumerate(bounds)}
+        self._numbers = {bound: number for number, bound in enumerate(bounds)}
         starts = [0, *bounds]
         ends = [*bounds, axis_size(axis)]
         pairs = enumerate(zip(starts, ends, strict=True))
-        self.parts = [Range(place, start, end - start) for place, (start, end) in pairs]
+        self.parts = [Range(number, start, end - start) for number, (start, end) in pairs]
 
     @staticmethod
     def of(axis: SizeExpr, roots: Iterable[Scalar]) -> Ranges | None:
@@ -88,20 +88,20 @@ class Ranges:
 
         def chosen(term: Scalar) -> Scalar:
             while term.op is GUARD:
-                known = [self._holds(part, cut) for cut in self._cuts[term]]
-                if False not in known and None in known:
+                outcomes = [self._holds(part, cut) for cut in self._cuts[term]]
+                if False not in outcomes and None in outcomes:
                     break
-                term = term.operands[2 if False in known else 1]
+                term = term.operands[2 if False in outcomes else 1]
             return term
 
         images: dict[Scalar, Scalar] = {}
-        for term in postorder([chosen(root)], lambda term: [chosen(item) for item in term.operands]):
-            operands = tuple([images[chosen(item)] for item in term.operands])
+        for term in postorder([chosen(root)], lambda term: [chosen(operand) for operand in term.operands]):
+            operands = tuple([images[chosen(operand)] for operand in term.operands])
             images[term] = term if operands == term.operands else rebuild(term, operands)
         return images[chosen(root)]
 
     def _holds(self, part: Range, cut: Cut | None) -> bool | None:
-        return None if cut is None else (part.number > self._places[cut.bound]) != cut.below
+        return None if cut is None else (part.number > self._numbers[cut.bound]) != cut.below
 
 
 def _cut(axis: SizeExpr, condition: Scalar) -> Cut | None:
@@ -154,52 +154,58 @@ def split_ranges(nest: LoopNest) -> list[Part]:
     if not guarded or nest.conditions or any(chain_axis(term) is not None for term in terms):
         return whole
     _split_inner(nest)
-    for place, axis in enumerate(nest.outer):
-        ranges = Ranges.of(axis, [item.value for item in nest.stores])
+    for depth, axis in enumerate(nest.outer):
+        ranges = Ranges.of(axis, [store.value for store in nest.stores])
         if ranges is not None and not _is_narrow(ranges, nest.stores):
-            return [_part_within(nest, place, ranges, part) for part in ranges.parts]
+            return [_part_within(nest, depth, ranges, part) for part in ranges.parts]
     return whole
 
 
 def _is_narrow(ranges: Ranges, stores: Iterable[NestStore]) -> bool:
     """Whether the ranges would be vector loops of few lanes."""
     few = any(isinstance(part.length, int) and part.length < LEAST_LANES for part in ranges.parts)
-    return few and any(step_along(item.offset, ranges.axis) == 1 for item in stores)
+    return few and any(step_along(store.offset, ranges.axis) == 1 for store in stores)
 
 
-def _part_within(nest: LoopNest, place: int, ranges: Ranges, part: Range) -> Part:
-    inner = [] if part.length == 1 else [axis_symbol(part.length, f"i{place}")]
+def _part_within(nest: LoopNest, depth: int, ranges: Ranges, part: Range) -> Part:
+    """The nest where the outer axis at a depth is within one range."""
+    inner = [] if part.length == 1 else [axis_symbol(part.length, f"i{depth}")]
     at = Substitution({ranges.axis: part.start + sum(inner)})
-    outer = (*nest.outer[:place], *inner, *nest.outer[place + 1 :])
-    values = [at(ranges.within(part, item.value)) for item in nest.stores]
+    outer = (*nest.outer[:depth], *inner, *nest.outer[depth + 1 :])
+    values = [at(ranges.within(part, store.value)) for store in nest.stores]
     read = {term.attr("buffer") for term in postorder(values) if term.op is LOAD}
     starts: dict[Buffer, Size] = {}
     stores: list[NestStore] = []
-    for item, value in zip(nest.stores, values, strict=True):
-        offset, start = at(item.offset), as_size(at(item.offset))
-        if start is not None and item.buffer not in read and item.buffer not in starts:
-            first = substitute(start, dict.fromkeys((*outer, *item.inner), 0))
-            starts[item.buffer], offset = first, index(start - first)
-        stores.append(NestStore(item.inner, item.buffer, offset, value))
+    for store, value in zip(nest.stores, values, strict=True):
+        offset, start = at(store.offset), as_size(at(store.offset))
+        if start is not None and store.buffer not in read and store.buffer not in starts:
+            first = substitute(start, dict.fromkeys((*outer, *store.inner), 0))
+            starts[store.buffer], offset = first, index(start - first)
+        stores.append(NestStore(store.inner, store.buffer, offset, value))
     return Part(LoopNest(outer, stores), starts)
 
 
+def _inner_ranges(store: NestStore) -> Ranges | None:
+    """The ranges of the outermost inner axis that has some of enough lanes."""
+    each_axis = (Ranges.of(axis, [store.value]) for axis in store.inner)
+    return next((ranges for ranges in each_axis if ranges is not None and not _is_narrow(ranges, [store])), None)
+
+
 def _split_inner(nest: LoopNest) -> None:
-    axes = {tuple([axis_size(axis) for axis in item.inner]): item.inner for item in nest.stores}
+    axes = {tuple([axis_size(axis) for axis in store.inner]): store.inner for store in nest.stores}
     stores: list[NestStore] = []
-    for item in nest.stores:
-        found = [ranges for axis in item.inner if (ranges := Ranges.of(axis, [item.value])) is not None]
-        found = [ranges for ranges in found if not _is_narrow(ranges, [item])]
-        if not found or len(found[0].parts) * len(list(postorder([item.value]))) > MOST_TERMS:
-            stores.append(item)
+    for store in nest.stores:
+        ranges = _inner_ranges(store)
+        if ranges is None or len(ranges.parts) * len(list(postorder([store.value]))) > MOST_TERMS:
+            stores.append(store)
             continue
-        for part in found[0].parts:
-            sizes = tuple([part.length if axis is found[0].axis else axis_size(axis) for axis in item.inner])
+        for part in ranges.parts:
+            sizes = tuple([part.length if axis is ranges.axis else axis_size(axis) for axis in store.inner])
             if sizes not in axes:
-                axes[sizes] = tuple([axis_symbol(size, f"j{place}") for place, size in enumerate(sizes)])
-            images: dict[SizeExpr, Size] = dict(zip(item.inner, axes[sizes], strict=True))
-            images[found[0].axis] = images[found[0].axis] + part.start
+                axes[sizes] = tuple([axis_symbol(size, f"j{depth}") for depth, size in enumerate(sizes)])
+            images: dict[SizeExpr, Size] = dict(zip(store.inner, axes[sizes], strict=True))
+            images[ranges.axis] = images[ranges.axis] + part.start
             at = Substitution(images)
-            value = at(found[0].within(part, item.value))
-            stores.append(NestStore(axes[sizes], item.buffer, at(item.offset), value))
+            value = at(ranges.within(part, store.value))
+            stores.append(NestStore(axes[sizes], store.buffer, at(store.offset), value))
     nest.stores = stores

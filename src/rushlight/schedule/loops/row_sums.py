@@ -29,7 +29,7 @@ def sum_rows(nest: LoopNest, name: str) -> Step | None:
     if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, store) for store in nest.stores):
         return None
     lengths = {axis_size(axis) for store in nest.stores for axis in bound_axes(store.value)}
-    if len(lengths) != 1 or len({item.value.attr("order") for item in nest.stores}) != 1:
+    if len(lengths) != 1 or len({store.value.attr("order") for store in nest.stores}) != 1:
         return None
     (length,) = lengths
     column = _stripes(nest)

@@ -209,7 +209,7 @@ def _emit_guard(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> 
     if not any(part.op is LOAD or bound_axes(part) for part in missing):
         if len(missing) < SKIPPED_TERMS or not scope.axes:
             return select(scope, term, chosen, value(ctx, a, scope, mask), other)
-        return _skipped(ctx, term, scope, mask, (chosen, other))
+        return _skipped(ctx, term, scope, mask, chosen, other)
     inner = narrow_mask(ctx, condition, chosen, scope, mask)
     guarded = value(ctx, a, scope, inner)
     # A masked load has zeros in inactive lanes already. The exception is a scalar load that is broadcast to lanes.
@@ -222,32 +222,32 @@ def _missing(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> lis
     """The terms with operands that are still to be computed in a scope for a term."""
 
     def below(part: Scalar) -> list[Scalar]:
-        return [item for item in part.operands if item.operands and _lookup(ctx, item, scope, mask) is None]
+        operands = part.operands
+        return [operand for operand in operands if operand.operands and _lookup(ctx, operand, scope, mask) is None]
 
     return list(postorder([term] if _lookup(ctx, term, scope, mask) is None else [], below))
 
 
-def _skipped(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, known: tuple[Value, Value]) -> Value:
+def _skipped(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None, chosen: Value, other: Value) -> Value:
     """The value of a guard whose first value is long: code that is skipped where no lane chooses it.
 
-    The condition and the second value are `known`.
+    `chosen` is the condition's value, `other` the guard's second.
     """
-    chosen, other = known
     condition = chosen.text
     if chosen.lanes > 1:
         bits = scope.let(f"bitcast <{chosen.lanes} x i1> {condition} to i{chosen.lanes}")
         condition = scope.let(f"icmp ne i{chosen.lanes} {bits}, 0")
     inner = scope.inner(scope.names.label(), scope.axes, scope.hold)
-    found = select(inner, term, chosen, value(ctx, term.operands[1], inner, mask), other)
-    shape = shape_of(term.type, found.lanes)
+    guarded = select(inner, term, chosen, value(ctx, term.operands[1], inner, mask), other)
+    shape = shape_of(term.type, guarded.lanes)
     without, before, after = widen(other, shape), scope.label, scope.names.label()
     scope.branch(condition, inner.first, after)
     scope.block(inner.first)
     scope.append(inner)
     scope.jump(after)
     scope.block(after)
-    result = scope.let(f"phi {shape.type} [ {found.text}, %{inner.label} ], [ {without}, %{before} ]")
-    return Value(result, found.lanes, scope)
+    result = scope.let(f"phi {shape.type} [ {guarded.text}, %{inner.label} ], [ {without}, %{before} ]")
+    return Value(result, guarded.lanes, scope)
 
 
 def is_zero(term: Scalar) -> bool:
