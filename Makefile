@@ -1,11 +1,12 @@
 # Everything runs with the Python of the active environment; `make check PYTHON=/path/to/python` for another.
 PYTHON ?= python
 
-.PHONY: help check lint layout types contracts budgets prose unused fresh format generate test core accept wheel
+.PHONY: help check lint layout types contracts budgets prose unused fresh format generate test compiled core accept wheel
 
 help:
 	@echo "make check     linter, formatter, type checker, import contracts, budgets, prose, unused names"
 	@echo "make test      all tests"
+	@echo "make compiled  all tests, the body of each compiled in parts"
 	@echo "make core      every operator once, every error, the short demo"
 	@echo "make format    format and sort imports"
 	@echo "make generate  write the generated modules and pages"
@@ -49,6 +50,9 @@ generate:
 
 test:
 	$(PYTHON) -m pytest
+
+compiled:
+	RUSHLIGHT_COMPILE_TESTS=1 $(PYTHON) -m pytest
 
 core:
 	$(PYTHON) -m pytest -m core $(shell grep -rl 'mark\.core\b' tests --include='test_*.py')

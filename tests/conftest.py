@@ -1,12 +1,14 @@
 """Options and fixtures of all tests."""
 
+import functools
 import gc
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+import rushlight as rl
 from rushlight.support import settings
 
 _COLLECTED_TOGETHER = 50
@@ -44,6 +46,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("unpoisoned") is not None:
                 item.add_marker(skipped)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # at the end they would keep one process
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """With RUSHLIGHT_COMPILE_TESTS=1 bodies are compiled in parts, but for those in `uncompiled.txt`."""
+    body = pyfuncitem.obj
+    if settings.get().compile_tests and not pyfuncitem.nodeid.startswith(_uncompiled()):
+        pyfuncitem.obj = rl.compile(body, backend="eager", fullgraph=False)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = body
+
+
+@functools.cache
+def _uncompiled() -> tuple[str, ...]:
+    """The beginnings of the names of tests whose bodies are not compiled."""
+    lines = (Path(__file__).parent / "uncompiled.txt").read_text(encoding="utf-8").splitlines()
+    return tuple([line.partition("  ")[0] for line in lines if line and not line.startswith("#")])
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.eager.composite.memory": ("rushlight.eager.sparse.making",),
     "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),
+    "rushlight.nn.modules.module": ("rushlight.capture.compile",),
     "rushlight.eager.tensor": ("rushlight.compat.array_api",),
     "rushlight.bench.worker": (
         "rushlight",

@@ -198,6 +198,13 @@ def variables(x):
     return y * vars(point)["size"]
 
 
+@makes("B021")
+def disabled(x):
+    y = x + 1
+    rl.compiler.graph_break()
+    return y * 2
+
+
 @pytest.mark.parametrize("code", sorted(KINDS))
 def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
     program = PROGRAMS[code]

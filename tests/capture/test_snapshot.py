@@ -12,7 +12,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.api import explain_entries, why_missed
+from rushlight.capture.api import explain_entries
+from rushlight.capture.entry.misses import why_missed
 from rushlight.capture.state import snapshot
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import rushlight as rl
+
 SCRIPT = """
 import sys
 import rushlight as rl
@@ -28,7 +30,7 @@ def test_explain_runs_the_script_and_says_what_was_compiled(tmp_path: Path, rush
     assert "double: 2 graphs" in ended.err
     assert "kernels in" in ended.err
     assert "guards:" in ended.err
-    assert "compiled again because:\n  1x a1 is not True\n" in ended.err
+    assert "compiled again because:\n  1x a1 is not True (constant)\n" in ended.err
     assert "cache:" in ended.err
 
 
@@ -44,8 +46,8 @@ def test_explain_says_what_stages_took_cold_and_warm(tmp_path: Path, cache: Path
 
 
 def _stages(text: str) -> dict[str, float]:
-    lines = text.split("CPU time by stage, in ms:\n")[1].splitlines()
-    return {name.strip(): float(ms) for name, ms in (line.split(":") for line in lines)}
+    stages = text.split("CPU time by stage, in ms: ")[1].splitlines()[0].split(", ")
+    return {name: float(ms) for name, ms in (stage.rsplit(" ", 1) for stage in stages)}
 
 
 def test_explain_says_what_is_kept(tmp_path: Path, rushlight: Callable):
@@ -76,3 +78,52 @@ def test_a_missing_script_is_an_error(tmp_path: Path, rushlight: Callable):
     ended = rushlight("explain", str(tmp_path / "nowhere.py"))
     assert ended.status == 1
     assert ended.err.startswith("error A002: ")
+
+
+PARTS = """
+import rushlight as rl
+
+def step(x, rate, note):
+    y = x * rate
+    rl.compiler.graph_break()
+    z = y.relu() if y.sum() > 0 else y
+    print(end="")
+    return z + 1
+
+compiled = rl.compile(step, fullgraph=False)
+compiled(rl.ones(3), 2.0, "first")
+compiled(rl.ones(3).double(), 2.0, "first")
+compiled(rl.ones(3, 3), 2.0, "first")
+"""
+
+
+def test_breaks_recompiles_and_dead_guards_are_told_in_thirty_lines_and_as_a_page(tmp_path: Path, rushlight: Callable):
+    script, page = tmp_path / "script.py", tmp_path / "page.html"
+    script.write_text(PARTS)
+    ended = rushlight("explain", "--html", str(page), str(script))
+    assert ended.status == 0, ended.err
+    lines = ended.err.strip().splitlines()
+    assert len(lines) < 30, ended.err
+    shown = page.read_text()
+    for code, line in [("B021", "rl.compiler.graph_break()"), ("B001", "z = y.relu() if"), ("B002", 'print(end="")')]:
+        (number,) = [number for number, text in enumerate(lines) if text.endswith(f"({code})")]
+        assert line in lines[number + 1]
+        assert f"<td>{code}</td>" in shown
+    text = "\n".join(lines)
+    assert text.count("other sizes or dims") == 2, text
+    assert "note is 'first': the function does not read it (constant)" in text
+    assert "does not read it</td>" in shown
+
+
+def test_a_call_is_explained():
+    def program(x):
+        y = x + 1
+        print(end="")
+        return y * 2
+
+    explained = rl.compiler.explain(program)(rl.ones(3))
+    assert explained.graph_count == 2
+    assert explained.graph_break_count == 1
+    assert "B002" in str(explained)
+    assert str(rl.compiler.explain(program, rl.ones(3))).startswith("compiled: 2 graphs")
+    assert "<td>B002</td>" in explained.html()

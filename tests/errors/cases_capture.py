@@ -22,7 +22,7 @@ class Batch:
 
 @triggers("C001")
 def backend_is_unknown():
-    rl.compile(lambda x: x + 1, backend="cudagraphs")
+    rl.compile(lambda x: x + 1, backend="tvm")
 
 
 @triggers("C002")
@@ -310,3 +310,47 @@ def compiled_under_a_mode():
     double = rl.compile(lambda x: x * 2)
     with TorchDispatchMode():
         double(rl.ones(2))
+
+
+@triggers("C037")
+def backend_gives_no_function():
+    rl.compile(lambda x: x + 1, backend=lambda graph, inputs: None)(rl.ones(2))
+
+
+@triggers("C037", "count")
+def backend_gives_other_results():
+    rl.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda x: (x, x))(rl.ones(2))
+
+
+@triggers("C037", "kind")
+def backend_gives_results_of_another_kind():
+    rl.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda x: x[:1])(rl.ones(2))
+
+
+@triggers("C038")
+def graph_is_called_with_other_inputs():
+    rl.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda x: graph(x.double()))(rl.ones(2))
+
+
+@triggers("C039")
+def disabled_function_in_one_graph():
+    @rl.compiler.disable(reason="it keeps a log")
+    def logged(x):
+        return x
+
+    rl.compile(lambda x: logged(x) + 1, fullgraph=True)(rl.ones(2))
+
+
+@triggers("C040")
+def stance_forbids_compiling():
+    double = rl.compile(lambda x: x * 2)
+    with rl.compiler.set_stance("fail_on_recompile"):
+        double(rl.ones(2))
+
+
+@triggers("C041")
+def generator_in_one_graph():
+    def rows(x):
+        yield from x
+
+    rl.compile(rows, fullgraph=True)

@@ -37,7 +37,7 @@ def test_flags_can_be_set_and_read(torch: ModuleType):
         assert torch.version.cuda is None
 
 
-@pytest.mark.parametrize("name", ["jit.script", "jit.ignore", "compiler.disable", "_dynamo.disable"])
+@pytest.mark.parametrize("name", ["jit.script", "jit.ignore"])
 def test_decorators_pass_functions_through_with_one_event(torch: ModuleType, name: str):
     passing.say_passed.cache_clear()
     before = events.count("pass_through")
@@ -54,7 +54,7 @@ def test_decorators_take_options(torch: ModuleType):
     def function() -> None: ...
 
     assert torch.jit.ignore(drop=True)(function) is function
-    assert torch.compiler.disable()(function) is function
+    assert torch.compiler.disable()(function).__wrapped__ is function
 
 
 def test_checkpoints_recompute(torch: ModuleType):

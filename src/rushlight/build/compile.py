@@ -19,6 +19,7 @@ BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
     {
         "rushlight": compile_native,
         "inductor": compile_native,
+        "cudagraphs": compile_native,
         "eager": compile_by_calls,
         "aot_eager": compile_by_calls,
         "reference": ReferenceExecutable,

@@ -18,12 +18,15 @@ from rushlight.autodiff.partition import split_joint
 from rushlight.build.segments import is_segmented
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.backends import Backend, GivenBackend
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Entry
+from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
 from rushlight.capture.entry.writer import MISS, Writer
-from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, record
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import APART, NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.resume.driver import Driver
 from rushlight.capture.segmented import Segmented
@@ -31,6 +34,7 @@ from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import MARK, StateWalk, walk_function, walk_prepared
 from rushlight.capture.state.reads import Reads, forget_unread
+from rushlight.capture.steering import STANCE, run_as_it_is, suspends
 from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
@@ -38,7 +42,7 @@ from rushlight.ir.graph import with_dense_outputs
 from rushlight.ir.sizes import hidden_symbols
 from rushlight.runtime.native import run_or_undo
 from rushlight.support import clock, events, garbage, profiling, settings
-from rushlight.support.errors import fail, warn
+from rushlight.support.errors import CompileError, fail, warn
 from rushlight.support.frozen import frozen
 from rushlight.sym import Scope
 from rushlight.sym.memo import forget, forgetting
@@ -64,15 +68,25 @@ class Options:
     """How a function is compiled: sizes as symbols, for a backend, with tiles searched, and with frozen tensors."""
 
     dynamic: bool
-    backend: str | None
+    backend: str | Backend | None
     search: bool
     freeze: bool
 
     def compile_graph(self, graph: Graph) -> Executable:
         """The executable of a graph."""
+        if callable(self.backend):
+            return GivenBackend(graph, self.backend)
         if not self.search:
             return build.compile_graph(graph, self.backend)
         return build.compile_graph(graph, self.backend, tune.tuner_here())
+
+    def compile_backward(self, graph: Graph) -> Executable:
+        """The executable of a graph of a backward pass: a callable gets those of functions alone."""
+        return build.compile_graph(graph, "eager") if callable(self.backend) else self.compile_graph(graph)
+
+    def recomputes(self) -> bool:
+        """Whether a backward pass may compute values again rather than keep them."""
+        return not callable(self.backend) and (self.backend or settings.get().backend) != "eager"
 
 
 class CompiledFunction:
@@ -84,23 +98,35 @@ class CompiledFunction:
         self.options = options
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
+        self.whole = True  # whether what no single graph can hold is an error
+        self._parts: ResumingFunction | None = None
         self._lock = threading.RLock()
         _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
-        if STATE.included and _is_traced():
+        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         for entry in self.entries:
             result = entry.call(args, kwargs)
             if result is not MISS:
                 return result
+        if self._parts is not None:
+            return self._parts(*args, **kwargs)
+        if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
+            return self.function(*args, **kwargs)
         with self._lock:
             for entry in self.entries:  # another thread may have made it meanwhile
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
+            try:
+                return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
+            except CompileError as error:
+                if self.whole or error.code != "C039":
+                    raise
+                self._parts = ResumingFunction(self.function, self.options)
+        return self._parts(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else partial(self, instance)
@@ -108,6 +134,17 @@ class CompiledFunction:
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
+        self._parts = None
+
+    def parts(self) -> list[PartFunction]:
+        """What runs the parts of a function that is compiled in parts."""
+        return [] if self._parts is None else self._parts.parts()
+
+    def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
+        guard = why_missed(self.entries[0], args, kwargs) if self.entries else None
+        reason = "other sizes or dims" if guard is None else str(guard)
+        return STANCE.runs_eagerly(_name(self), reason if self.entries else "there is no graph yet")
 
     def _first_call(
         self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]
@@ -138,16 +175,21 @@ class CompiledFunction:
         return entry
 
     def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        """Records why another graph is made."""
-        reason = ""
-        for entry in reversed(self.entries):
-            guard = why_missed(entry, args, kwargs)
-            reason = "other sizes or dims" if guard is None else str(guard)
-            events.record("recompile", "guard", reason)
+        """Records why another graph is made: the guard that fails of the graph that fits best."""
+        best, reason, kind = -1, "", "size"
+        for number, entry in enumerate(reversed(self.entries), 1):
+            guard, passed = nearest_miss(entry, args, kwargs)
             if guard is not None and guard.kind == "number":
                 self.dynamic_numbers.add(guard.path)
+            if passed >= best:
+                best, kind = passed, "size" if guard is None else guard.kind
+                reason = "other sizes or dims" if guard is None else str(guard)
+                if len(self.entries) > 1:
+                    reason += f", as graph {number} of {len(self.entries)} has it"
+        if self.entries:
+            events.record("recompile", kind, reason, hint=hint_of(kind))
         if len(self.entries) == QUIET_GRAPHS:
-            name = getattr(self, "__qualname__", type(self.function).__name__)
+            name = _name(self)
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
 
     def _entry(
@@ -224,7 +266,7 @@ class SpecifiedFunction(CompiledFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the artifact for the call; C022 where it fits no specification."""
-        if STATE.included and _is_traced():
+        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         spec = aot.first_fitting(self.specs, args, kwargs)
         return self._run(spec, aot.in_order(spec.args, args), aot.in_order(spec.kwargs, kwargs))
@@ -253,6 +295,14 @@ class SpecifiedFunction(CompiledFunction):
         return entry
 
 
+class Forbidden(BaseException):
+    """Leaves a function in parts with an error of the stance, past the program's handlers."""
+
+    def __init__(self, error: CompileError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class PartFunction(CompiledFunction):
     """What runs the graphs of one place in a function that is compiled in parts."""
 
@@ -267,6 +317,13 @@ class PartFunction(CompiledFunction):
 
     def _is_counted(self, program: Program) -> bool:
         return bool(program.graph.calls)
+
+    def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        try:
+            super()._runs_eagerly(args, kwargs)
+        except CompileError as error:
+            raise Forbidden(error) from None
+        raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
 
     def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         for entry in self.entries:
@@ -289,14 +346,27 @@ class ResumingFunction(CompiledFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run graphs, and between them what only Python can do."""
-        if STATE.included and _is_traced():
+        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
-        return self._driver.run(args, kwargs)
+        if STANCE.name == "eager_on_recompile" and not self._driver.parts:
+            return self.function(*args, **kwargs)
+        try:
+            return self._driver.run(args, kwargs)
+        except Forbidden as forbidden:
+            raise forbidden.error from None
 
     def reset(self) -> None:
         """Forgets all traces."""
         super().reset()
         self._driver.parts.clear()
+
+    def parts(self) -> list[PartFunction]:
+        """What runs its parts."""
+        return [part.compiled for part in self._driver.parts.values() if isinstance(part.compiled, PartFunction)]
+
+
+def _name(function: CompiledFunction) -> str:
+    return getattr(function, "__qualname__", None) or type(function.function).__name__
 
 
 def _is_traced() -> bool:
@@ -374,7 +444,7 @@ def compile(
     *,
     fullgraph: bool | None = None,
     dynamic: bool | None = None,
-    backend: str | None = None,
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: dict[str, object] | None = None,
     disable: bool = False,
@@ -390,7 +460,10 @@ def compile(
 
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
-    or "reference" (numpy). The results of the first three are the same to the last bit.
+    or "reference" (numpy). The results of the first three are the same to the last bit. A callable is given each graph
+    when it first runs (a `rl.compiler.BackendGraph`, which can be printed, iterated and called) and a list of example
+    inputs, and gives a function of such inputs to the tuple of the graph's results. Gradients and writes are made of
+    these results; backward passes run operator by operator.
 
     `mode="max-autotune"` searches the tiles of matrix products that are fastest here, for the sizes of the first call:
     some seconds for each product that is new to the machine, which `rushlight tune` shows. What is found is kept as
@@ -409,31 +482,38 @@ def compile(
     that fits none is an error (C022). With a `domain`, another specification, it is proved here that every call in the
     domain fits one, or sizes are named that do not (C021).
     """
+    again = partial(
+        compile,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        backend=backend,
+        mode=mode,
+        options=options,
+        disable=disable,
+        freeze=freeze,
+        specs=specs,
+        domain=domain,
+    )
     if model is None:
-        return partial(
-            compile,
-            fullgraph=fullgraph,
-            dynamic=dynamic,
-            backend=backend,
-            mode=mode,
-            options=options,
-            disable=disable,
-            freeze=freeze,
-            specs=specs,
-            domain=domain,
-        )
-    if backend is not None and backend not in build.BACKENDS:
-        fail("C001", "compile: there is no such backend", backend=backend, hint=f"one of {', '.join(build.BACKENDS)}")
+        return again
+    if isinstance(model, (staticmethod, classmethod)):
+        return type(model)(again(model.__func__))
+    if not (backend is None or callable(backend) or backend in build.BACKENDS):
+        hint = f"one of {', '.join(build.BACKENDS)}, or a callable of a graph and example inputs"
+        fail("C001", "compile: there is no such backend", backend=backend, hint=hint)
     if mode not in (None, *MODES):
         fail("C001", "compile: there is no such mode", mode=mode, hint=f"one of {', '.join(MODES)}")
-    if disable:
+    if disable or hasattr(model, APART):
         return model
     chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
+    if suspends(model):
+        return run_as_it_is(model, fullgraph)
     parsed = aot.specifications(specs, domain)
     if parsed:
         compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
     else:
         compiled = ResumingFunction(model, chosen) if fullgraph is False else CompiledFunction(model, chosen)
+        compiled.whole = fullgraph is not None
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 
@@ -461,24 +541,6 @@ def explain_entries(function: CompiledFunction | CompiledModule) -> tuple[Entry,
     return compiled.entries
 
 
-def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Guard | None:
-    """The first guard of an entry that fails for a call. None if all hold, or if only the sizes do not fit."""
-    space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
-    local: dict[str, object] = {"args": args, "kwargs": kwargs}
-    for line in entry.unpack:
-        try:
-            exec(line, space, local)  # noqa: S102 - our own text
-        except Exception:  # noqa: BLE001 - an object of the caller's may raise anything
-            break
-    for guard in entry.guards:
-        try:
-            if eval(guard.failed, space, local):  # noqa: S307 - our own text
-                return guard
-        except Exception:  # noqa: BLE001 - as above
-            return guard
-    return None
-
-
 def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
     backward, sizes = program.backward, program.inputs.sizes
     if backward is None:
@@ -487,13 +549,13 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     count = len(program.graph.outputs) - sum([len(gradient.total) for gradient in joint.gradients])
     tangents = len(joint.tangents)
     living = [position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
-    recompute = (options.backend or settings.get().backend) != "eager"
     with clock.stage("partition"):
+        recompute = options.recomputes()
         split = split_joint(program.graph, count, tangents, late=joint.passed, living=living, recompute=recompute)
     sources = program.inputs.sources[: len(program.graph.parameters) - tangents]
     program = replace(program, graph=split.forward, inputs=replace(program.inputs, sources=sources))
     forward = _runner(split.forward, options, sizes)
-    part = BackwardPart(backward, len(program.outputs), split, options.compile_graph)
+    part = BackwardPart(backward, len(program.outputs), split, options.compile_backward)
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
 
 

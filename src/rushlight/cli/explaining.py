@@ -12,14 +12,13 @@ from rich.console import Console
 from rushlight import capture
 from rushlight.capture import api
 from rushlight.compiler import shape_report
+from rushlight.compiler.explanation import explanation, name_of
 from rushlight.support import clock, events
 from rushlight.support.errors import require
 from rushlight.torch.program import run_script, show
 
 MOST_REASONS = 12
 TOLD: dict[events.Kind, str] = {
-    "recompile": "compiled again because",
-    "graph_break": "graph breaks",
     "missed_fusion": "not fused",
     "undecided_write": "written where data says, after it was filled",
     "unproven_write": "writes not proven to be complete",
@@ -35,8 +34,11 @@ def explain(
     shapes: Annotated[
         bool, typer.Option("--shapes", help="List sizes, guards, asserts, and what further promises would unlock.")
     ] = False,
+    page: Annotated[
+        Path | None, typer.Option("--html", help="Write graphs, breaks and recompiles to a page of HTML.")
+    ] = None,
 ) -> None:
-    """Run a script, then list what was compiled, fused and cached, and why it was compiled again."""
+    """Run a script, then list what was compiled, where graphs end, and why more were made."""
     require(script.is_file(), "A002", "explain: there is no such script", script=str(script))
     capture.reset()
     events.reset()
@@ -45,6 +47,8 @@ def explain(
     console = Console(stderr=True)
     for line in [*account(), *(sizes() if shapes else ())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if page is not None:
+        page.write_text(explanation(api.compiled_functions()).html(), encoding="utf-8")
     del namespace  # kept until here: compiled functions are known while they live
     raise typer.Exit(status)
 
@@ -62,46 +66,20 @@ def _run(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]:
 
 def account() -> list[str]:
     """What happened in this process, as lines of text."""
-    lines = ["", f"compiled: {capture.graph_count()} graphs"]
-    for function in sorted(api.compiled_functions(), key=_name):
-        lines += _function(function)
+    lines = ["", *explanation(api.compiled_functions()).lines()]
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
     hits, misses = events.count("cache_hit"), events.count("cache_miss")
     lines.append(f"cache: {hits} hits, {misses} misses")
     spent = clock.spent_ms()
-    return (
-        [*lines, "CPU time by stage, in ms:", *[f"  {name}: {ms:.1f}" for name, ms in spent.items()]]
-        if spent
-        else lines
-    )
+    if spent:
+        lines.append(f"CPU time by stage, in ms: {', '.join([f'{name} {ms:.1f}' for name, ms in spent.items()])}")
+    return lines
 
 
 def sizes() -> list[str]:
     """What the compiled functions of this process know and ask of sizes, as lines of text."""
-    return ["", *str(shape_report(*sorted(api.compiled_functions(), key=_name))).splitlines()]
-
-
-def _name(function: api.CompiledFunction) -> str:
-    return getattr(function, "__qualname__", None) or type(function.function).__name__
-
-
-def _function(function: api.CompiledFunction) -> list[str]:
-    lines = [f"  {_name(function)}: {len(function.entries)} graphs"]
-    for number, entry in enumerate(reversed(function.entries), 1):
-        for executable in entry.executables:
-            summary = executable.summary
-            origin = "from the cache" if executable.cached else f"compiled in {summary.compile_ns / 1e6:.0f} ms"
-            lines.append(
-                f"    graph {number}: {summary.kernels} kernels in {summary.launches} launches, "
-                f"arena {summary.arena_hint_bytes:,} bytes, {origin}"
-            )
-            if summary.once is not None:
-                kept = len(summary.once.results)
-                lines.append(f"      keeps {kept} values made of frozen tensors, {summary.once.nbytes:,} bytes")
-        kinds = Counter([guard.kind for guard in entry.guards])
-        lines.append(f"      guards: {', '.join([f'{count} {kind}' for kind, count in sorted(kinds.items())])}")
-    return lines
+    return ["", *str(shape_report(*sorted(api.compiled_functions(), key=name_of))).splitlines()]
 
 
 def _reasons(title: str, reasons: list[str]) -> list[str]:

@@ -1,7 +1,20 @@
 """Looking at and steering `rl.compile`: what was compiled, how often, and starting over."""
 
 from rushlight.capture import compile, graph_count, reset
+from rushlight.capture.backends import BackendGraph
 from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
+from rushlight.capture.steering import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    graph_break,
+    nonstrict_trace,
+    set_stance,
+    substitute_in_graph,
+)
+from rushlight.compiler.backends import list_backends
+from rushlight.compiler.explanation import Explanation, explain
 from rushlight.compiler.proposals import propose_specs
 from rushlight.compiler.report import Report, is_compiled, report
 from rushlight.compiler.sizes import ShapeReport, shape_report
@@ -9,19 +22,31 @@ from rushlight.compiler.tracing import is_compiling
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
+    "BackendGraph",
+    "Explanation",
     "Report",
     "ShapeReport",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "explain",
+    "graph_break",
     "graph_count",
     "is_compiled",
     "is_compiling",
+    "list_backends",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
+    "nonstrict_trace",
     "propose_specs",
     "report",
     "reset",
+    "set_stance",
     "shape_report",
+    "substitute_in_graph",
 ]
 
 

@@ -130,6 +130,9 @@ class Settings:
         "Fill memory with this byte before it is used, so that what reads it unwritten shows: 255 makes floats NaN. "
         "0 leaves memory as it is. Set it before the process starts.",
     )
+    compile_tests = Setting(
+        flag(), False, "Run the body of each test of Rushlight's own suite compiled in parts, by eager kernels."
+    )
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str

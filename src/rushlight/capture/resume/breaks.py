@@ -8,6 +8,8 @@ from types import MappingProxyType
 from rushlight.support.errors import DataDependentError, InternalError, RushlightError
 from rushlight.support.frozen import frozen
 
+APART = "__rushlight_disabled__"  # of a function that is kept out of graphs: the function as it was
+
 
 @frozen(eq=False)
 class BreakKind:
@@ -163,6 +165,14 @@ VARIABLES = _register(
 )
 
 
+DISABLED = _register(
+    "B021",
+    "The function is kept out of graphs",
+    "It is decorated with `rl.compiler.disable`, or is `rl.compiler.graph_break`.",
+    "take the decorator away, or call the function before or after the computation",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""
@@ -176,6 +186,8 @@ class Reason:
         text = str(error).partition("\n")[0]
         if isinstance(error, DataDependentError):
             return Reason(VALUE, text)
+        if isinstance(error, RushlightError) and error.code == "C039":
+            return Reason(DISABLED, text)
         if isinstance(error, RushlightError) and not isinstance(error, InternalError):
             return Reason(UNSUPPORTED, f"{error.code}, {text}")
         return Reason(FAILED, f"{type(error).__name__}: {text}")
@@ -190,6 +202,9 @@ class Break(BaseException):
     def __init__(self, kind: BreakKind, detail: str) -> None:
         super().__init__(kind.code, detail)
         self.reason = Reason(kind, detail)
+
+
+NOT_NOW = -1  # the limit of a trace that may not be made
 
 
 class Retrace(BaseException):

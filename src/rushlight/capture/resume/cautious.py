@@ -15,7 +15,7 @@ from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.breaks import Break, Reason, Retrace
+from rushlight.capture.resume.breaks import APART, Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
@@ -282,6 +282,8 @@ class CautiousInterpreter(Interpreter):
     def _allow(self, function: Any, module: str) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
             raise Break(breaks.CLASS, "a class is made")
+        if hasattr(function, APART):
+            raise Break(breaks.DISABLED, f"{function.__qualname__} is kept out of graphs")
         if isinstance(function, FunctionType):
             raise Break(breaks.NATIVE, f"{function.__qualname__} runs as it is")
         name = getattr(function, "__name__", type(function).__name__)

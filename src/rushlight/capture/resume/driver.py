@@ -13,7 +13,7 @@ from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.invocation import begin
-from rushlight.capture.resume.breaks import Reason, Retrace
+from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.recipe import KEY_KINDS
@@ -54,6 +54,11 @@ class Part:
         self.steps: int | None = None
         self.reported: set[Exit] = set()
 
+    @property
+    def compiled(self) -> Compiled:
+        """What runs its graphs."""
+        return self._current[1]
+
     def run(self, before: list[Any]) -> tuple[Exit, list[Any]] | None:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
         if not are_apart(before):
@@ -64,6 +69,8 @@ class Part:
             try:
                 ended, *leaves = compiled(*[before[at] for at in given])
             except Retrace as again:
+                if again.limit == NOT_NOW:
+                    return None
                 if again.limit <= 0:
                     self.steps = 0
                     return None

@@ -30,7 +30,8 @@ class Module(ModuleConversion):
     on.
     """
 
-    _hooked = False  # set with the first hook: one look at each call instead of four
+    _hooked = False  # set with the first hook, and by `compile`: one look at each call instead of five
+    _compiled_call: Callable[..., object] | None = None
     __rushlight_state__ = "static"  # numbers among the attributes are part of a compiled program
 
     _forward_hooks = _forward_pre_hooks = _backward_hooks = _backward_pre_hooks = NO_HOOKS
@@ -43,7 +44,7 @@ class Module(ModuleConversion):
         """Run the hooks and forward."""
         try:
             if self._hooked:
-                return self._call_with_hooks(args, kwargs)
+                return (self._compiled_call or self._call_uncompiled)(*args, **kwargs)
             return self.forward(*args, **kwargs)
         except RushlightError:
             raise
@@ -52,6 +53,22 @@ class Module(ModuleConversion):
             if report is None:
                 raise
             raise report from problem
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the calls of this module in place, its hooks included; arguments are those of `rl.compile`.
+
+        Copies of the module, and what is saved of it, are not compiled.
+        """
+        from rushlight.capture import compile as compile_function  # noqa: PLC0415 - a declared door
+
+        self._compiled_call = compile_function(self._call_uncompiled, *args, **kwargs)
+        self._hooked = True
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_compiled_call"}
+
+    def _call_uncompiled(self, *args: object, **kwargs: object) -> object:
+        return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         called: set[int] = set()

@@ -18,7 +18,8 @@ register_code(
     "C001",
     ArgumentValueError,
     "There is no such compile backend",
-    "Backends are rushlight (or inductor), eager, aot_eager and reference.",
+    "Backends are rushlight (or inductor, cudagraphs), eager, aot_eager and reference, or a callable that gets a graph"
+    " and example inputs, and gives a function of such inputs.",
 )
 register_code(
     "C002",
@@ -213,6 +214,42 @@ register_code(
     "none of the later ones. An argument of another class would be a plain tensor while it is traced. A sparse "
     "gradient from before the call has as many places as that call gave it.",
     "call the function itself, without rl.compile",
+)
+register_code(
+    "C037",
+    CompileError,
+    "A backend gives something else than its graph",
+    "The callable that is given as `backend` gives a function of the graph's inputs. That function returns a tuple of"
+    " as many tensors as the graph has results, each of the dtype and the sizes that calling the graph gives.",
+    "compare with what graph(*inputs) gives, inside of the backend",
+)
+register_code(
+    "C038",
+    ArgumentValueError,
+    "The inputs do not fit a backend's graph",
+    "A graph is called with as many tensors as it has inputs, of their dtypes and sizes; `print(graph)` shows these.",
+)
+register_code(
+    "C039",
+    CompileError,
+    "A function is called that is kept out of graphs",
+    "It is decorated with `rl.compiler.disable`, or is `rl.compiler.graph_break`. One graph cannot hold such a call.",
+    "compile with fullgraph=False, or call the function before or after the compiled one",
+)
+register_code(
+    "C040",
+    CompileError,
+    "A function would be compiled, which the stance forbids",
+    'Under the stance "fail_on_recompile" calls run the graphs that there are. The reason says what is new.',
+    "call the function with such arguments before the stance is set",
+)
+register_code(
+    "C041",
+    CompileError,
+    "A generator or coroutine function is to be one graph",
+    "Its body runs after the call, in pieces between which the program does other things. Without `fullgraph=True` it"
+    " runs as it is, and what it calls may be compiled.",
+    "compile the functions that it calls",
 )
 
 register_code(

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 
-from rushlight.compiler import mark_dynamic, mark_static, reset
-from rushlight.torch.modules.compiler import allow_in_graph, assume_constant_result, disable, is_compiling
+from rushlight.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    explain,
+    graph_break,
+    is_compiling,
+    list_backends,
+    mark_dynamic,
+    mark_static,
+    nonstrict_trace,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
 from rushlight.torch.submodule import Submodule
 
 __all__ = [
@@ -16,21 +30,61 @@ __all__ = [
     "config",
     "disable",
     "exc",
+    "explain",
+    "graph_break",
     "is_compiling",
+    "list_backends",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
     "maybe_mark_dynamic",
+    "nonstrict_trace",
     "reset",
+    "set_stance",
+    "substitute_in_graph",
 ]
 
 
-config = Submodule(
+class _Config(Submodule):
+    """A submodule whose attributes may be any, and may be patched for a while."""
+
+    def patch(self, arg: str | Mapping[str, object] | None = None, val: object = None, **values: object) -> ConfigPatch:
+        """Return a context manager and decorator that sets attributes: by name and value, by a dict, or by keywords."""
+        given = {arg: val} if isinstance(arg, str) else dict(arg or {})
+        return ConfigPatch(vars(self), {**given, **values})
+
+
+class ConfigPatch(ContextDecorator):
+    """Attributes that are set inside of a `with`, or while a function runs."""
+
+    def __init__(self, config: dict[str, object], values: Mapping[str, object]) -> None:
+        self._config = config
+        self._values = values
+        self._before: list[dict[str, object]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(dict(self._config))
+        self._config.update(self._values)
+
+    def __exit__(self, *raised: object) -> None:
+        self._config.clear()
+        self._config.update(self._before.pop())
+
+
+config = _Config(
     "Flags of a compiler that is not used; they may be set, and change nothing.",
+    accumulated_cache_size_limit=256,
+    assume_static_by_default=True,
+    automatic_dynamic_shapes=True,
     cache_size_limit=8,
+    capture_dynamic_output_shape_ops=True,
     capture_scalar_outputs=True,
+    error_on_recompile=False,
+    inline_inbuilt_nn_modules=True,
+    optimize_ddp=True,
     recompile_limit=8,
     suppress_errors=False,
+    verbose=False,
 )
 
 

@@ -1,0 +1,190 @@
+"""How programs steer the compiler: functions that are kept out of graphs or taken as they are, and stances."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import TracebackType
+from typing import Any, NoReturn
+
+from rushlight.capture.resume.breaks import APART, NATIVE
+from rushlight.eager.dispatch import STATE, Key, Scope, bit
+from rushlight.support import events
+from rushlight.support.errors import fail, require
+
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+_NAMES = tuple([name for name in functools.WRAPPER_ASSIGNMENTS if name != "__module__"])
+
+
+class Stance:
+    """What compiled functions do that have no graph for a call, in the whole process."""
+
+    __slots__ = ("name",)
+
+    def __init__(self) -> None:
+        self.name = "default"
+
+    def runs_eagerly(self, name: str, reason: str) -> bool:
+        """Whether a call that would be traced runs uncompiled instead. C040 where it may not be traced."""
+        if self.name == "fail_on_recompile":
+            fail("C040", f"compile: {name} would be compiled", reason=reason)
+        return self.name == "eager_on_recompile"
+
+
+STANCE = Stance()
+
+
+class set_stance(ContextDecorator):  # noqa: N801 - a function to who calls it
+    """Decides what compiled functions do: from the call on, or in a `with` or a decorated function.
+
+    "default" compiles what is new. "force_eager" runs every function uncompiled, "eager_on_recompile" those calls for
+    which there is no graph yet; under "fail_on_recompile" such a call is error C040. Guards are always checked, with
+    `skip_guard_eval_unsafe` too. Errors: A002 for another stance, A006 for `force_backend`.
+
+    ```python
+    with rl.compiler.set_stance("force_eager"):
+        loss = model(batch)
+    ```
+    """
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: object = None
+    ) -> None:
+        require(
+            stance in STANCES,
+            "A002",
+            "set_stance: there is no such stance",
+            stance=stance,
+            hint=f"one of {', '.join(STANCES)}",
+        )
+        if force_backend is not None:
+            fail("A006", "set_stance: a backend is chosen by rl.compile", backend=force_backend)
+        self._stance = stance
+        self._outer: str | None = STANCE.name  # what the first `with` goes back to
+        self._before: list[str] = []
+        STANCE.name = stance
+
+    def __call__(self, function: Any) -> Any:
+        """A function that has the stance while it runs."""
+        if self._outer is not None:
+            STANCE.name, self._outer = self._outer, None
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        self._before.append(STANCE.name if self._outer is None else self._outer)
+        STANCE.name, self._outer = self._stance, None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        STANCE.name = self._before.pop()
+
+
+def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
+    """Keeps a function out of graphs: it runs as it is, with all that it calls. Also a decorator.
+
+    With `fullgraph=False` the graph of a caller ends before the call, and another begins after it; so it does by
+    default. With `fullgraph=True` the call is error C039, which tells the `reason`. A module runs uncompiled where it
+    is called, a class where it is made and called. `recursive` is accepted: what the function calls is compiled where
+    it is compiled itself. `rl.compile` of the result gives it back.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if isinstance(fn, (staticmethod, classmethod)):
+        return type(fn)(disable(fn.__func__, recursive, reason))
+    if isinstance(fn, type):
+        cls: Any = fn
+        for name in ("__init__", "__call__", "forward"):
+            if callable(vars(cls).get(name)):
+                setattr(cls, name, disable(vars(cls)[name], recursive, reason))
+        return fn
+    if hasattr(type(fn), "forward"):
+        fn.forward = disable(fn.forward, recursive, reason)
+        return fn
+    require(callable(fn), "A002", "disable: a function, a module or a class is expected", given=type(fn).__name__)
+    return fn if hasattr(fn, APART) else _kept_apart(getattr(fn, "_uncompiled", fn), reason)
+
+
+def _kept_apart(function: Callable[..., Any], reason: str | None) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        if STATE.tracer is not None:
+            refuse(disabled, reason)
+        return function(*args, **kwargs)
+
+    setattr(disabled, APART, function)
+    return disabled
+
+
+def refuse(function: Any, reason: str | None) -> NoReturn:
+    """Raises C039: a function that is kept out of graphs is called while one is traced."""
+    name = getattr(function, "__qualname__", repr(function))
+    fail("C039", f"{name} is kept out of graphs" + (f": {reason}" if reason else ""))
+
+
+def suspends(function: object) -> bool:
+    """Whether calls of a function give a generator or coroutine, which runs later."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and bool(code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+
+
+def run_as_it_is(function: Any, fullgraph: bool | None) -> Any:
+    """Gives back a generator or coroutine function, which no graph can hold; C041 where it must be one."""
+    name = function.__qualname__
+    if fullgraph:
+        fail(
+            "C041", f"compile: {name} is a generator or coroutine function", hint="compile the functions that it calls"
+        )
+    events.record("graph_break", NATIVE.code, f"{name} runs as it is", hint="compile the functions that it calls")
+    return function
+
+
+@functools.partial(disable, reason="the program asks for the end of the graph")
+def graph_break(msg: str = "") -> None:
+    """Ends the graph where it is called; with `fullgraph=True` that is error C039."""
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """A function whose tensor operators are traced without a look at how it is written. Also for a list of functions.
+
+    What it does to other objects is done once, while it is traced; calls of compiled code do not repeat it.
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    require(callable(fn), "A002", "allow_in_graph: a function is expected", given=type(fn).__name__)
+
+    @functools.wraps(fn, assigned=_NAMES)
+    def allowed(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return allowed
+
+
+nonstrict_trace = allow_in_graph
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """A function whose result is a constant of what is compiled: it runs once for each graph, uncompiled."""
+    require(callable(fn), "A002", "assume_constant_result: a function is expected", given=type(fn).__name__)
+
+    @functools.wraps(fn, assigned=_NAMES)
+    def constant(*args: Any, **kwargs: Any) -> Any:
+        with Scope(tracer=None, included=STATE.included & ~bit(Key.TRACING)):
+            return fn(*args, **kwargs)
+
+    return constant
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Does nothing: a step needs no mark, since results never share the memory of an earlier call's."""
+
+
+def substitute_in_graph(
+    original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+) -> Callable[[Any], Any]:
+    """A decorator that gives back what it is given: a function of C that no graph can hold runs between graphs."""
+    name = getattr(original_fn, "__qualname__", repr(original_fn))
+    events.record("pass_through", "N001", f"substitute_in_graph: {name} runs as it is")
+    return lambda traced_fn: traced_fn

@@ -1,0 +1,133 @@
+"""Backends that are callables, and by name: results, gradients, effects and random numbers are eager code's."""
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.support.errors import RushlightError
+from tensors import same
+
+
+def collecting(graphs):
+    def backend(graph, inputs):
+        graphs.append((graph, inputs))
+        return graph
+
+    return backend
+
+
+def step(x, w):
+    h = (x @ w).relu()
+    return h / h.sum(-1, keepdim=True), h.argmax(-1)
+
+
+def test_a_callable_gets_the_graph_and_example_inputs_once():
+    graphs = []
+    compiled = rl.compile(step, backend=collecting(graphs))
+    x, w = rl.rand(5, 4), rl.rand(4, 3)
+    for _ in range(3):
+        for result, expected in zip(compiled(x, w), step(x, w), strict=True):
+            same(result, expected)
+    ((graph, inputs),) = graphs
+    assert [tuple(value.shape) for value in inputs] == [(5, 4), (4, 3)]
+    assert [node.op for node in graph][:2] == ["matmul", "relu"]
+    assert str(graph.nodes[1]) == "v1 = relu(v0)"
+    assert "matmul(%in0, %in1)" in str(graph)
+    assert (len(graph.inputs), len(graph.outputs)) == (2, 2)
+
+
+def test_one_graph_serves_other_sizes_and_stays_as_it_is():
+    graphs = []
+    compiled = rl.compile(step, backend=collecting(graphs))
+    compiled(rl.rand(5, 4), rl.rand(4, 3))
+    before = str(graphs[0][0])
+    for rows in (1, 0, 9):
+        x, w = rl.rand(rows, 4), rl.rand(3, 4).T
+        for result, expected in zip(compiled(x, w.contiguous()), step(x, w), strict=True):
+            same(result, expected)
+    assert len(graphs) == 1
+    assert str(graphs[0][0]) == before
+    same(graphs[0][0](x, w)[0], step(x, w)[0])  # the operand's elements lie in another order
+
+
+def test_the_function_of_a_backend_decides_the_results():
+    def doubled(graph, inputs):
+        return lambda *values: [result * 2 for result in graph(*values)]
+
+    compiled = rl.compile(lambda x: x + 1, backend=doubled)
+    assert compiled(rl.ones(3)).tolist() == [4.0] * 3
+
+
+@pytest.mark.parametrize("backend", [collecting([]), "eager", "aot_eager", "cudagraphs", "inductor"], ids=str)
+@pytest.mark.parametrize("options", [{}, {"fullgraph": False}, {"mode": "reduce-overhead"}], ids=str)
+def test_gradients_effects_and_random_numbers_are_those_of_eager_code(backend, options):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.norm, self.drop = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)
+
+        def forward(self, x, scale):
+            return self.drop(self.norm(self.layer(x))).pow(2).sum() * scale
+
+    outcomes = []
+    for wrapped in (lambda model: model, lambda model: rl.compile(model, backend=backend, **options)):
+        rl.manual_seed(3)
+        model = Net()
+        run = wrapped(model)
+        optimizer = rl.optim.SGD(model.parameters(), lr=0.1)
+        losses = []
+        for turn in range(3):
+            optimizer.zero_grad()
+            loss = run(rl.rand(6, 4), 0.5 + turn)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        outcomes.append((losses, [p.tolist() for p in model.state_dict().values()], rl.rand(2).tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("backend", [collecting([]), "eager"], ids=str)
+def test_writes_reach_what_is_written(backend):
+    def writes(x, y):
+        x.add_(1)
+        y[0] = x[1] * 2
+        return x.T
+
+    one, other = (rl.arange(6.0).reshape(2, 3), rl.zeros(2, 3)), (rl.arange(6.0).reshape(2, 3), rl.zeros(2, 3))
+    result, expected = rl.compile(writes, backend=backend)(*one), writes(*other)
+    for left, right in [(result, expected), *zip(one, other, strict=True)]:
+        same(left, right)
+    result[0, 0] = 9.0
+    assert one[0][0, 0] == 9.0
+
+
+def test_sizes_that_values_tell_and_low_precision():
+    def picks(x):
+        positive = x[x > 0]
+        return positive.bfloat16() * 2, positive.shape[0]
+
+    compiled = rl.compile(picks, backend=collecting([]))
+    for values in ([1.0, -2.0, 3.0], [-1.0, -2.0, -3.0], [4.0, 5.0, 6.0]):
+        x = rl.tensor(values)
+        (result, count), (expected, length) = compiled(x), picks(x)
+        same(result, expected)
+        assert count == length
+
+
+def test_an_error_of_the_backend_reaches_the_caller_and_leaves_nothing():
+    def fails(graph, inputs):
+        raise LookupError("no kernel")
+
+    compiled = rl.compile(lambda x: x + 1, backend=fails)
+    for _ in range(2):
+        with pytest.raises(LookupError, match="no kernel"):
+            compiled(rl.ones(2))
+
+
+@pytest.mark.parametrize("inputs", [(), (rl.ones(2, 2),), (rl.ones(2).double(),), ([1.0, 2.0],)], ids=str)
+def test_a_graph_refuses_other_inputs(inputs):
+    graphs = []
+    rl.compile(lambda x: x + 1, backend=collecting(graphs))(rl.ones(2))
+    with pytest.raises(RushlightError) as caught:
+        graphs[0][0](*inputs)
+    assert caught.value.code == "C038"
