@@ -45,6 +45,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.eager.composite.memory": ("rushlight.eager.sparse.making",),
+    "rushlight.eager.overloads": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn.modules.module": ("rushlight.capture.compile",),
     "rushlight.eager.tensor": ("rushlight.compat.array_api",),

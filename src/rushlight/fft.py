@@ -14,7 +14,8 @@ from rushlight.eager.arguments import element_type, fixed_integer, fixed_integer
 from rushlight.eager.arguments import required_tensor as as_tensor
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
-from rushlight.eager.creation import arange
+from rushlight.eager.creation import OPTIONS, arange, with_gradient
+from rushlight.eager.keywords import no_more
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import Kind, bfloat16, float16
 from rushlight.ops.dims import wrap_dim
@@ -297,20 +298,40 @@ def ihfftn(input: object, s: object = None, dim: object = None, norm: object = N
 
 
 @checked
-def fftfreq(n: object, d: float = 1.0, *, out: object = None, dtype: object = None, device: object = None) -> Tensor:
+def fftfreq(
+    n: object,
+    d: float = 1.0,
+    *,
+    out: object = None,
+    dtype: object = None,
+    device: object = None,
+    requires_grad: bool = False,
+    **rest: object,
+) -> Tensor:
     """Return the frequencies of the points of `fft`, of samples `d` apart: from 0 on, then the negative ones."""
+    no_more(rest, OPTIONS)
     points = integer(n)
     steps = arange(points, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
     wrapped = ops.where(steps >= (points + 1) // 2, steps - points, steps)
-    return _given(wrapped * (1.0 / (points * d)), out)
+    return with_gradient(_given(wrapped * (1.0 / (points * d)), out), requires_grad)
 
 
 @checked
-def rfftfreq(n: object, d: float = 1.0, *, out: object = None, dtype: object = None, device: object = None) -> Tensor:
+def rfftfreq(
+    n: object,
+    d: float = 1.0,
+    *,
+    out: object = None,
+    dtype: object = None,
+    device: object = None,
+    requires_grad: bool = False,
+    **rest: object,
+) -> Tensor:
     """Return the frequencies of the points of `rfft`, of samples `d` apart."""
+    no_more(rest, OPTIONS)
     points = integer(n)
     steps = arange(points // 2 + 1, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
-    return _given(steps * (1.0 / (points * d)), out)
+    return with_gradient(_given(steps * (1.0 / (points * d)), out), requires_grad)
 
 
 def _shifted(input: object, dim: object, forward: bool) -> Tensor:

@@ -125,6 +125,7 @@ def test_formats_are_orders_of_strides():
     assert rl.randn_like(x, memory_format=rl.channels_last).stride() == (60, 1, 15, 3)
     assert rl.zeros(2, 3).t().clone(memory_format=rl.contiguous_format).stride() == (2, 1)
     assert failure(rl.ones(2, 3).contiguous, memory_format=rl.channels_last) == "A002"
+    assert rl.empty_like(last).stride() == last.stride() and rl.empty_like(last[:, 1]).is_contiguous()
     assert repr(rl.channels_last) == "rushlight.channels_last" and rl.zeros(1, layout=rl.strided).layout is rl.strided
     orders = [rl.zeros(2, 3, 4, 5).permute(dims).dim_order() for dims in ((3, 1, 0, 2), (2, 0, 1, 3), (1, 0, 3, 2))]
     assert orders == [(2, 1, 3, 0), (1, 2, 0, 3), (1, 0, 3, 2)]

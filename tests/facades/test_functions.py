@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.support.errors import RushlightError
 
 X = rl.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 5.0]])
 
@@ -89,3 +90,29 @@ def test_modes_that_are_always_on():
         rl.set_float32_matmul_precision("low")
     with rl.strict():
         assert (X + 1).shape == X.shape
+
+
+def test_arguments_have_pytorchs_names():
+    x, places = rl.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]]), rl.tensor([[0], [2]])
+    assert rl.pow(input=x, exponent=2).tolist() == x.pow(exponent=2).tolist() == (x * x).tolist()
+    assert rl.sort(input=x, dim=0).indices.tolist() == x.sort(0).indices.tolist()
+    assert rl.topk(input=x, k=1).values.tolist() == rl.kthvalue(input=x, k=3, keepdim=True).values.tolist()
+    assert rl.median(input=x).item() == 2 and rl.msort(input=x).tolist() == x.msort().tolist()
+    assert rl.argsort(input=x).tolist() == x.argsort().tolist() and rl.unique(input=x).tolist() == [0, 1, 2, 3, 4, 5]
+    assert rl.max(x, other=x + 1).tolist() == (x + 1).tolist() == x.max(other=x + 1).tolist()
+    assert rl.concatenate((x, x), axis=1).tolist() == rl.cat((x, x), 1).tolist()
+    assert rl.clone(x.t(), memory_format=rl.contiguous_format).is_contiguous()
+    assert [part.tolist() for part in x.split(split_size=2, dim=1)] == [part.tolist() for part in x.split(2, 1)]
+    assert rl.gather(x, 1, places, sparse_grad=False).tolist() == [[3.0], [4.0]]
+    assert rl.fft.fftfreq(4, requires_grad=True).requires_grad and x.new_tensor([1], pin_memory=False).dtype is x.dtype
+    with pytest.raises(RushlightError):
+        rl.sort(input=[3.0])
+
+
+def test_random_methods_take_generators():
+    chances, stream = rl.full((64,), 0.5), rl.Generator()
+    drawn = chances.bernoulli(generator=stream.manual_seed(3))
+    assert drawn.tolist() == rl.bernoulli(chances, generator=stream.manual_seed(3)).tolist()
+    assert 0 < drawn.sum() < 64 and chances.bernoulli(p=1.0).tolist() == [1.0] * 64
+    picked = chances.multinomial(5, True, generator=stream.manual_seed(3))
+    assert picked.tolist() == rl.multinomial(chances, 5, True, generator=stream.manual_seed(3)).tolist()

@@ -79,3 +79,29 @@ def test_values_and_indices_are_written_to_two_tensors(form):
     found = form(targets)
     assert found[0] is targets[0] and type(found) is type(wanted)
     assert [part.tolist() for part in targets] == [part.tolist() for part in wanted]
+
+
+@pytest.mark.parametrize("name", ["amax", "cat", "hstack", "matmul", "msort", "where"])
+def test_a_target_without_elements_gets_memory_for_the_result(name):
+    wanted = FORMS[name](None)
+    for shape in ((0,), (2, 0)):
+        target = rl.empty(shape, dtype=wanted.dtype)
+        assert FORMS[name](target) is target and target.tolist() == wanted.tolist()
+        written = target.add_(1) if wanted.dtype is not rl.bool else target
+        assert written.shape == wanted.shape and target.stride() == wanted.stride()
+    target = rl.empty(0, device="meta")
+    assert rl.add(X.to("meta"), X.to("meta"), out=target).shape == target.shape == X.shape
+
+
+def test_a_target_that_stays_empty_is_told_why():
+    target = rl.empty(0, dtype=rl.int64)
+    for call, code in (
+        (lambda: rl.add(X, X, out=target), "D003"),
+        (lambda: rl.sort(X, out=(rl.empty(0), rl.empty(0, dtype=rl.bool))), "D003"),
+        (lambda: rl.add(X, X, out=rl.ones(3)[:0]), "S009"),
+        (lambda: rl.compile(lambda x: rl.add(x, x, out=rl.empty(0)), fullgraph=True)(X), "S009"),
+    ):
+        with pytest.raises(RushlightError) as caught:
+            call()
+        assert caught.value.code == code
+    assert target.shape == (0,)

@@ -288,3 +288,14 @@ def test_a_buffer_registers_itself():
     assert list(module.state_dict()) == ["kept", "hidden"]
     with pytest.raises(TypeError):
         nn.Buffer([1.0])
+
+
+def test_modules_are_laid_out_anew():
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.Flatten(), nn.Linear(6, 2))
+    x, weight = rl.randn(2, 3, 3, 3), model[0].weight
+    before = model(x)
+    assert model.to(memory_format=rl.channels_last) is model and model[0].weight is weight
+    assert weight.stride() == (27, 1, 9, 3) and model[3].weight.is_contiguous()
+    rl.testing.assert_close(model(x.contiguous(memory_format=rl.channels_last)), before)
+    model.to(rl.float64, memory_format=rl.contiguous_format)
+    assert weight.is_contiguous() and weight.dtype is rl.float64

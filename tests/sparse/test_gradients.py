@@ -258,3 +258,16 @@ def test_a_program_with_sparse_results_is_not_exported():
     grad = cases.embedding(rl, sparse=True).grad
     with refused("C034", "a sparse tensor"):
         rl.export.export(lambda x: grad * x, (rl.ones(4, 3),))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_gather_has_a_sparse_gradient(dim, compiled):
+    places = rl.tensor([[0, 1], [1, -1], [0, 0]])
+    x = rl.arange(12.0).reshape(3, 4).requires_grad_()
+    weights = rl.arange(1.0, 7).reshape(3, 2)
+    (x.gather(dim, places) * weights).sum().backward()
+    dense, x.grad = x.grad, None
+    read = lambda x: (rl.gather(x, dim, places, sparse_grad=True) * weights).sum()  # noqa: E731 - compiled below
+    (rl.compile(read) if compiled else read)(x).backward()
+    assert x.grad.is_sparse and x.grad._nnz() == 6 and x.grad.to_dense().tolist() == dense.tolist()

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import integers, operands, required_operand, required_tensor
 from rushlight.eager.boundary import checked
-from rushlight.eager.composite.forms import with_out
+from rushlight.eager.composite.forms import as_function, with_out
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import spread_attributes
@@ -19,21 +19,21 @@ from rushlight.support.errors import require
 
 
 @with_out
-def max(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
+def max(input: Tensor, dim: object = None, keepdim: bool = False, *, other: object = None) -> Any:
     """Return the largest element.
 
     With a dim, return values and indices along it; with a tensor, the larger of each pair.
     """
-    return input.max(dim, keepdim)
+    return input.max(dim, keepdim, other=other)
 
 
 @with_out
-def min(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
+def min(input: Tensor, dim: object = None, keepdim: bool = False, *, other: object = None) -> Any:
     """Return the smallest element.
 
     With a dim, return values and indices along it; with a tensor, the smaller of each pair.
     """
-    return input.min(dim, keepdim)
+    return input.min(dim, keepdim, other=other)
 
 
 @checked
@@ -115,6 +115,27 @@ def _of_each(tensors: tuple[object, ...], function: Callable[[Tensor], Tensor]) 
     return tuple([function(required_tensor(tensor)) for tensor in listed])
 
 
+@checked
+def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
+    """Return a copy of a tensor with storage of its own, whose elements lie in the order of a format."""
+    return required_tensor(input).clone(memory_format=memory_format)
+
+
+@checked
+def concatenate(tensors: object, dim: object = 0, *, axis: object = None, out: object = None) -> Tensor:
+    """Return tensors joined along a dim, as `cat`; `axis` is NumPy's name for it."""
+    return ops.cat(tensors, dim if axis is None else axis, out=out)
+
+
+@with_out
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """Return, along a dim, the elements at the places that `index` gives; the other dims' places are its own.
+
+    With `sparse_grad` the gradient of `input` is a sparse tensor with a place for each element that was read.
+    """
+    return input.gather(dim, index, sparse_grad=sparse_grad)
+
+
 @with_out
 def hstack(tensors: object) -> Tensor:
     """Return tensors joined along the second dim, vectors along their only one."""
@@ -155,18 +176,19 @@ def var_mean(
 
 
 # Methods that are functions too.
-argsort, argwhere, bincount, unique = Tensor.argsort, Tensor.argwhere, Tensor.bincount, Tensor.unique
-index_put, index_put_, repeat_interleave = Tensor.index_put, Tensor.index_put_, Tensor.repeat_interleave
-masked_select, nonzero = with_out(Tensor.masked_select), with_out(Tensor.nonzero)
-kthvalue, median, msort = with_out(Tensor.kthvalue), with_out(Tensor.median), with_out(Tensor.msort)
-sort, topk = with_out(Tensor.sort), with_out(Tensor.topk)
+argsort, argwhere, bincount = as_function(Tensor.argsort), as_function(Tensor.argwhere), as_function(Tensor.bincount)
+index_put, index_put_ = as_function(Tensor.index_put), as_function(Tensor.index_put_)
+repeat_interleave, unique = as_function(Tensor.repeat_interleave), as_function(Tensor.unique)
+kthvalue, masked_select = with_out(as_function(Tensor.kthvalue)), with_out(as_function(Tensor.masked_select))
+median, msort = with_out(as_function(Tensor.median)), with_out(as_function(Tensor.msort))
+nonzero, sort = with_out(as_function(Tensor.nonzero)), with_out(as_function(Tensor.sort))
+topk = with_out(as_function(Tensor.topk))
 
 # PyTorch's second names.
 absolute, fix = ops.abs, ops.trunc
 arccos, arcsin, arctan, arctan2 = ops.acos, ops.asin, ops.atan, ops.atan2
 arccosh, arcsinh, arctanh = ops.acosh, ops.asinh, ops.atanh
 clip = ops.clamp
-concatenate = ops.cat
 divide = true_divide = ops.div
 greater, greater_equal, less, less_equal, not_equal = ops.gt, ops.ge, ops.lt, ops.le, ops.ne
 moveaxis = ops.movedim

@@ -87,7 +87,6 @@ _avg_pool3d = OPERATORS["avg_pool3d"]
 _baddbmm = OPERATORS["baddbmm"]
 _baddbmm_out = out_form(OPERATORS["baddbmm"])
 _batch_norm = OPERATORS["batch_norm"]
-_bernoulli = OPERATORS["bernoulli"]
 _bilinear = OPERATORS["bilinear"]
 _binary_cross_entropy = OPERATORS["binary_cross_entropy"]
 _binary_cross_entropy_with_logits = OPERATORS["binary_cross_entropy_with_logits"]
@@ -377,7 +376,6 @@ _movedim = OPERATORS["movedim"]
 _mse_loss = OPERATORS["mse_loss"]
 _mul = OPERATORS["mul"]
 _mul_out = out_form(OPERATORS["mul"])
-_multinomial = OPERATORS["multinomial"]
 _mv = OPERATORS["mv"]
 _mv_out = out_form(OPERATORS["mv"])
 _mvlgamma = OPERATORS["mvlgamma"]
@@ -1015,11 +1013,6 @@ def batch_norm(
             },
         ),
     )
-
-
-def bernoulli(input: Any, *, seed: Any = None, ordinal: Any = None) -> Any:
-    """1 with the chance that each element says, else 0."""
-    return call_function(_bernoulli, (input_operand(input), optional_operand(seed), optional_operand(ordinal)), {})
 
 
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
@@ -2732,20 +2725,6 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_mul, (numeric_operand(input, other), required_operand(other)), {})
 
 
-def multinomial(
-    input: Any, num_samples: Any, replacement: Any = False, *, seed: Any = None, ordinal: Any = None
-) -> Any:
-    """Indices along the last dim, each with the chance that its element, divided by their sum, says."""
-    return call_function(
-        _multinomial,
-        (input_operand(input), optional_operand(seed), optional_operand(ordinal)),
-        {
-            "num_samples": fixed_integer(num_samples),
-            "replacement": replacement if replacement.__class__ is bool else flag(replacement),
-        },
-    )
-
-
 def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     """Matrix times vector."""
     if out is not None:
@@ -2946,11 +2925,11 @@ def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
     return call_function(_polygamma, (input_operand(input),), {"n": fixed_integer(n)})
 
 
-def pow(input: Any, other: Any, *, out: Any = None) -> Any:
-    """input to the power other."""
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input to the power exponent."""
     if out is not None:
-        return dispatch(_pow_out, (required_operand(input), operand_beside(input, other), out), {})
-    return call_function(_pow, (required_operand(input), operand_beside(input, other)), {})
+        return dispatch(_pow_out, (required_operand(input), operand_beside(input, exponent), out), {})
+    return call_function(_pow, (required_operand(input), operand_beside(input, exponent)), {})
 
 
 def prelu(input: Any, weight: Any) -> Any:
@@ -3875,7 +3854,6 @@ __all__ = [
     "avg_pool3d",
     "baddbmm",
     "batch_norm",
-    "bernoulli",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -4072,7 +4050,6 @@ __all__ = [
     "movedim",
     "mse_loss",
     "mul",
-    "multinomial",
     "mv",
     "mvlgamma",
     "nan_to_num",

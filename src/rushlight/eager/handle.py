@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
-from rushlight.eager.tensor_meta import Size, TensorMeta
+from rushlight.eager.tensor_meta import Size, TensorMeta, form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.ops.record import Operator
@@ -310,6 +310,16 @@ def allocate(form: TensorMeta) -> Any:
     if form.symbolic or form.keys == META:
         return make(None, form)
     return make(Storage.allocate(form.nbytes), form)
+
+
+def fit_empty(target: Handle, shape: tuple[SymbolicSize, ...]) -> None:
+    """Give a tensor without elements memory for a result of another shape, as `out=` asks for.
+
+    Nothing happens in a trace, where a value keeps its shape, nor to a view; shapes have to agree then.
+    """
+    plain = target.view_of is None and target.node is None and STATE.tracer is None
+    if plain and not target.form.numel and target.form.shape != shape:
+        move(target, allocate(form_of(shape, target.form.dtype, target.form.device)))
 
 
 def share(tensor: Handle, *, own_version: bool = False) -> Any:

@@ -52,7 +52,6 @@ _atan = OPERATORS["atan"]
 _atan2 = OPERATORS["atan2"]
 _atanh = OPERATORS["atanh"]
 _baddbmm = OPERATORS["baddbmm"]
-_bernoulli = OPERATORS["bernoulli"]
 _bitwise_and = OPERATORS["bitwise_and"]
 _bitwise_left_shift = OPERATORS["bitwise_left_shift"]
 _bitwise_not = OPERATORS["bitwise_not"]
@@ -109,7 +108,6 @@ _fmax = OPERATORS["fmax"]
 _fmin = OPERATORS["fmin"]
 _fmod = OPERATORS["fmod"]
 _frac = OPERATORS["frac"]
-_gather = OPERATORS["gather"]
 _gcd = OPERATORS["gcd"]
 _ge = OPERATORS["ge"]
 _geqrf = OPERATORS["geqrf"]
@@ -164,7 +162,6 @@ _minimum = OPERATORS["minimum"]
 _mm = OPERATORS["mm"]
 _movedim = OPERATORS["movedim"]
 _mul = OPERATORS["mul"]
-_multinomial = OPERATORS["multinomial"]
 _mv = OPERATORS["mv"]
 _mvlgamma = OPERATORS["mvlgamma"]
 _nan_to_num = OPERATORS["nan_to_num"]
@@ -209,7 +206,6 @@ _sinh = OPERATORS["sinh"]
 _slice_scatter = OPERATORS["slice_scatter"]
 _slogdet = OPERATORS["slogdet"]
 _softmax = OPERATORS["softmax"]
-_split = OPERATORS["split"]
 _sqrt = OPERATORS["sqrt"]
 _square = OPERATORS["square"]
 _squeeze = OPERATORS["squeeze"]
@@ -507,10 +503,6 @@ class GeneratedMethods(Handle):
             {"beta": number(beta), "alpha": number(alpha)},
         )
 
-    def bernoulli(self, *, seed: Any = None, ordinal: Any = None) -> Any:
-        """1 with the chance that each element says, else 0."""
-        return dispatch(_bernoulli, (self, optional_operand(seed), optional_operand(ordinal)), {})
-
     def bitwise_and(self, other: Any) -> Any:
         """The bits set in both."""
         return dispatch(_bitwise_and, (self, required_operand(other)), {})
@@ -750,10 +742,6 @@ class GeneratedMethods(Handle):
     def frac(self) -> Any:
         """What truncation leaves, with the sign of input."""
         return dispatch(_frac, (self,), {})
-
-    def gather(self, dim: Any, index: Any) -> Any:
-        """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
-        return dispatch(_gather, (self, required_operand(index)), {"dim": fixed_integer(dim)})
 
     def gcd(self, other: Any) -> Any:
         """The greatest common divisor of two integers; 0 of two zeros."""
@@ -1004,17 +992,6 @@ class GeneratedMethods(Handle):
         """input * other."""
         return dispatch(_mul, (self, required_operand(other)), {})
 
-    def multinomial(self, num_samples: Any, replacement: Any = False, *, seed: Any = None, ordinal: Any = None) -> Any:
-        """Indices along the last dim, each with the chance that its element, divided by their sum, says."""
-        return dispatch(
-            _multinomial,
-            (self, optional_operand(seed), optional_operand(ordinal)),
-            {
-                "num_samples": fixed_integer(num_samples),
-                "replacement": replacement if replacement.__class__ is bool else flag(replacement),
-            },
-        )
-
     def mv(self, vec: Any) -> Any:
         """Matrix times vector."""
         return dispatch(_mv, (self, required_operand(vec)), {})
@@ -1091,9 +1068,9 @@ class GeneratedMethods(Handle):
         """The derivative of order n of digamma."""
         return dispatch(_polygamma, (self,), {"n": fixed_integer(n)})
 
-    def pow(self, other: Any) -> Any:
-        """input to the power other."""
-        return dispatch(_pow, (self, required_operand(other)), {})
+    def pow(self, exponent: Any) -> Any:
+        """input to the power exponent."""
+        return dispatch(_pow, (self, required_operand(exponent)), {})
 
     def prelu(self, weight: Any) -> Any:
         """input, times weight below 0; the weight's elements go with dim 1."""
@@ -1244,12 +1221,6 @@ class GeneratedMethods(Handle):
     def softmax(self, dim: Any, *, dtype: Any = None) -> Any:
         """exp(input) divided by its sum along a dim."""
         return dispatch(_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
-
-    def split(self, split_size_or_sections: Any, dim: Any = 0) -> Any:
-        """Parts of one size, the last one smaller if need be, or of the sizes given."""
-        return dispatch(
-            _split, (self,), {"split_size_or_sections": number(split_size_or_sections), "dim": fixed_integer(dim)}
-        )
 
     def sqrt(self) -> Any:
         """Square root."""
@@ -1751,9 +1722,9 @@ class GeneratedMethods(Handle):
         """The derivative of order n of digamma. In place."""
         return dispatch(_polygamma_, (self,), {"n": fixed_integer(n)})
 
-    def pow_(self, other: Any) -> Any:
-        """input to the power other. In place."""
-        return dispatch(_pow_, (self, required_operand(other)), {})
+    def pow_(self, exponent: Any) -> Any:
+        """input to the power exponent. In place."""
+        return dispatch(_pow_, (self, required_operand(exponent)), {})
 
     def reciprocal_(self) -> Any:
         """1 / input. In place."""

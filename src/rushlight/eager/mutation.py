@@ -56,10 +56,14 @@ class Mutation(Op):
             return operands[:-1]
         return operands if self.base is not None else operands[1:]
 
-    def check(self, target: TensorType, value: TensorType) -> None:
-        """D003 or S009 where a value of this type cannot be written to the target."""
+    def check_dtype(self, target: TensorType, value: TensorType) -> None:
+        """D003 where a value's dtype is not converted to the target's."""
         if self.base is not None and not can_cast(value.dtype, target.dtype):
             fail("D003", f"{self.name}: {value.dtype.name} cannot be stored in {target.dtype.name}", target=target)
+
+    def check(self, target: TensorType, value: TensorType) -> None:
+        """D003 or S009 where a value of this type cannot be written to the target."""
+        self.check_dtype(target, value)
         if self.out:
             fits = same_shape(target.shape, value.shape)
             require(fits, "S009", f"{self.name}: out has another shape", out=target, result=value)

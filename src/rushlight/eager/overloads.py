@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.eager.arguments import (
@@ -16,7 +17,7 @@ from rushlight.eager.arguments import (
     required_tensor,
     varied,
 )
-from rushlight.eager.creation import empty, full, ones, zeros
+from rushlight.eager.creation import OPTIONS, empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import Handle
@@ -58,13 +59,13 @@ class ExtremeOverloads(GeneratedMethods):
 
     __slots__ = ()
 
-    def max(self, dim: object = None, keepdim: bool = False) -> Any:
+    def max(self, dim: object = None, keepdim: bool = False, *, other: object = None) -> Any:
         """The largest element; with a dim, values and indices along it; with a tensor, the pairwise maximum."""
-        return _extreme(self, "max", "maximum", dim, keepdim)
+        return _extreme(self, "max", "maximum", dim if other is None else other, keepdim)
 
-    def min(self, dim: object = None, keepdim: bool = False) -> Any:
+    def min(self, dim: object = None, keepdim: bool = False, *, other: object = None) -> Any:
         """The smallest element; with a dim, values and indices along it; with a tensor, the pairwise minimum."""
-        return _extreme(self, "min", "minimum", dim, keepdim)
+        return _extreme(self, "min", "minimum", dim if other is None else other, keepdim)
 
 
 def _extreme(tensor: object, name: str, pairwise: str, dim: object, keepdim: bool) -> Any:
@@ -141,6 +142,20 @@ class SecondNames(GeneratedMethods):
         """Whether all elements are close: `|self - other| <= atol + rtol * |other|`."""
         attrs = {"rtol": number(rtol), "atol": number(atol), "equal_nan": flag(equal_nan)}
         return bool(dispatch(OPERATORS["isclose"], (self, required_operand(other)), attrs).all())
+
+    def gather(self, dim: object, index: object, *, sparse_grad: bool = False) -> Tensor:
+        """Along a dim, the elements at the places that `index` gives; the other dims' places are its own.
+
+        With `sparse_grad` the gradient is a sparse tensor with a place for each element that was read.
+        """
+        if flag(sparse_grad):
+            return importlib.import_module("rushlight.eager.sparse.lookup").gathered(self, fixed_integer(dim), index)
+        return dispatch(OPERATORS["gather"], (self, required_operand(index)), {"dim": fixed_integer(dim)})
+
+    def split(self, split_size: object, dim: object = 0) -> tuple[Tensor, ...]:
+        """Parts of one size, the last one smaller if need be, or of the sizes given."""
+        attrs = {"split_size_or_sections": number(split_size), "dim": fixed_integer(dim)}
+        return dispatch(OPERATORS["split"], (self,), attrs)
 
     def where(self, condition: object, other: object) -> Tensor:
         """These elements where a condition holds, another tensor's elsewhere."""
@@ -318,9 +333,16 @@ class ConversionOverloads(GeneratedMethods):
             return dispatch(FILL, (self, 0), {})
 
     def new_tensor(
-        self, data: object, *, dtype: object = None, device: object = None, requires_grad: bool = False
+        self,
+        data: object,
+        *,
+        dtype: object = None,
+        device: object = None,
+        requires_grad: bool = False,
+        **options: object,
     ) -> Tensor:
         """A tensor of `data`, of this one's dtype unless one is given."""
+        no_more(options, OPTIONS)
         return make_tensor(data, dtype=_dtype(self, dtype), device=device, requires_grad=requires_grad)
 
     def new_zeros(

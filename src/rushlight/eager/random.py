@@ -272,9 +272,10 @@ def normal(
 
 
 @checked
-def bernoulli(input: object, *, generator: object = None) -> Tensor:
-    """1 with the chance that each element says, else 0."""
-    return call_function(OPERATORS["bernoulli"], (input, *_given(generator)), {})
+def bernoulli(input: object, p: object = None, *, generator: object = None) -> Tensor:
+    """1 with the chance that each element says, or with chance `p`, else 0."""
+    chances = input if p is None else OPERATORS["full_like"](required_tensor(input), p)
+    return call_function(OPERATORS["bernoulli"], (chances, *_given(generator)), {})
 
 
 @checked
@@ -311,9 +312,11 @@ def _require_chances(weights: Tensor) -> None:
 
 @checked_methods
 class RandomMethods(ConversionOverloads):
-    """In-place methods that fill a tensor with random numbers."""
+    """Methods that draw random numbers, most of them in place."""
 
     __slots__ = ()
+
+    bernoulli, multinomial = bernoulli, multinomial
 
     def uniform_(self, from_: object = 0.0, to: object = 1.0, *, generator: object = None, **named: object) -> Tensor:
         """Fills with uniform numbers of [from, to)."""

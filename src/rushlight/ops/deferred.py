@@ -656,7 +656,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function method out",
+                "function out",
             ),
             Declaration(
                 "index(Tensor input, Tensor[] indices, int[] dims) -> Tensor",
@@ -1856,7 +1856,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.RANDOM | Fact.NONDIFFERENTIABLE,
                 "float",
                 None,
-                "function method",
+                "",
             ),
             Declaration(
                 "dropout(Tensor input, float p=0.5, bool training=True, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
@@ -1872,7 +1872,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.RANDOM | Fact.NONDIFFERENTIABLE,
                 "float",
                 None,
-                "function method",
+                "",
             ),
             Declaration(
                 "normal(Tensor input, Tensor mean=0.0, Tensor std=1.0, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
@@ -2696,7 +2696,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 Fact.NONE,
                 "all",
                 None,
-                "function method",
+                "function",
             ),
             Declaration(
                 "unbind(Tensor(a) input, int dim=0) -> Tensor(a)[]",

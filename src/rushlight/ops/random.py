@@ -392,6 +392,7 @@ bernoulli = define(
     "1 with the chance that each element says, else 0.",
     facts=_FACTS,
     dtypes="float",
+    variants="",
 )
 
 
@@ -456,6 +457,7 @@ multinomial = define(
     "Indices along the last dim, each with the chance that its element, divided by their sum, says.",
     facts=_FACTS,
     dtypes="float",
+    variants="",
 )
 
 

@@ -110,6 +110,7 @@ def narrow_samples(rng: np.random.Generator) -> Iterator[Sample]:
 split = define(
     "split(Tensor(a) tensor, any split_size_or_sections, int dim=0) -> Tensor(a)[]",
     "Parts of one size, the last one smaller if need be, or of the sizes given.",
+    variants="function",
 )
 
 

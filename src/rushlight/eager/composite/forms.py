@@ -11,7 +11,7 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.functions import clone
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, fit_empty
 from rushlight.eager.mutation import COPY, can_cast
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
@@ -22,7 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def with_out(function: F) -> F:
     """The function, `checked`, with a keyword `out`: a tensor, or several, that the result is written to.
 
-    Errors: S009 for another shape, D003 for a dtype that the result's is not converted to.
+    One without elements gets memory for the result. Errors: S009 for another shape, D003 for a dtype that the result's
+    is not converted to.
     """
 
     @functools.wraps(function)
@@ -36,21 +37,35 @@ def with_out(function: F) -> F:
 
 def _written(name: str, result: Any, out: Any) -> Any:
     if not isinstance(result, tuple):
-        _store(name, required_tensor(out), result)
+        _store(name, required_tensor(out), result, resized=True)
         return out
     parts: Sequence[Any] = out if isinstance(out, (tuple, list)) else ()
     require(len(parts) == len(result), "A004", f"{name}: out is one tensor for each of {len(result)} results", out=out)
     for target, value in zip(parts, result, strict=True):
-        _store(name, required_tensor(target), value)
+        _store(name, required_tensor(target), value, resized=True)
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
 
 
-def _store(name: str, target: Handle, value: Handle) -> None:
-    fits = same_shape(target.form.shape, value.form.shape)
-    require(fits, "S009", f"{name}: the result does not fit its target", target=target, result=value)
+def _store(name: str, target: Handle, value: Handle, resized: bool = False) -> None:
     if not can_cast(value.dtype, target.dtype):
         fail("D003", f"{name}: {value.dtype.name} cannot be stored in {target.dtype.name}", target=target)
+    if resized:
+        fit_empty(target, value.form.shape)
+    fits = same_shape(target.form.shape, value.form.shape)
+    require(fits, "S009", f"{name}: the result does not fit its target", target=target, result=value)
     dispatch(COPY, (target, value), {})
+
+
+def as_function(method: F) -> F:
+    """A method as a function, whose first argument is called `input` and must be a tensor: A001."""
+
+    @functools.wraps(method)
+    def call(input: Any, *args: object, **named: object) -> Any:
+        return method(required_tensor(input), *args, **named)
+
+    made: Any = call
+    made.__code__ = made.__code__.replace(co_name=method.__name__)  # errors name the frame of ours that was called
+    return made
 
 
 def in_place(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from rushlight.eager.dispatch import Key, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.views import runs_in_parts, view_plan
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import Handle, fit_empty, make
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.tensor_meta import form_of_type
 from rushlight.ir.value import map_operands
@@ -22,6 +22,8 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
         target: Handle = op.target_of(operands)
         types = types_of(op.base_operands(operands))
         value = types[0] if op.base is None else op.base.infer(types, attrs)
+        if op.out:
+            fit_empty(target, value.shape)
         op.check(target.form.type, value)
         target.version.value += 1
         return target

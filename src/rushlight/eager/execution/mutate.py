@@ -18,7 +18,7 @@ from rushlight.eager.execution.operands import (
 )
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import Signature, collapsed_signature
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, fit_empty
 from rushlight.eager.mutation import COPY, Mutation, computed_value, written_value
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType, dense_order
@@ -40,6 +40,10 @@ _plans: dict[Hashable, Write | None] = {}
 def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object], run: Run) -> Any:
     """Computes and writes; counts the write; returns the target. `run` runs a functional operator on this device."""
     target: Handle = op.target_of(operands)
+    if op.out and op.base is not None and not target.form.numel:
+        value = _value_type(op, op.base_operands(operands), attrs)
+        op.check_dtype(target.form.type, value)
+        fit_empty(target, value.shape)
     _write(op, op.base_operands(operands), attrs, target, run)
     target.version.value += 1
     return target
@@ -119,13 +123,17 @@ def _is_one(size: Size) -> bool:
     return isinstance(size, int) and size == 1
 
 
-def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> Write | None:
-    flat = flatten(base)
-    types = unflatten(structure_of(base), [form_of_operand(operand).type for operand in flat])
+def _value_type(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object]) -> TensorType:
+    """The type of what a mutation computes."""
+    types = unflatten(structure_of(base), [form_of_operand(operand).type for operand in flatten(base)])
     value = types[0] if op.base is None else op.base.infer(types, attrs)
     if isinstance(value, tuple):
         fail("A006", f"{op.name}: operators with several results have no in-place form")
-    form = target.form
+    return value
+
+
+def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> Write | None:
+    value, flat, form = _value_type(op, base, attrs), flatten(base), target.form
     require(
         op.fills or not shows_twice(form.type), "S013", f"{op.name}: the target's elements overlap", target=form.type
     )

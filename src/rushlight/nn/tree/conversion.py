@@ -8,6 +8,7 @@ from typing import Any, Self
 from rushlight.eager.arguments import element_type, place
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.keywords import no_more
+from rushlight.eager.storage.formats import laid_out, memory_format_of, preserve_format
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16, float32, float64
 from rushlight.ir.type import Device
@@ -41,12 +42,16 @@ class ModuleConversion(ModuleState):
     def to(self, *args: object, **kwargs: object) -> Self:
         """Move to a device, convert floating-point parameters and buffers to a dtype, or both.
 
-        A tensor as the argument gives its device and dtype.
+        A tensor as the argument gives its device and dtype. With `memory_format=rl.channels_last` those of four dims,
+        and with `rl.channels_last_3d` those of five, are laid out anew. Errors: A001 for integer dtypes.
         """
+        order = memory_format_of(kwargs.pop("memory_format", None) or preserve_format)
         device, dtype = _destination(*args, **kwargs)
 
         def convert(tensor: Tensor) -> Tensor:
-            return tensor.to(device=device, dtype=dtype if _floating(tensor.dtype) else None)
+            converted = tensor.to(device=device, dtype=dtype if _floating(tensor.dtype) else None)
+            fits = order.order is None or len(order.order) == tensor.ndim
+            return laid_out(converted, order) if fits else converted
 
         return self._apply(convert)
 
@@ -92,7 +97,7 @@ def _destination(*args: object, **kwargs: Any) -> tuple[Device | None, DType | N
     """Return (device, dtype) of the ways to call `to`: by position in either order, by name, or like a tensor."""
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     other = kwargs.pop("tensor", None)
-    no_more(kwargs, ("device", "dtype", "tensor"))
+    no_more(kwargs, ("device", "dtype", "tensor", "memory_format"))
     for arg in args:
         if isinstance(arg, Tensor):
             other = arg

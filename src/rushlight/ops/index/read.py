@@ -62,7 +62,7 @@ def wrapped(position: Scalar, size: Size) -> Scalar:
 gather = define(
     "gather(Tensor input, int dim, Tensor index) -> Tensor",
     "Along a dim, the elements at the places that `index` gives; the other dims' places are its own.",
-    variants="function method out",
+    variants="function out",
 )
 
 

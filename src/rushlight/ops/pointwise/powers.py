@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from rushlight.ir.dtype import Kind, complex128, float64
 from rushlight.ir.graph import number_dtype
+from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, constant, select
+from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.math import complex_elementary as whole
 from rushlight.ops.math import power
@@ -20,7 +22,17 @@ from rushlight.ops.math.core import length
 from rushlight.ops.pointwise.arithmetic import reciprocal, square
 from rushlight.ops.pointwise.comparison import eq, logical_and
 from rushlight.ops.pointwise.complex import conjugate, real_of
-from rushlight.ops.pointwise.definition import Array, binary, samples_of_pairs, unary, zero_gradient
+from rushlight.ops.pointwise.definition import (
+    Array,
+    At,
+    binary,
+    computed,
+    lowered,
+    samples_of_pairs,
+    typed_result,
+    unary,
+    zero_gradient,
+)
 from rushlight.ops.pointwise.elementary import log, rsqrt, sqrt
 from rushlight.ops.pointwise.selection import to_dtype, where
 from rushlight.ops.promote import unbroadcast
@@ -47,22 +59,44 @@ def _integer_power_array(x: Array, y: Array) -> Array:
     return np.where(y < 0, below, np.power(x, np.where(y < 0, 0, y)))
 
 
+def _power_array(x: Array, y: Array) -> Array:
+    return _integer_power_array(x, y) if x.dtype.kind in "iu" else np.power(x, y)
+
+
 def _power(x: Scalar, y: Scalar) -> Scalar:
     if x.type.is_complex:
         return of_parts(whole.power, x, y)
     return power.power(x, y) if x.type.kind is Kind.FLOAT else _integer_power(x, y)
 
 
-pow_ = binary(
-    "pow",
-    "input to the power other.",
-    ref=lambda a, b: _integer_power_array(a, b) if a.dtype.kind in "iu" else np.power(a, b),
-    scalar=_power,
+pow_ = define(
+    "pow(Tensor input, Tensor exponent) -> Tensor",
+    "input to the power exponent.",
+    facts=Fact.POINTWISE | Fact.LEADING,
     dtypes="number",
+    variants="function method inplace out",
     syntax="pow",
-    domain="positive",
-    facts=Fact.LEADING,
 )
+
+
+@pow_.meta
+def pow_meta(input: TensorType, exponent: TensorType) -> TensorType:
+    return typed_result(pow_, [input, exponent])
+
+
+@pow_.ref
+def pow_ref(input: ArrayLike, exponent: ArrayLike) -> Array:
+    return computed(pow_, _power_array, [input, exponent])
+
+
+@pow_.lower
+def pow_lower(at: At, input: Operand, exponent: Operand) -> Scalar:
+    return lowered(pow_, _power, at, [input, exponent])
+
+
+@pow_.samples
+def pow_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield from samples_of_pairs(rng, "positive", "number")
 
 
 cube = unary(
@@ -93,25 +127,25 @@ def raised(input: Value | float, exponent: Value | float) -> Value:
 
 
 @pow_.vjp
-def pow_vjp(g: Value, input: Value, other: Value, out: Value) -> Gradients:
+def pow_vjp(g: Value, input: Value, exponent: Value, out: Value) -> Gradients:
     by_base: Value | None = None
     if isinstance(input, Value):
-        if isinstance(other, Value):
-            slope = where(eq(other, 0), 0.0, other * pow_(input, other - 1))
+        if isinstance(exponent, Value):
+            slope = where(eq(exponent, 0), 0.0, exponent * pow_(input, exponent - 1))
         else:
-            slope = raised(input, other - 1) * other if other != 0 else zero_gradient(input)
+            slope = raised(input, exponent - 1) * exponent if exponent != 0 else zero_gradient(input)
         by_base = unbroadcast(g * conjugate(slope), input)
     by_exponent: Value | None = None
-    if isinstance(other, Value):
+    if isinstance(exponent, Value):
         if isinstance(input, Value):
-            base_is_0 = logical_and(eq(input, 0), real_of(other) >= 0)
+            base_is_0 = logical_and(eq(input, 0), real_of(exponent) >= 0)
             slope = where(base_is_0, 0.0, out * log(input))
-        elif isinstance(input, complex) or other.dtype.is_complex:
+        elif isinstance(input, complex) or exponent.dtype.is_complex:
             base = complex(input)
-            slope = out * cmath.log(base) if base else where(real_of(other) >= 0, 0.0, math.nan)
+            slope = out * cmath.log(base) if base else where(real_of(exponent) >= 0, 0.0, math.nan)
         else:
-            slope = out * math.log(input) if input > 0 else where(other >= 0, 0.0, math.nan)
-        by_exponent = unbroadcast(g * conjugate(slope), other)
+            slope = out * math.log(input) if input > 0 else where(exponent >= 0, 0.0, math.nan)
+        by_exponent = unbroadcast(g * conjugate(slope), exponent)
     return by_base, by_exponent
 
 
