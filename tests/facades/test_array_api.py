@@ -307,11 +307,12 @@ def results(convert):
     yield metrics.confusion_matrix(labels, guesses)
     yield [metrics.r2_score(y, s), metrics.median_absolute_error(y, s), metrics.mean_squared_error(y, s)]
     yield [metrics.accuracy_score(labels, guesses), metrics.f1_score(labels, guesses)]
+    yield [metrics.average_precision_score(labels, s), metrics.roc_auc_score(labels, s)]
 
 expected = list(results(np.asarray))
 with config_context(array_api_dispatch=True):
     found = list(results(rl.tensor))
-assert [isinstance(one, rl.Tensor) for one in found] == [True] * 6 + [False] * 2
+assert [isinstance(one, rl.Tensor) for one in found] == [True] * 6 + [False] * 3
 for one, other in zip(found, expected, strict=True):
     # Averages of labels are computed in the default float dtype.
     error = 1e-7 if one is found[-1] else 1e-9
@@ -324,3 +325,25 @@ def test_estimators_run_on_tensors():
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     run = subprocess.run([sys.executable, "-c", ESTIMATORS], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+def test_complex_numbers_are_rounded_and_told_apart():
+    """What the suite found: both parts are rounded, and numbers with NaN in a part are distinct."""
+    x = xp.asarray([[1 + 1j, 0j, 1 + 1j], [complex(-0.0, 0.0), complex(1, math.nan), complex(1, math.nan)]])
+    found = xp.unique_all(x)
+    assert found.values[:2].tolist() == [0j, 1 + 1j] and bool(xp.all(xp.isnan(found.values[2:])))
+    assert found.indices.tolist() == [1, 0, 4, 5] and found.counts.tolist() == [2, 2, 1, 1]
+    assert found.inverse_indices.tolist() == [[1, 0, 1], [0, 2, 3]]
+    assert xp.unique_inverse(x).inverse_indices.tolist() == found.inverse_indices.tolist()
+    assert xp.unique_counts(x).counts.tolist() == found.counts.tolist() and xp.unique_values(x).shape == (4,)
+    assert xp.unique_values(xp.zeros((0, 2), dtype=xp.complex64)).dtype is xp.complex64
+    assert xp.round(xp.asarray([1.5 + 2.5j, -0.4 - 0.6j])).tolist() == [2 + 2j, -0 - 1j]
+
+
+def test_scikit_learn_may_write_numpys_forms():
+    x = xp.asarray([1, 4, 9, 16])
+    assert xp.diff(x, 2).tolist() == [2, 2] == xp.diff(x, n=2).tolist()
+    assert [one.tolist() for one in xp.where(x > 3)] == [[1, 2, 3]]
+    assert xp.isdtype(np.dtype("int64"), "integral") and not xp.isdtype(np.dtype("float32"), "integral")
+    with pytest.raises(rl.RushlightError, match="A004"):
+        xp.where(x > 3, x)

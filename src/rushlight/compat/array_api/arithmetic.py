@@ -31,6 +31,11 @@ def remainder(x1: Any, x2: Any) -> Tensor:
     return ops.where(remainders == 0, ops.copysign(remainders, x2), remainders)
 
 
+def round(x: Tensor) -> Tensor:
+    """The nearest integer, halves to even; of a complex number both parts are rounded."""
+    return ops.complex(ops.real(x).round(), ops.imag(x).round()) if x.dtype.is_complex else x.round()
+
+
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1, or the phase of a complex number; NaN of NaN."""
     signs = x.sgn()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.compat.limits import FloatLimits, IntegerLimits
-from rushlight.eager.arguments import default_dtype
+from rushlight.eager.arguments import default_dtype, element_type
 from rushlight.eager.creation import scalar_tensor
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Tensor
@@ -120,8 +120,11 @@ def can_cast(from_: object, to: DType, /) -> bool:
 def isdtype(dtype: object, kind: Any) -> bool:
     """Return whether a dtype is another one, is of a named kind, or is one of a tuple of these.
 
-    Errors: A002 for a name that is no kind, D004 for what is no dtype.
+    A dtype of NumPy's stands for the one that holds the same numbers. Errors: A002 for a name that is no kind, D004 for
+    what is no dtype.
     """
+    if isinstance(dtype, np.dtype):
+        dtype = element_type(dtype)
     if not isinstance(dtype, DType):
         fail("D004", "isdtype: not a dtype", dtype=dtype)
     if isinstance(kind, tuple):

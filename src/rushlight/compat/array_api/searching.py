@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rushlight.compat.array_api.array import Array, arrayed, plain
 from rushlight.compat.array_api.dtypes import promoted, result_type
@@ -69,17 +69,33 @@ def searchsorted(x1: object, x2: object, /, *, side: str = "left", sorter: objec
 
 
 @checked
-def where(condition: object, x1: object, x2: object, /) -> Array:
-    """Return elements of `x1` where the condition holds, else of `x2`; one of them may be a number."""
+def where(condition: object, x1: object = None, x2: object = None, /) -> Any:
+    """Return elements of `x1` where the condition holds, else of `x2`; one of them may be a number.
+
+    With the condition alone, return the indices where it holds, as `nonzero` does. Errors: A004 for one of the two.
+    """
+    if x1 is None and x2 is None:
+        return nonzero(condition)
+    require(x1 is not None and x2 is not None, "A004", "where: elements of both, or of none, are needed")
     dtype = result_type(x1, x2)
     chosen = [plain(x).to(dtype) if isinstance(x, Handle) else scalar_tensor(x, dtype=dtype) for x in (x1, x2)]
     return arrayed(ops.where(plain(condition), *chosen))
 
 
+def _distinct(x: object) -> tuple[Any, Any, Any]:
+    """Distinct elements, each element's index among them, and their counts; complex ones by their real parts first."""
+    tensor = plain(x)
+    if not tensor.dtype.is_complex:
+        return tensor.unique(return_inverse=True, return_counts=True)
+    parts = ops.view_as_real(tensor.reshape(-1))
+    rows, inverse, counts = parts.unique(return_inverse=True, return_counts=True, dim=0)
+    return ops.view_as_complex(rows.contiguous()), inverse.reshape(tensor.shape), counts
+
+
 @checked
 def unique_all(x: object, /) -> UniqueAll:
     """Return the distinct elements in order, with all that is known of them. Each NaN is distinct."""
-    values, inverse, counts = plain(x).unique(return_inverse=True, return_counts=True)
+    values, inverse, counts = _distinct(x)
     order = inverse.reshape(-1).argsort(stable=True)
     first = order[counts.cumsum(0) - counts]
     return UniqueAll(*arrayed((values, first, inverse, counts)))
@@ -88,19 +104,21 @@ def unique_all(x: object, /) -> UniqueAll:
 @checked
 def unique_counts(x: object, /) -> UniqueCounts:
     """Return the distinct elements in order, and how often each occurs. Each NaN is distinct."""
-    return UniqueCounts(*arrayed(plain(x).unique(return_counts=True)))
+    values, _, counts = _distinct(x)
+    return UniqueCounts(*arrayed((values, counts)))
 
 
 @checked
 def unique_inverse(x: object, /) -> UniqueInverse:
     """Return the distinct elements in order, and each element's index among them. Each NaN is distinct."""
-    return UniqueInverse(*arrayed(plain(x).unique(return_inverse=True)))
+    values, inverse, _ = _distinct(x)
+    return UniqueInverse(*arrayed((values, inverse)))
 
 
 @checked
 def unique_values(x: object, /) -> Array:
     """Return the distinct elements in order. Each NaN is distinct."""
-    return arrayed(plain(x).unique())
+    return arrayed(_distinct(x)[0])
 
 
 @checked

@@ -128,8 +128,11 @@ def _scanned(
 
 @checked
 def diff(
-    x: object, /, *, axis: int = -1, n: int = 1, prepend: object | None = None, append: object | None = None
+    x: object, /, n: int = 1, *, axis: int = -1, prepend: object | None = None, append: object | None = None
 ) -> Array:
-    """Return the n-th differences of neighbours along an axis, of what is joined to it before and after."""
+    """Return the n-th differences of neighbours along an axis, of what is joined to it before and after.
+
+    `n` may stand by position too, as programs write it for NumPy.
+    """
     before, after = [plain(part) if isinstance(part, Handle) else part for part in (prepend, append)]
     return arrayed(plain(x).diff(n, axis, before, after))
