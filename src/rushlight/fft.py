@@ -14,6 +14,7 @@ from rushlight.eager.arguments import element_type, fixed_integer, fixed_integer
 from rushlight.eager.arguments import required_tensor as as_tensor
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import written
 from rushlight.eager.creation import OPTIONS, arange, with_gradient
 from rushlight.eager.keywords import no_more
 from rushlight.eager.tensor import Tensor
@@ -109,13 +110,6 @@ def _resized(tensor: Tensor, dims: tuple[int, ...], sizes: tuple[Any, ...], op: 
     return tensor
 
 
-def _given(result: Tensor, out: object) -> Tensor:
-    """The result, or `out` with it written there."""
-    if out is None:
-        return result
-    return ops.add(result, ops.zeros((), dtype=result.dtype), out=out)
-
-
 def _one(n: object) -> object:
     return None if n is None else (n,)
 
@@ -126,7 +120,7 @@ def _complex_transform(
     op, forward = call
     tensor = _as_complex(input, op)
     dims, sizes = _plan(tensor, s, dim, op)
-    return _given(_C2C(_resized(tensor, dims, sizes, op), dims, _norm(norm, op), forward), out)
+    return written(_C2C(_resized(tensor, dims, sizes, op), dims, _norm(norm, op), forward), out)
 
 
 def _from_real(
@@ -143,7 +137,7 @@ def _from_real(
         half = _R2C(tensor, dims[-1], mode)
     else:
         half = _R2C(tensor, dims[-1], _CONJUGATED[mode]).conj()
-    return _given(_C2C(half, dims[:-1], mode, forward) if len(dims) > 1 else half, out)
+    return written(_C2C(half, dims[:-1], mode, forward) if len(dims) > 1 else half, out)
 
 
 def _to_real(input: object, s: object, dim: object, norm: object, call: tuple[str, bool], out: object = None) -> Tensor:
@@ -161,8 +155,8 @@ def _to_real(input: object, s: object, dim: object, norm: object, call: tuple[st
     if len(dims) > 1:
         tensor = _C2C(tensor, dims[:-1], mode, forward)
     if forward:
-        return _given(_C2R(tensor.conj(), half, _CONJUGATED[mode], points), out)
-    return _given(_C2R(tensor, half, mode, points), out)
+        return written(_C2R(tensor.conj(), half, _CONJUGATED[mode], points), out)
+    return written(_C2R(tensor, half, mode, points), out)
 
 
 @autocasts("float32")
@@ -313,7 +307,7 @@ def fftfreq(
     points = integer(n)
     steps = arange(points, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
     wrapped = ops.where(steps >= (points + 1) // 2, steps - points, steps)
-    return with_gradient(_given(wrapped * (1.0 / (points * d)), out), requires_grad)
+    return with_gradient(written(wrapped * (1.0 / (points * d)), out), requires_grad)
 
 
 @checked
@@ -331,7 +325,7 @@ def rfftfreq(
     no_more(rest, OPTIONS)
     points = integer(n)
     steps = arange(points // 2 + 1, dtype=element_type(dtype) or ops.zeros(0).dtype, device=place(device))
-    return with_gradient(_given(steps * (1.0 / (points * d)), out), requires_grad)
+    return with_gradient(written(steps * (1.0 / (points * d)), out), requires_grad)
 
 
 def _shifted(input: object, dim: object, forward: bool) -> Tensor:

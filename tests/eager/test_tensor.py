@@ -120,6 +120,19 @@ def test_numpy_takes_tensors_in_any_dtype_and_gives_them_back():
     assert type(np.sqrt(shown, out=shown)) is np.ndarray
 
 
+@pytest.mark.core
+def test_tensors_are_buffers():
+    x = rl.arange(6.0).reshape(2, 3).t()
+    asked = memoryview if sys.version_info >= (3, 12) else lambda tensor: tensor.__buffer__(0)
+    view = asked(x)
+    assert view.shape == (3, 2) and view.format == "f" and view.tolist() == x.tolist()
+    view[2, 1] = 7.0
+    assert x[2, 1].item() == 7
+    assert code_of(lambda: rl.ones(2, requires_grad=True).__buffer__(0)) == "G012"
+    with pytest.raises(BufferError):
+        asked(rl.ones(2, dtype=rl.bfloat16))
+
+
 def test_arrays_are_operands_of_operators():
     source = tensor([1.0, 2.0, 3.0])
     array = np.array([1.0, 5.0, -3.0], dtype=np.float32)

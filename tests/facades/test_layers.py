@@ -198,3 +198,12 @@ def test_error_has_its_code(code, call):
     with pytest.raises(RushlightError) as caught:
         call()
     assert caught.value.code == code
+
+
+def test_moments_beside_a_norm_have_no_history():
+    x = rl.arange(12.0).reshape(2, 3, 2).requires_grad_()
+    for found in (
+        rl.native_layer_norm(x, (2,), None, None, 1e-5),
+        rl.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5),
+    ):
+        assert [part.requires_grad for part in found] == [True, False, False]

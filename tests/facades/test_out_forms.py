@@ -93,6 +93,27 @@ def test_a_target_without_elements_gets_memory_for_the_result(name):
     assert rl.add(X.to("meta"), X.to("meta"), out=target).shape == target.shape == X.shape
 
 
+def test_out_keeps_signs_of_zero_and_takes_no_history():
+    zeros = rl.tensor([-0.0, 0.0])
+    spectrum = rl.fft.fft(rl.tensor([-0.0, -0.0]), out=rl.empty(0, dtype=rl.complex64))
+    assert rl.signbit(rl.real(spectrum)).tolist() == rl.signbit(rl.real(rl.fft.fft(rl.tensor([-0.0, -0.0])))).tolist()
+    assert rl.bernoulli(rl.ones(3), out=rl.empty(0)).tolist() == [1.0] * 3
+    assert rl.nn.functional.normalize(X, out=rl.empty(0)).tolist() == rl.nn.functional.normalize(X).tolist()
+    factors = rl.lu(X, out=(rl.empty(0), rl.empty(0, dtype=rl.int32)))
+    assert [one.tolist() for one in factors] == [one.tolist() for one in rl.lu(X)]
+    fitted = rl.linalg.lstsq(X, X, out=(rl.empty(0), rl.empty(0), rl.empty(0, dtype=rl.int64), rl.empty(0)))
+    assert fitted.solution.tolist() == rl.linalg.lstsq(X, X).solution.tolist()
+    learning = zeros.clone().requires_grad_()
+    for call in (
+        lambda: rl.msort(learning, out=rl.empty(2)),
+        lambda: rl.msort(zeros, out=rl.empty(2, requires_grad=True)),
+        lambda: rl.fft.fft(learning, out=rl.empty(2, dtype=rl.complex64)),
+    ):
+        with pytest.raises(RushlightError) as caught:
+            call()
+        assert caught.value.code == "A004"
+
+
 def test_a_target_that_stays_empty_is_told_why():
     target = rl.empty(0, dtype=rl.int64)
     for call, code in (

@@ -30,6 +30,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=1000, help="at most so many of each dtype")
     parser.add_argument("--compiled", type=int, default=1000, help="compile at most so many of each dtype")
     parser.add_argument("--reference", action="store_true", help="the database's larger set of samples")
+    parser.add_argument("--parts", default="forward,method,inplace,compiled,out,error inputs")
+    parser.add_argument("--at", default="", help="a name for the code, as a commit, kept with the results")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=int, default=1800, help="seconds for an operator")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results of these entries")

@@ -53,6 +53,17 @@ def method_of(name: str) -> Callable[..., Any] | None:
     return member if callable(member) else lambda tensor: getattr(tensor, name)
 
 
+def writing(function: Callable[..., Any], module: Any, dtypes: list[str]) -> Callable[..., Any]:
+    """The function with `out=`: new tensors without elements, one of each dtype, which it returns once written."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        targets = [module.empty(0, dtype=getattr(module, dtype)) for dtype in dtypes]
+        function(*args, **named, out=targets[0] if len(targets) == 1 else tuple(targets))
+        return targets
+
+    return call
+
+
 def run(
     function: Callable[..., Any],
     call: Call,

@@ -1,10 +1,10 @@
-"""Checks one operator in one dtype: forward, method, in place, gradients, compiled."""
+"""Checks one operator in one dtype: forward, method, in place, gradients, compiled, with `out=`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
@@ -18,12 +18,16 @@ from tools.fuzz.comparing import (
     values_difference,
 )
 from tools.fuzz.deviations import COMPILED_RULES, OPERATOR_RULES, Difference, explained
+from tools.fuzz.program import Input
 from tools.fuzz.running import Outcome
 from tools.opdb import answering, pytorch
-from tools.opdb.calls import Call
+from tools.opdb.calls import Call, mapped
 from tools.opdb.tolerating import Judge, arrays
 
 DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+ASKED = ("forward", "method", "inplace", "compiled", "out", "error inputs")
+"""Parts that may be asked by name; `forward` has gradients too, and the others include what they need of it."""
+
 DIFFERENTIABLE = ("float32", "float64", "complex64")
 KEPT = 12
 
@@ -47,12 +51,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class Settings:
-    """Which parts are asked: at most so many samples of each dtype, and compiled for so many of these."""
+    """Which parts are asked: at most so many samples of each dtype, and compiled for so many of these.
+
+    `at` is a name for the code that is asked, which is kept with the results.
+    """
 
     dtypes: tuple[str, ...] = DTYPES
     samples: int = 1000
     compiled: int = 1000
     reference: bool = False
+    parts: tuple[str, ...] = ASKED
+    at: str = ""
 
 
 def ours(entry: Any) -> Callable[..., Any] | None:
@@ -80,8 +89,12 @@ def checked(entry: Any, dtype_name: str, settings: Settings) -> Tally:
     chosen = list(range(0, len(samples), step))
     often = max(1, -(-len(chosen) // settings.compiled)) if settings.compiled else 0
     for turn, position in enumerate(chosen):
-        compiled = bool(often) and turn % often == 0
-        _check_sample(entry, function, dtype, samples[position], position, compiled, tally)
+        parts = set(settings.parts)
+        if not often or turn % often:
+            parts.discard("compiled")
+        if turn:
+            parts.discard("out")  # one sample of each dtype
+        _check_sample(entry, function, dtype, samples[position], position, parts, tally)
     return tally
 
 
@@ -103,7 +116,7 @@ def check_errors(entry: Any) -> Tally:
 
 
 def _check_sample(
-    entry: Any, function: Callable[..., Any], dtype: Any, sample: Any, position: int, compiled: bool, tally: Tally
+    entry: Any, function: Callable[..., Any], dtype: Any, sample: Any, position: int, parts: set[str], tally: Tally
 ) -> None:
     call = pytorch.call_of(sample)
     finish: Callable[[Any], Any] = sample.output_process_fn_grad
@@ -115,12 +128,24 @@ def _check_sample(
     if (dtype.is_floating_point or dtype.is_complex) and dtype != pytorch.torch.float64:
         exact = answering.run(entry.op, pytorch.widened(call), pytorch.torch, finish)
     ask = Asking(entry, dtype, sample, position, call, tally, exact if exact and exact.error is None else None)
+    if "out" in parts and entry.supports_out:
+        ask.out(function, wanted)
+    if "method" in parts:
+        ask.method(wanted)
+    if "inplace" in parts:
+        ask.inplace()
+    if not parts & {"forward", "compiled"}:
+        return
     given = answering.run(function, call, rl, finish)
-    ask.forward(wanted, given)
-    ask.method(wanted)
-    ask.inplace()
-    if compiled and given.values:
+    if "forward" in parts:
+        ask.forward(wanted, given)
+    if "compiled" in parts and given.values:
         ask.compiled(function, given, finish)
+
+
+def _constant(part: Any) -> Any:
+    """An input without gradients: what is written to `out=` has no history."""
+    return replace(part, requires_grad=False) if isinstance(part, Input) else part
 
 
 @dataclass(frozen=True)
@@ -189,6 +214,22 @@ class Asking:
             self.note("inplace", given, wanted, found)
         elif not wanted.values:
             self.note("inplace refused", given, wanted, found)
+
+    def out(self, function: Callable[..., Any], wanted: Outcome) -> None:
+        """With `out=`: tensors without elements of the results' dtypes, and of another kind, which is refused."""
+        tensors = all(value.kind == "Tensor" for value in wanted.values)
+        if wanted.error is not None or not tensors or "out" in self.call.kwargs:
+            return
+        call = Call(*mapped([self.call.args, self.call.kwargs], _constant))
+        dtypes = [value.dtype for value in wanted.values]
+        for part, asked in (("out", dtypes), ("out refused", ["bool" for _ in dtypes])):
+            expected = answering.run(answering.writing(self.entry.op, pytorch.torch, asked), call, pytorch.torch)
+            if (expected.error is None) == (part == "out"):
+                given = answering.run(answering.writing(function, rl, asked), call, rl)
+                found = error_difference(given, expected)
+                if expected.error is None and found is None:
+                    found = values_difference("result", given.values, expected.values, self.judge(gradients=False))
+                self.note(part, given, expected, found)
 
     def compiled(self, function: Callable[..., Any], given: Outcome, finish: Callable[[Any], Any]) -> None:
         """Compiled with the same bits as eager: results, inputs after the call, gradients."""

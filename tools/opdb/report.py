@@ -17,7 +17,18 @@ WRONG = ("value", "shape", "dtype", "kind", "raw", "accepted")
 ABSENT = ("arguments that are missing", "complex operators", "dtypes that are missing")
 """Deviations of what is not written yet, which are counted as `missing`."""
 
-PARTS = ("forward", "gradient", "method", "inplace", "inplace refused", "compiled", "error inputs", "process")
+PARTS = (
+    "forward",
+    "gradient",
+    "method",
+    "inplace",
+    "inplace refused",
+    "compiled",
+    "out",
+    "out refused",
+    "error inputs",
+    "process",
+)
 ERRORS = "error inputs"
 
 

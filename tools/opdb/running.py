@@ -16,7 +16,7 @@ from typing import Any
 
 from rushlight.support import settings as compiler_settings
 from tools.opdb import pytorch
-from tools.opdb.checking import Settings, check_errors, checked, ours
+from tools.opdb.checking import Settings, Tally, check_errors, checked, ours
 
 
 def file_of(folder: Path, label: str) -> Path:
@@ -36,8 +36,9 @@ def result_of(entry: Any, settings: Settings) -> dict[str, Any]:
             if tally.counts:
                 result["dtypes"][dtype] = dict(sorted(tally.counts.items()))
                 result["failures"] += tally.failures
-        tally = check_errors(entry)
-        result["asked"] = f"{settings.samples} of {', '.join(settings.dtypes)}"
+        tally = check_errors(entry) if "error inputs" in settings.parts else Tally()
+        at = f" at {settings.at}" if settings.at else ""
+        result["asked"] = f"{settings.samples} of {', '.join(settings.dtypes)}{at}"
         result["dtypes"]["error inputs"] = dict(sorted(tally.counts.items()))
         result["failures"] += tally.failures
     return {**result, "seconds": round(time.process_time() - start, 1)}
@@ -58,7 +59,8 @@ def run(only: set[str], options: Namespace) -> None:
     if options.fresh:
         for entry in entries:
             file_of(options.folder, pytorch.label(entry)).unlink(missing_ok=True)
-    settings = Settings(tuple(options.dtypes.split(",")), options.samples, options.compiled, options.reference)
+    numbers = (options.samples, options.compiled, options.reference)
+    settings = Settings(tuple(options.dtypes.split(",")), *numbers, tuple(options.parts.split(",")), options.at)
     _run_all(entries, settings, options.folder, options.jobs, options.timeout)
 
 

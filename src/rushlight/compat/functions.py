@@ -129,9 +129,10 @@ def concatenate(tensors: object, dim: object = 0, *, axis: object = None, out: o
 
 @with_out
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """Return, along a dim, the elements at the places that `index` gives; the other dims' places are its own.
+    """Return the elements at the places along a dim that `index` gives.
 
-    With `sparse_grad` the gradient of `input` is a sparse tensor with a place for each element that was read.
+    The places in the other dims are those of the index. With `sparse_grad` the gradient of `input` is a sparse tensor
+    with a place for each element that was read.
     """
     return input.gather(dim, index, sparse_grad=sparse_grad)
 

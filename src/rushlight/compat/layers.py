@@ -239,10 +239,13 @@ def _moments(input: Tensor, dims: Sequence[int], eps: float, keepdim: bool) -> t
 def native_layer_norm(
     input: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (`layer_norm`, means, one over the root of variances and `eps`); the last two keep all dims."""
+    """Return (`layer_norm`, means, one over the root of variances and `eps`).
+
+    The last two keep all dims, and have no history.
+    """
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     normalized = functional.layer_norm(input, sizes, weight, bias, eps)
-    return normalized, *_moments(input, range(input.ndim - len(sizes), input.ndim), eps, True)
+    return normalized, *_moments(input.detach(), range(input.ndim - len(sizes), input.ndim), eps, True)
 
 
 @checked
@@ -274,11 +277,11 @@ def native_batch_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (`batch_norm`, the batch's means, one over the root of its variances and `eps`).
 
-    The last two are without elements where `training` is False.
+    The last two are without elements where `training` is False, and have no history.
     """
     others = [dim for dim in range(input.ndim) if dim != 1]
     nothing = zeros(0, dtype=input.dtype, device=input.device)
-    moments = _moments(input, others, eps, False) if training else (nothing, nothing.clone())
+    moments = _moments(input.detach(), others, eps, False) if training else (nothing, nothing.clone())
     normalized = functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     return normalized, *moments
 

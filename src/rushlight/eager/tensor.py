@@ -234,6 +234,17 @@ class Reading(GeneratedMethods):
             fail("A002", "__array__: another dtype needs a copy", tensor=self, dtype=dtype)
         return array.astype(dtype) if converted else array.copy() if copy else array
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory of its elements for Python's buffer protocol, which asks for it from Python 3.12 on.
+
+        Errors: those of `numpy`, and BufferError for dtypes that the protocol has no letter for, as bfloat16.
+        """
+        array: Any = self.numpy()
+        try:
+            return memoryview(array)
+        except ValueError as cause:
+            raise BufferError(f"there are no buffers of {self.dtype.name}") from cause
+
     def __array_wrap__(self, array: Any, context: object = None, return_scalar: bool = False) -> Any:
         """What a function of numpy's has computed from tensors, as a tensor if there is such a dtype."""
         return array if from_numpy_dtype(array.dtype) is None else tensor_of(np.asarray(array))

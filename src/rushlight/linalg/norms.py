@@ -9,6 +9,7 @@ from rushlight.eager import functions as ops
 from rushlight.eager.arguments import element_type, fixed_integers, required_tensor
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import written
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, Kind, float64, real_dtype
 from rushlight.ops.dims import wrap_dim
@@ -19,11 +20,6 @@ __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "pinv", "vector_norm"]
 
 _PINV = OPERATORS["pseudo_inverse"]
 INFINITY = float("inf")
-
-
-def written(result: Tensor, out: object) -> Tensor:
-    """The result, or `out` with it written there."""
-    return result if out is None else ops.add(result, ops.zeros((), dtype=result.dtype), out=out)
 
 
 def _in_dtype(tensor: Tensor, dtype: DType | None, op: str) -> Tensor:

@@ -9,10 +9,11 @@ from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, fixed_integers, required_tensor
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import with_out, written
 from rushlight.eager.composite.low_rank import chain_product
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import float64, int64, real_dtype
-from rushlight.linalg.norms import pinv, written
+from rushlight.linalg.norms import pinv
 from rushlight.support.errors import require
 
 __all__ = ["ldl_factor", "lstsq", "lu", "lu_factor", "multi_dot", "tensorinv", "tensorsolve", "vander"]
@@ -53,32 +54,25 @@ class LeastSquares(NamedTuple):
 def lu_factor(A: object, *, pivot: bool = True, out: object = None) -> Factors:
     """Return the factors of A = P L U in one matrix, and the rows exchanged; R007 where a pivot is 0."""
     packed, pivots, _ = ops.linalg_lu_factor_ex(required_tensor(A), pivot=pivot, check_errors=True)
-    return Factors(*_into((packed, pivots), out))
-
-
-def _into(results: tuple[Tensor, ...], out: Any) -> tuple[Tensor, ...]:
-    if out is None:
-        return results
-    require(len(out) == len(results), "A004", "out must be as many tensors as there are results", out=len(out))
-    return tuple([written(result, target) for result, target in zip(results, out, strict=True)])
+    return Factors(*written((packed, pivots), out))
 
 
 @checked
 def lu(A: object, *, pivot: bool = True, out: object = None) -> Unpacked:
     """Return P, L and U of A = P L U; an empty P unless `pivot`."""
     packed, pivots, _ = ops.linalg_lu_factor_ex(required_tensor(A), pivot=pivot)
-    return Unpacked(*_into(tuple(ops.lu_unpack(packed, pivots, True, pivot)), out))
+    return Unpacked(*written(tuple(ops.lu_unpack(packed, pivots, True, pivot)), out))
 
 
 @checked
 def ldl_factor(A: object, *, hermitian: bool = False, out: object = None) -> Symmetric:
     """Return the factors of symmetric, or Hermitian, A = L D L^T in one matrix, and the rows exchanged."""
     packed, pivots, _ = ops.linalg_ldl_factor_ex(required_tensor(A), hermitian=hermitian, check_errors=True)
-    return Symmetric(*_into((packed, pivots), out))
+    return Symmetric(*written((packed, pivots), out))
 
 
 @autocasts("float32")
-@checked
+@with_out
 def lstsq(A: object, B: object, rcond: object = None, *, driver: object = None) -> LeastSquares:
     """Return X of the least |A X - B|, the squares of what is left, the ranks and the singular values.
 

@@ -83,7 +83,10 @@ def where(condition: object, x1: object = None, x2: object = None, /) -> Any:
 
 
 def _distinct(x: object) -> tuple[Any, Any, Any]:
-    """Distinct elements, each element's index among them, and their counts; complex ones by their real parts first."""
+    """Distinct elements, each element's index among them, and their counts.
+
+    Complex ones are ordered by their real parts first, then by the imaginary ones.
+    """
     tensor = plain(x)
     if not tensor.dtype.is_complex:
         return tensor.unique(return_inverse=True, return_counts=True)

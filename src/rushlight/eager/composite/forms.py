@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from rushlight.eager.arguments import required_tensor
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import dispatch
+from rushlight.eager.dispatch import STATE, dispatch
 from rushlight.eager.functions import clone
 from rushlight.eager.handle import Handle, fit_empty
 from rushlight.eager.mutation import COPY, can_cast
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
+from rushlight.support.provenance import called_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,28 +30,45 @@ def with_out(function: F) -> F:
     @functools.wraps(function)
     def call(*args: object, out: Any = None, **named: object) -> Any:
         result = function(*args, **named)
-        return result if out is None else _written(function.__name__, result, out)
+        return written(result, out, function.__name__)
 
     made: Any = checked(call)
     return made
 
 
-def _written(name: str, result: Any, out: Any) -> Any:
+def written(result: Any, out: Any, name: str = "") -> Any:
+    """The result, or `out` with it written there: a tensor, or one for each of several results.
+
+    `name` is that of the function, of the one that was called where none is given. Errors: those of `with_out`.
+    """
+    if out is None:
+        return result
+    name = name or called_name()
     if not isinstance(result, tuple):
-        _store(name, required_tensor(out), result, resized=True)
+        _fill(name, required_tensor(out), result)
         return out
     parts: Sequence[Any] = out if isinstance(out, (tuple, list)) else ()
     require(len(parts) == len(result), "A004", f"{name}: out is one tensor for each of {len(result)} results", out=out)
     for target, value in zip(parts, result, strict=True):
-        _store(name, required_tensor(target), value, resized=True)
+        _fill(name, required_tensor(target), value)
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
 
 
-def _store(name: str, target: Handle, value: Handle, resized: bool = False) -> None:
+def _fill(name: str, target: Handle, value: Handle) -> None:
+    if STATE.grad and (requires(value) or requires(target)):
+        fail("A004", f"{name}: with out= nothing is recorded, but a tensor requires gradients", hint="drop out=")
+    _require_cast(name, target, value)
+    fit_empty(target, value.form.shape)
+    _store(name, target, value)
+
+
+def _require_cast(name: str, target: Handle, value: Handle) -> None:
     if not can_cast(value.dtype, target.dtype):
         fail("D003", f"{name}: {value.dtype.name} cannot be stored in {target.dtype.name}", target=target)
-    if resized:
-        fit_empty(target, value.form.shape)
+
+
+def _store(name: str, target: Handle, value: Handle) -> None:
+    _require_cast(name, target, value)
     fits = same_shape(target.form.shape, value.form.shape)
     require(fits, "S009", f"{name}: the result does not fit its target", target=target, result=value)
     dispatch(COPY, (target, value), {})

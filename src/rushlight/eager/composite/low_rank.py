@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, fixed_integers, flag, required_tensor
 from rushlight.eager.boundary import checked
-from rushlight.eager.composite.forms import with_out
+from rushlight.eager.composite.forms import with_out, written
 from rushlight.eager.handle import Handle
 from rushlight.eager.random import randn
 from rushlight.ops.record import OPERATORS
@@ -138,10 +138,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     """
     factors = tuple(ops.linalg_lu_factor_ex(required_tensor(A), pivot=flag(pivot)))
     factors = factors if flag(get_infos) else factors[:2]
-    if out is None:
-        return factors
-    require(len(out) == len(factors), "A004", f"lu: out is one tensor for each of {len(factors)} results", out=out)
-    return tuple([target.copy_(value) for target, value in zip(out, factors, strict=True)])
+    return written(factors, out)
 
 
 @checked

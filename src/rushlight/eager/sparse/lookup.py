@@ -1,4 +1,7 @@
-"""Rows of a table, or single elements, whose gradient is sparse, or divided by how often each row is asked for."""
+"""Rows of a table and single elements, whose gradients are sparse.
+
+Those of rows may instead be dense, and divided by how often each row is asked for.
+"""
 
 from __future__ import annotations
 

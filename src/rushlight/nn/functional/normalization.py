@@ -7,6 +7,7 @@ from typing import Any
 from rushlight.eager import functions as ops
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import written
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
@@ -90,7 +91,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     """Return the input over its norm along a dim."""
     length = ops.linalg_vector_norm(input, p, dim, True)
     result = input / ops.maximum(length, eps)
-    return result if out is None else out.copy_(result)
+    return written(result, out)
 
 
 @checked
