@@ -24,6 +24,7 @@ from rushlight.compat.functions import (
     argwhere,
     atleast_1d,
     atleast_2d,
+    bernoulli,
     bincount,
     broadcast_shapes,
     broadcast_tensors,
@@ -49,6 +50,7 @@ from rushlight.compat.functions import (
     min,
     moveaxis,
     msort,
+    multinomial,
     multiply,
     negative,
     nonzero,
@@ -127,12 +129,10 @@ from rushlight.eager.legacy import (
 )
 from rushlight.eager.printing import set_printoptions
 from rushlight.eager.random import (
-    bernoulli,
     fork_rng,
     get_rng_state,
     initial_seed,
     manual_seed,
-    multinomial,
     normal,
     rand,
     rand_like,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager import functions as ops
+from rushlight.eager import random
 from rushlight.eager.arguments import integers, operands, required_operand, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import as_function, with_out
@@ -176,7 +177,8 @@ def var_mean(
     return dispatch(OPERATORS["var_mean"], (operand,), spread_attributes(dim, unbiased, keepdim, correction))
 
 
-# Methods that are functions too.
+# Functions that are methods without `out=`, and methods that are functions too.
+bernoulli, multinomial = with_out(random.bernoulli), with_out(random.multinomial)
 argsort, argwhere, bincount = as_function(Tensor.argsort), as_function(Tensor.argwhere), as_function(Tensor.bincount)
 index_put, index_put_ = as_function(Tensor.index_put), as_function(Tensor.index_put_)
 repeat_interleave, unique = as_function(Tensor.repeat_interleave), as_function(Tensor.unique)

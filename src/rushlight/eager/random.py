@@ -27,7 +27,6 @@ from rushlight.eager.arguments import (
     shape_of,
 )
 from rushlight.eager.boundary import checked, checked_methods
-from rushlight.eager.composite.forms import written
 from rushlight.eager.creation import OPTIONS, empty, with_gradient
 from rushlight.eager.dispatch import BACKENDS, STATE, Key, Preparation, bit, call_function, register_preparation
 from rushlight.eager.handle import Handle
@@ -273,16 +272,14 @@ def normal(
 
 
 @checked
-def bernoulli(input: object, p: object = None, *, generator: object = None, out: object = None) -> Tensor:
+def bernoulli(input: object, p: object = None, *, generator: object = None) -> Tensor:
     """1 with the chance that each element says, or with chance `p`, else 0."""
     chances = input if p is None else OPERATORS["full_like"](required_tensor(input), p)
-    return written(call_function(OPERATORS["bernoulli"], (chances, *_given(generator)), {}), out)
+    return call_function(OPERATORS["bernoulli"], (chances, *_given(generator)), {})
 
 
 @checked
-def multinomial(
-    input: object, num_samples: int, replacement: bool = False, *, generator: object = None, out: object = None
-) -> Tensor:
+def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element.
 
     Eager calls check that elements are finite and not negative, and that some of each row are positive (A002).
@@ -298,9 +295,9 @@ def multinomial(
         enough = count <= weights.shape[-1]
         require(enough, "A002", "multinomial: more samples than elements, without replacement", num_samples=count)
         waits = -(-rand(*weights.shape, dtype=float64, generator=generator)).log1p()
-        return written((weights / waits.clamp(min=2.0**-53)).topk(count).indices, out)
+        return (weights / waits.clamp(min=2.0**-53)).topk(count).indices
     attrs = {"num_samples": count, "replacement": replacement}
-    return written(call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs), out)
+    return call_function(OPERATORS["multinomial"], (input, *_given(generator)), attrs)
 
 
 def _known(value: object) -> TypeGuard[float]:
