@@ -8,7 +8,8 @@
 same program; `distinct` compiles another program each time; `eager` and `compiled` take training steps. Prints the
 growth of memory, resident and used, over the run in ten parts, and objects that were added; exits with 1 where a graph,
 call, fake tensor or storage was left, or memory grew by more than 1 MB (`distinct` may fill bounded tables). Seen:
-nothing left by `failed` and `finished`, no growth in 1,000 `rounds`, nor in 5,000 `eager` or `compiled` steps.
+nothing left by `failed` and `finished`; 0.6 MB used in the first 400 of 1,000 `rounds` (the ring of events) and 0.1 in
+the others; no growth of resident memory in 5,000 `eager` or `compiled` steps.
 """
 
 from __future__ import annotations
