@@ -193,10 +193,12 @@ def mode_guards(names: Names) -> list[Guard]:
     """Guards on what scopes of the caller say of all operators."""
     dtype, device = DEFAULT_DTYPE[0], STATE.device
     setting = "None" if STATE.autocast is None else names(STATE.autocast)
+    # Devices are compared by value; where there is none, identity costs less at each call.
+    is_other_device = "state.device is not None" if device is None else f"state.device != {names(device)}"
     return [
         Guard("grad mode", "grad mode", str(STATE.grad), f"state.grad is not {STATE.grad}"),
         Guard("dtype", "dtype of Python floats", str(dtype), f"{names(DEFAULT_DTYPE)}[0] is not {names(dtype)}"),
-        Guard("device", "device of new tensors", str(device), f"state.device != {names(device)}"),
+        Guard("device", "device of new tensors", str(device), is_other_device),
         Guard("autocast", "autocast", "as it was", f"state.autocast is not {setting}"),
     ]
 
