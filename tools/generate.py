@@ -18,6 +18,7 @@ GENERATORS = (
     "tools.generate_ops",
     "tools.generate_public",
     "tools.generate_coverage",
+    "tools.cpython_tests.report",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, Protocol
 
 from rushlight.capture.code.instructions import Code, decode
@@ -163,6 +163,10 @@ class Evaluator(Hooks, ABC):
         """What a frame returns."""
 
     @abstractmethod
+    def push(self, frame: Frame) -> None:
+        """Puts a frame on top."""
+
+    @abstractmethod
     def resume(self, generator: Suspended, value: object, thrown: tuple[object, ...] | None, consume: Consume) -> None:
         """Runs a generator until it yields or ends."""
 
@@ -196,19 +200,33 @@ class Suspended(Protocol):
 
 
 class FrameView:
-    """A frame as programs see it: number `at` of some that run, or one that is suspended."""
+    """A frame as programs see it: number `at` of some that run, or one that is suspended.
 
-    __slots__ = ("_at", "_frame", "_frames")
+    `outer` is CPython's frame around the outermost one.
+    """
 
-    def __init__(self, frames: list[Frame], at: int = 0) -> None:
+    __slots__ = ("_at", "_frame", "_frames", "_outer")
+
+    def __init__(self, frames: list[Frame], at: int = 0, outer: FrameType | None = None) -> None:
         self._frames = frames
         self._at = at
         self._frame = frames[at]
+        self._outer = outer
 
     @property
-    def f_back(self) -> FrameView | None:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - what `isinstance` sees
+        return FrameType
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is FrameView and other._frame is self._frame
+
+    def __hash__(self) -> int:
+        return hash(self._frame)
+
+    @property
+    def f_back(self) -> FrameView | FrameType | None:
         """The frame of the caller."""
-        return FrameView(self._frames, self._at - 1) if self._at else None
+        return FrameView(self._frames, self._at - 1, self._outer) if self._at else self._outer
 
     @property
     def f_builtins(self) -> dict[str, object]:

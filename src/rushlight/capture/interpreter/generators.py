@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import GeneratorType
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled
 
@@ -11,7 +11,20 @@ _DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
 
 
 class InterpretedGenerator:
-    """A generator whose frame is interpreted. For programs it is one of CPython's."""
+    """A generator whose frame is interpreted. For programs it is one of CPython's, also in the text of errors."""
+
+    __slots__ = (
+        "__name__",
+        "__qualname__",
+        "__weakref__",
+        "_consume",
+        "_frame",
+        "_handled",
+        "_interpreter",
+        "_started",
+        "gi_code",
+        "gi_running",
+    )
 
     def __init__(self, interpreter: Evaluator, frame: Frame) -> None:
         self._interpreter = interpreter
@@ -30,6 +43,9 @@ class InterpretedGenerator:
 
     def __repr__(self) -> str:
         return f"<generator object {self.__qualname__} at {id(self):#x}>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("cannot pickle 'generator' object")
 
     def __iter__(self) -> InterpretedGenerator:
         return self
@@ -158,12 +174,12 @@ class InterpretedGenerator:
             raise ValueError("generator already executing")
         if self._frame is None:
             return False
+        interpreter.push(self._frame)
         self.gi_running = self._started = True
         self._frame.generator = self
         self._consume = consume
         self._handled.outer = interpreter.handled
         interpreter.handled = self._handled
-        interpreter.frames.append(self._frame)
         return True
 
     def _left(self, interpreter: Evaluator) -> Consume:
@@ -200,6 +216,8 @@ class InterpretedGenerator:
         return instead
 
 
+InterpretedGenerator.__name__ = InterpretedGenerator.__qualname__ = "generator"
+InterpretedGenerator.__module__ = "builtins"
 _REFUSED = object()
 
 

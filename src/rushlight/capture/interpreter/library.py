@@ -6,9 +6,11 @@ import bisect
 import builtins
 import functools
 import heapq
+import inspect
 import itertools
 import sys
 import types
+import warnings
 from collections.abc import Callable, MutableMapping
 from types import CellType, FunctionType
 from typing import Any, NamedTuple, TypeVar
@@ -17,6 +19,12 @@ from rushlight.capture.interpreter import slots
 from rushlight.capture.interpreter.frame import UNBOUND, Evaluator, Frame, FrameView, body_of, contents_of
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.slots import Native
+from rushlight.capture.interpreter.tracebacks import outer_frame
+
+
+def _itself(function: object) -> object:
+    """The function of a callback that was pickled."""
+    return function
 
 
 class Callback:
@@ -31,6 +39,9 @@ class Callback:
     def __call__(self, *args: object, **kwargs: object) -> object:
         """What an interpreted call gives."""
         return self._interpreter.call(self._function, args, kwargs)
+
+    def __reduce__(self) -> object:
+        return _itself, (self._function,)
 
     def __eq__(self, other: object) -> bool:
         return self._function == (other._function if isinstance(other, Callback) else other)
@@ -61,6 +72,7 @@ CALLING_BACK: frozenset[object] = frozenset(
     }
 )
 """Functions and classes of C that call functions among their arguments."""
+_WARN = inspect.signature(lambda message, category=None, stacklevel=1, source=None, *, skip_file_prefixes=(): None)
 _NATIVE_SUPER: Native = super  # the type checker knows the statement alone
 
 
@@ -173,18 +185,54 @@ def _exception(interpreter: Evaluator) -> object:
 
 
 @_in_place_of(sys._getframe, 0, 1)
-def _getframe(interpreter: Evaluator, depth: int = 0) -> object:
+def _getframe(interpreter: Evaluator, depth: int = 0) -> FrameView | types.FrameType | None:
     frames = interpreter.frames
-    return FrameView(frames, len(frames) - 1 - depth) if depth < len(frames) else sys._getframe(depth)
+    outer = outer_frame()
+    if depth < len(frames):
+        return FrameView(frames, len(frames) - 1 - max(depth, 0), outer)
+    for _ in range(depth - len(frames)):
+        outer = None if outer is None else outer.f_back
+    if outer is None:
+        raise ValueError("call stack is not deep enough")
+    return outer
 
 
 def _getframemodulename(interpreter: Evaluator, depth: int = 0) -> object:
-    frames = interpreter.frames
-    return frames[-1 - depth].globals.get("__name__") if depth < len(frames) else None
+    try:
+        frame = _getframe(interpreter, depth)
+    except ValueError:
+        return None
+    return None if frame is None else frame.f_globals.get("__name__")
 
 
 if sys.version_info >= (3, 12):
     _in_place_of(sys._getframemodulename, 0, 1)(_getframemodulename)
+
+
+@_in_place_of(warnings.warn)
+def _warn(interpreter: Evaluator, *args: Any, **kwargs: Any) -> object:
+    """`warnings.warn`, which names the line of the interpreted function that calls it, or of one of its callers."""
+    given = _WARN.bind(*args, **kwargs)
+    given.apply_defaults()
+    message, category, level, source, prefixes = given.arguments.values()
+    if isinstance(message, Warning):
+        category = type(message)
+    category = UserWarning if category is None else category
+    if not (isinstance(category, type) and issubclass(category, Warning)):
+        raise TypeError(f"category must be a Warning subclass, not '{type(category).__name__}'")
+    frame = _getframe(interpreter)
+    level = max(level, 2) - 1 if prefixes else level - 1
+    while frame is not None and (level > 0 or frame.f_code.co_filename.startswith(prefixes or "\0")):
+        frame = frame.f_back
+        level -= 1
+    scope: dict[str, Any] = sys.__dict__ if frame is None else frame.f_globals
+    file, line = ("sys", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    registry = scope.setdefault("__warningregistry__", {})
+    module = scope.get("__name__", "<string>")
+    explicit = (message, category, file, line, module, registry, None, source)
+    return interpreter.native(warnings.warn_explicit, explicit, {})
+
+
 _in_place_of(bool, 1, 1)(slots.truth)
 _in_place_of(len, 1, 1)(slots.length)
 

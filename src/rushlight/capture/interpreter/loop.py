@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import TypeVar
@@ -51,18 +52,24 @@ class Interpreter(Evaluator):
         """Has the innermost frame get what a call gives; True where that is a frame of its own."""
         begun = begin(self, function, self.given_to(function, args), kwargs)
         if type(begun) is Frame:
+            self.push(begun)
             self.entered(begun)
-            self.frames.append(begun)
             return True
         self.frames[-1].stack.append(begun)
         return False
+
+    def push(self, frame: Frame) -> None:
+        """Puts a frame on top. Errors: RecursionError where there are as many as Python allows."""
+        if len(self.frames) >= sys.getrecursionlimit():
+            raise RecursionError("maximum recursion depth exceeded")
+        self.frames.append(frame)
 
     def run(self, frame: Frame) -> object:
         """Runs a frame until it returns, which gives the value, or an exception leaves it."""
         outer, handled = self.base, self.handled
         self.base = len(self.frames)
-        self.frames.append(frame)
         try:
+            self.push(frame)
             self._run()
             result, self.result = self.result, None
             return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -306,6 +306,23 @@ def next_of(interpreter: Evaluator, iterator: Any) -> object:
         return STOPPED
 
 
+def is_iterable(value: object) -> bool:
+    """Whether the class of a value has a protocol of iteration."""
+    cls = type(value)
+    return lookup(cls, "__iter__") not in (MISSING, None) or lookup(cls, "__getitem__") is not MISSING
+
+
+def listed(interpreter: Evaluator, values: Any) -> Iterable[object]:
+    """The values of an iterable; one whose methods are interpreted is run to its end here."""
+    if python_method(interpreter, type(values), "__iter__") is None:
+        return values
+    iterator = iterator_of(interpreter, values)
+    made: list[object] = []
+    while (value := next_of(interpreter, iterator)) is not STOPPED:
+        made.append(value)
+    return made
+
+
 def attribute_of(interpreter: Evaluator, owner: object, name: str) -> object:
     """An attribute: data descriptors, the instance's own, other descriptors, `__getattr__`."""
     cls = type(owner)
@@ -351,9 +368,9 @@ def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str
                 own = getattr(owner, "__dict__", {}) if not data else {}
                 return own[name] if name in own else interpreter.call(method, (class_attribute, owner, cls))
     native = lookup(cls, "__getattribute__")
-    if type(native) is FunctionType or not hasattr(cls, "__getattr__") or not callable(native):  # a leaf's
+    if python_method(interpreter, cls, "__getattr__") is None or type(native) is FunctionType or not callable(native):
         return getattr(owner, name)
-    return native(owner, name)
+    return native(owner, name)  # without `__getattr__`, which is interpreted
 
 
 def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:

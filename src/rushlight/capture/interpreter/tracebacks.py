@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from types import CellType, FrameType, FunctionType, TracebackType
+from collections.abc import Iterator
+from opcode import opmap
+from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,25 +38,60 @@ def _is_own(link: TracebackType) -> bool:
     return link.tb_frame.f_globals.get("__name__", "").startswith(_OWN)
 
 
+def outer_frame() -> FrameType | None:
+    """CPython's frame around the interpreter that runs, None if there is none."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
+        frame = frame.f_back
+    return frame
+
+
 def with_frame(frame: Frame, traceback: TracebackType | None) -> TracebackType:
     """A traceback with one more function around it: an interpreted one, at the line that it is at."""
     running = frame.body.code.instructions[max(frame.position - 1, 0)]
     return TracebackType(traceback, _shown(frame), running.offset, running.line or frame.body.raw.co_firstlineno)
 
 
-_TEMPLATE = (lambda this: lambda: this(0))(sys._getframe)
+_NO_LINE = 15  # kind of an entry of the line table, which also says of how many of at most eight instructions
+
+
+def _template() -> Iterator[None]:
+    """A generator that is never begun: its frame has no caller, which would be the interpreter."""
+    yield
+
+
+_TEMPLATE = _template.__code__
 
 
 def _shown(frame: Frame) -> FrameType:
-    """A real frame that has the names, file and globals of an interpreted one."""
+    """A real frame that has the names, file, globals and variables of an interpreted one."""
     body = frame.body
-    if body.shown is None:
-        raw = body.raw
-        body.shown = _TEMPLATE.__code__.replace(
-            co_name=raw.co_name,
-            co_qualname=raw.co_qualname,
-            co_filename=raw.co_filename,
-            co_firstlineno=raw.co_firstlineno,
-            co_linetable=raw.co_linetable,  # by which tracebacks underline what failed
-        )
-    return FunctionType(body.shown, frame.globals, closure=(CellType(sys._getframe),))()
+    variables = frame.variables()
+    names = tuple(variables)
+    if body.shown is None or body.shown.co_varnames != names:
+        body.shown = _shown_code(body.raw, names)
+    made: GeneratorType[None, None, None] = FunctionType(body.shown, frame.globals)(*variables.values())
+    return made.gi_frame
+
+
+def _shown_code(raw: CodeType, names: tuple[str, ...]) -> CodeType:
+    """The code of a frame with the lines of other code, by which tracebacks underline what failed.
+
+    Both are as long as the longer one: CPython reads the lines of traced code without a look at its length.
+    """
+    text, own = _TEMPLATE.co_code, len(raw.co_code)
+    size = max(len(text), own)
+    lines = bytearray(raw.co_linetable)
+    for units in range((size - own) // 2, 0, -8):
+        lines.append(128 | _NO_LINE << 3 | min(units, 8) - 1)
+    return _TEMPLATE.replace(
+        co_code=text + bytes([opmap["NOP"], 0]) * ((size - len(text)) // 2),
+        co_varnames=names,
+        co_nlocals=len(names),
+        co_argcount=len(names),
+        co_name=raw.co_name,
+        co_qualname=raw.co_qualname,
+        co_filename=raw.co_filename,
+        co_firstlineno=raw.co_firstlineno,
+        co_linetable=bytes(lines),
+    )

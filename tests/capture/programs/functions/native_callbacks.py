@@ -463,3 +463,13 @@ def case_atexit_like_stack_of_callbacks(x, env):
     while stack:
         stack.pop()()
     return env.log
+
+
+def case_generator_attribute_missing(x, env):
+    return (i for i in ()).missing
+
+
+def case_generator_cannot_be_copied(x, env):
+    import copy
+
+    return copy.copy(i for i in ())

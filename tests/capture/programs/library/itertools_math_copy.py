@@ -544,3 +544,13 @@ def case_random_with_a_seed(x, env):
     items = [1, 2, 3, 4]
     r.shuffle(items)
     return first, sorted(items), r.choice([7]), first == [random.Random(5).randint(0, 99) for _ in range(1)] + first[1:]
+
+
+def case_traceback_text(x, env):
+    import traceback
+
+    try:
+        env.table["missing"]
+    except KeyError as error:
+        lines = traceback.format_exception(error)
+    return [line.strip().split("\n")[-1] for line in lines], -x

@@ -534,3 +534,20 @@ def case_builtin_methods_of_subclass_through_super(x, env):
 
     items = L([1, 2])
     return items[0], list(items), len(items), 1 in items, 5 in items, [*items], items == [1, 2], sorted(items)
+
+
+def case_getattr_as_static_method(x, env):
+    class A:
+        __getattr__ = staticmethod(lambda name: name.upper())
+
+    return A().low
+
+
+def case_tuple_subclass_with_iter(x, env):
+    class T(tuple):
+        def __iter__(self):
+            return iter("xy")
+
+    a, b = T((1, 2))
+    first, *rest = T((1, 2, 3))
+    return a, b, first, rest, [*T((1, 2))], (lambda *args: args)(*T((1, 2))), T((1, 2)) + (3,)

@@ -364,3 +364,49 @@ def case_code_attributes(x, env):
     code = f.__code__
     counts = code.co_argcount, code.co_kwonlyargcount, code.co_cellvars, code.co_flags & 12
     return counts, code.co_varnames, code.co_name
+
+
+def case_stack_names(x, env):
+    def inner(): return [entry.function for entry in inspect.stack()[:3]]
+    def outer(): return inner()
+
+    return outer()
+
+
+def case_warning_here(x, env):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        line = sys._getframe().f_lineno
+        warnings.warn("here")
+    return [(w.filename == __file__, w.lineno - line, w.category.__name__) for w in caught], x * 2
+
+
+def case_warning_of_the_caller(x, env):
+    def old(): warnings.warn("old", FutureWarning, stacklevel=2)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        line = sys._getframe().f_lineno
+        old()
+    return [(str(w.message), w.filename == __file__, w.lineno - line) for w in caught]
+
+
+def case_locals_in_traceback_frames(x, env):
+    def inner(a):
+        b = a + 1
+        raise KeyError(b)
+
+    try:
+        inner(1)
+    except KeyError as error:
+        frame = error.__traceback__.tb_next.tb_frame
+    return frame.f_locals
+
+
+def case_recursion_error_is_caught(x, env):
+    def forever(n): return forever(n + 1)
+
+    try:
+        forever(0)
+    except RecursionError as error:
+        return type(error).__name__, x + 1

@@ -10,7 +10,14 @@ from rushlight.capture.code.instructions import NULL_FIRST
 from rushlight.capture.interpreter.frame import NULL, Frame
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
-from rushlight.capture.interpreter.slots import MISSING, attribute_of, delete_attribute, store_attribute
+from rushlight.capture.interpreter.slots import (
+    MISSING,
+    attribute_of,
+    delete_attribute,
+    is_iterable,
+    listed,
+    store_attribute,
+)
 
 
 @operation("CALL")
@@ -61,19 +68,16 @@ def call_function_ex(interpreter: Interpreter, frame: Frame, with_keywords: int)
     else:
         function, args = stack[-count - 1], values[1]
         size = count + 1
-    if not isinstance(args, tuple):
-        args = _arguments(function, args)
+    if type(args) is not tuple:
+        args = _arguments(interpreter, function, args)
     del stack[-size:]
     return interpreter.invoke(function, args, kwargs)
 
 
-def _arguments(function: object, args: Any) -> tuple[object, ...]:
-    try:
-        iter(args)
-    except TypeError:
-        pass
-    else:
-        return tuple(args)
+def _arguments(interpreter: Interpreter, function: object, args: Any) -> tuple[object, ...]:
+    """The values of an iterable that is the only one with a star in a call."""
+    if is_iterable(args):
+        return tuple(listed(interpreter, args))
     name = getattr(function, "__qualname__", str(function))
     module = getattr(function, "__module__", None)
     prefix = f"{module}." if module not in (None, "builtins") else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from rushlight.capture.code.instructions import NULL_FIRST
@@ -10,12 +9,11 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
 from rushlight.capture.interpreter.slots import (
-    MISSING,
     STOPPED,
+    is_iterable,
     iterator_of,
-    lookup,
+    listed,
     next_of,
-    python_method,
 )
 
 
@@ -101,33 +99,17 @@ def list_extend(interpreter: Interpreter, frame: Frame, depth: int) -> None:
     """Adds the values of an iterable to a list. Errors: TypeError as in a call or a display."""
     values = frame.stack[-1]
     target = frame.stack[-1 - depth]
-    if not _is_iterable(values):
+    if not is_iterable(values):
         raise TypeError(f"Value after * must be an iterable, not {type(values).__name__}")
-    target.extend(_listed(interpreter, values))
+    target.extend(listed(interpreter, values))
     frame.stack.pop()
-
-
-def _is_iterable(value: object) -> bool:
-    cls = type(value)
-    return lookup(cls, "__iter__") not in (MISSING, None) or lookup(cls, "__getitem__") is not MISSING
-
-
-def _listed(interpreter: Interpreter, values: Any) -> Iterable[object]:
-    """The values of an iterable; one whose methods are interpreted is run to its end here."""
-    if python_method(interpreter, type(values), "__iter__") is None:
-        return values
-    iterator = iterator_of(interpreter, values)
-    made: list[object] = []
-    while (value := next_of(interpreter, iterator)) is not STOPPED:
-        made.append(value)
-    return made
 
 
 @operation("SET_UPDATE")
 def set_update(interpreter: Interpreter, frame: Frame, depth: int) -> None:
     """Adds the values of an iterable to a set."""
     values = frame.stack[-1]
-    frame.stack[-1 - depth].update(_listed(interpreter, values))
+    frame.stack[-1 - depth].update(listed(interpreter, values))
     frame.stack.pop()
 
 
@@ -194,12 +176,12 @@ def unpack_ex(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 
 def _unpacked(interpreter: Interpreter, source: Any, count: int, after: int | None) -> list[object]:
     """The values of an iterable that is unpacked. Errors: TypeError, ValueError as CPython's."""
-    if source.__class__ is tuple or source.__class__ is list:
+    if type(source) in (tuple, list):
         values = list(source)
         if after is None and len(values) == count:
             return values
     else:
-        if not _is_iterable(source):
+        if not is_iterable(source):
             raise TypeError(f"cannot unpack non-iterable {type(source).__name__} object")
         iterator = iterator_of(interpreter, source)
         values = []

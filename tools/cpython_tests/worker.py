@@ -1,0 +1,184 @@
+"""Runs tests of one file in one mode: `python -m tools.cpython_tests.worker MODE FILE`, names of tests by stdin.
+
+Prints for each a line of JSON when it begins and one when it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import io
+import json
+import os
+import resource
+import signal
+import sys
+import unittest
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import rushlight as rl
+from rushlight.capture.interpreter import interpret, tracebacks
+from tools.cpython_tests.choice import body_of, reason_left_out, tests_of
+
+SECONDS = 30.0  # for a test
+_MEMORY = 8 << 30
+_OURS = ("rushlight.", "tools.")
+_CALLERS = ("rushlight.capture.interpreter", "rushlight.capture.resume", "tools.")  # which call for the program
+
+Body = Callable[[], object]
+
+
+def _natively(body: Body) -> object:
+    return body()
+
+
+def _in_parts(body: Body) -> object:
+    return rl.compile(body, fullgraph=False)()
+
+
+MODES: dict[str, Callable[[Body], object]] = {"native": _natively, "interpreted": interpret, "parts": _in_parts}
+"""How the body of a test is run, by mode. One more mode is one more entry."""
+
+
+class TooLongError(BaseException):
+    """A test's time is over."""
+
+
+def ring(*_: object) -> None:
+    """Ends a test: the handler of SIGALRM."""
+    raise TooLongError
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raises TooLongError in what runs for longer, again and again where that is caught."""
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class NativeCount:
+    """Counts the bytecodes that CPython itself runs, by code, of `only` these; never those of the framework."""
+
+    def __init__(self, only: set[CodeType] | None = None) -> None:
+        self.counts: Counter[CodeType] = Counter()
+        self._only = only
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> NativeCount | None:
+        """Is told by CPython of each call and each bytecode."""
+        code = frame.f_code
+        if event == "opcode":
+            self.counts[code] += 1
+        elif event == "call":
+            if _is_ours(frame) or not self._is_programs(frame) or (self._only is not None and code not in self._only):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self
+
+    def _is_programs(self, frame: FrameType) -> bool:
+        """Whether the program calls a function, and not the framework for itself."""
+        caller = frame.f_back
+        if caller is None or caller.f_trace is self:
+            return True
+        name = caller.f_globals.get("__name__")
+        return isinstance(name, str) and name.startswith(_CALLERS)
+
+    def of(self, run: Callable[[Body], object], body: Body) -> object:
+        """What a body gives, counted."""
+        sys.settrace(self)
+        try:
+            return run(body)
+        finally:
+            sys.settrace(None)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is the framework's, or stands for an interpreted one in a traceback."""
+    name = frame.f_globals.get("__name__")
+    if isinstance(name, str) and name.startswith(_OURS):
+        return True
+    caller = frame.f_back
+    return caller is not None and caller.f_globals is vars(tracebacks)
+
+
+def outcome(test: unittest.TestCase, run: Callable[[Body], object], seconds: float) -> tuple[str, str]:
+    """How a test ends with its body run in a mode: passed, skipped, failed or hung; and the text of its error."""
+    fresh = type(test)(test._testMethodName)
+    method = getattr(fresh, test._testMethodName)
+    if run is not _natively:
+        setattr(fresh, test._testMethodName, wrapped(method, run))
+    result = unittest.TestResult()
+    try:
+        with limited(seconds), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            unittest.TestSuite([fresh]).run(result)
+    except TooLongError:
+        return "hung", f"it runs for longer than {seconds} s"
+    except BaseException as error:  # noqa: BLE001 - a test may raise anything
+        return "failed", f"{type(error).__name__}: {error}"
+    wrong = [*result.errors, *result.failures, *[(case, "unexpected success") for case in result.unexpectedSuccesses]]
+    if wrong:
+        return ("hung" if "TooLongError" in wrong[0][1] else "failed"), wrong[0][1]
+    return ("skipped" if result.skipped else "passed"), ""
+
+
+def wrapped(method: Body, run: Callable[[Body], object]) -> Body:
+    """A method that runs another one in a mode, with its marks of unittest."""
+
+    async def begun() -> object:
+        made: Any = run(method)
+        return await made
+
+    def body() -> object:
+        return run(method)
+
+    made: Body = begun if inspect.iscoroutinefunction(method) else body
+    vars(made).update({name: value for name, value in vars(method).items() if name.startswith("__unittest")})
+    return made
+
+
+def row(test: unittest.TestCase, mode: str) -> dict[str, object]:
+    """How a test ends in a mode, how many bytecodes it has, and how many of these CPython ran."""
+    reason = reason_left_out(test)
+    if reason is not None:
+        return {"outcome": "left out", "text": reason}
+    run = MODES[mode]
+    ended, text = outcome(test, run, SECONDS)
+    if ended != "passed" or mode == "native":
+        return {"outcome": ended, "text": text}
+    whole = NativeCount()
+    if outcome(test, functools.partial(whole.of, _natively), SECONDS)[0] != "passed":
+        return {"outcome": ended, "text": "its bytecodes are not counted"}
+    rest = NativeCount(set(whole.counts))
+    again, _ = outcome(test, functools.partial(rest.of, run), SECONDS)
+    if body_of(test) in rest.counts:
+        return {"outcome": "failed", "text": "NotInterpreted: the body ran as it is"}
+    if again != "passed":
+        return {"outcome": ended, "text": "its bytecodes are not counted"}
+    native = {f"{code.co_filename}:{code.co_qualname}": count for code, count in rest.counts.most_common(3)}
+    return {"outcome": ended, "text": "", "bytecodes": whole.counts.total(), "rest": rest.counts.total(), "by": native}
+
+
+def main(mode: str, file: str) -> None:
+    """Runs the tests whose names come by stdin, all if there are none."""
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    chosen = json.load(sys.stdin)
+    signal.signal(signal.SIGALRM, ring)
+    warnings.simplefilter("ignore")
+    tests = tests_of(file)
+    for name in tests if chosen is None else chosen:
+        print(json.dumps({"begins": name}), file=out)
+        print(json.dumps({"name": name, **row(tests[name], mode)}), file=out)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
