@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import unittest
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 
 FILES = (
     "bool",
@@ -60,7 +60,7 @@ LEFT_OUT = {
     "setrecursionlimit": "it changes the limit of CPython's own stack",
     "infinite_recursion": "it changes the limit of CPython's own stack",
 }
-"""A test is left out if its body names one of these, for the reason."""
+"""A test is left out if its body, or a method of its class that it calls, names one of these, for the reason."""
 
 
 def are_installed() -> bool:
@@ -89,10 +89,17 @@ def body_of(test: unittest.TestCase) -> CodeType:
 
 
 def reason_left_out(test: unittest.TestCase) -> str | None:
-    """Why a test is left out; None if it is run."""
-    for name in _names(body_of(test)):
-        if name in LEFT_OUT:
-            return LEFT_OUT[name]
+    """Why a test is left out; None if it is run. What the body names is also what methods name that it names."""
+    seen: set[str] = set()
+    waiting = [body_of(test)]
+    while waiting:
+        for name in _names(waiting.pop()):
+            if name in LEFT_OUT:
+                return LEFT_OUT[name]
+            method = inspect.unwrap(getattr(type(test), name, test))
+            if name not in seen and isinstance(method, FunctionType) and method.__module__ == type(test).__module__:
+                seen.add(name)
+                waiting.append(method.__code__)
     return None
 
 

@@ -81,7 +81,7 @@ def _lines(recorded: Figures) -> Iterator[str]:
         yield f"| test_{file} | {found['native']} | {found['left out']} |" + "".join(cells)
     yield _total(list(files.values()), modes)
     yield ""
-    yield "A test is left out if its body names one of these:\n"
+    yield "A test is left out if its body, or a method of its class that it calls, names one of these:\n"
     yield "| name | reason |"
     yield "|---|---|"
     yield from (f"| `{name}` | {reason} |" for name, reason in LEFT_OUT.items())

@@ -17,7 +17,7 @@ import sys
 import unittest
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -55,7 +55,7 @@ def ring(*_: object) -> None:
 
 
 @contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
+def limited(seconds: float) -> Generator[None]:
     """Raises TooLongError in what runs for longer, again and again where that is caught."""
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
@@ -105,7 +105,7 @@ def _is_ours(frame: FrameType) -> bool:
     if isinstance(name, str) and name.startswith(_OURS):
         return True
     caller = frame.f_back
-    return caller is not None and caller.f_globals is vars(tracebacks)
+    return caller is not None and caller.f_globals.get("__name__") == tracebacks.__name__
 
 
 def outcome(test: unittest.TestCase, run: Callable[[Body], object], seconds: float) -> tuple[str, str]:

@@ -19,7 +19,9 @@ def bind(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, obj
     else:
         variables = _bound(function, code, args, kwargs)
         variables += [UNBOUND] * (body.local_count - len(variables))
-    return Frame(body, variables, function.__globals__, function.__closure__)
+    frame = Frame(body, variables, function.__globals__, function.__closure__)
+    frame.function = function
+    return frame
 
 
 def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:

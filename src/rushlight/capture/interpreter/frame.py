@@ -52,7 +52,9 @@ class Body:
         self.operations: list[Operation] = [OPERATIONS[each.name] for each in self.code.instructions]
         self.operands: list[Any] = [each.operand for each in self.code.instructions]
         self.local_count = len(self.code.locals)
-        self.shown: CodeType | None = None  # of the frame that stands for an interpreted one in tracebacks
+        self.shown: dict[
+            tuple[int | str, ...], CodeType
+        ] = {}  # of frames that stand for interpreted ones in tracebacks
 
 
 _bodies: dict[CodeType, Body] = {}
@@ -70,12 +72,14 @@ class Frame:
     """A function that runs: its variables, its stack, and the number of its next instruction.
 
     `names` are the variables of a class body, which are no locals. `then` is applied to what the frame returns.
+    `function` is None where the frame is no call of one.
     """
 
     __slots__ = (
         "body",
         "builtins",
         "closure",
+        "function",
         "generator",
         "globals",
         "locals",
@@ -102,6 +106,7 @@ class Frame:
         self.position = 0
         self.then: Then | None = None
         self.generator: Suspended | None = None
+        self.function: FunctionType | None = None
         space = globals_.get("__builtins__", builtins)
         self.builtins: dict[str, object] = space if isinstance(space, dict) else vars(space)
 
@@ -109,6 +114,11 @@ class Frame:
     def line(self) -> int | None:
         """The line of the instruction that runs."""
         return self.body.code.instructions[max(self.position - 1, 0)].line
+
+    def names_of_function(self) -> tuple[str, str]:
+        """The name and the qualified name of the function that runs."""
+        function, raw = self.function, self.body.raw
+        return (raw.co_name, raw.co_qualname) if function is None else (function.__name__, function.__qualname__)
 
     def place(self) -> tuple[str, int, str]:
         """The file, the line and the name of the function that runs."""

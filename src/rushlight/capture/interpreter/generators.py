@@ -33,8 +33,7 @@ class InterpretedGenerator:
         self._started = False
         self.gi_running = False
         self.gi_code = frame.body.raw
-        self.__name__ = self.gi_code.co_name
-        self.__qualname__ = self.gi_code.co_qualname
+        self.__name__, self.__qualname__ = frame.names_of_function()
         self._consume: Consume | None = None
 
     @property
@@ -126,13 +125,13 @@ class InterpretedGenerator:
         delegate, frame = self._delegate(), self._frame
         error: BaseException | None = None
         if delegate is not None and frame is not None:
+            interpreter.push(frame)
             self.gi_running = True
+            stop: StopIteration | None = None
             try:
                 passed_on = _thrown_further(delegate, thrown)
-            except StopIteration as stop:
-                self.gi_running = False
-                self._leave_delegate(frame, stop.value, interpreter, consume)
-                return
+            except StopIteration as stopped:
+                stop = stopped
             except BaseException as raised:  # noqa: BLE001 - the user's, which goes to the frame
                 error = raised
             else:
@@ -141,6 +140,10 @@ class InterpretedGenerator:
                     return
             finally:
                 self.gi_running = False
+                interpreter.frames.pop()
+            if stop is not None:
+                self._leave_delegate(frame, stop.value, interpreter, consume)
+                return
         error = _thrown(*thrown) if error is None else error
         if self._entered(interpreter, consume):
             interpreter.has_context = True
@@ -150,14 +153,13 @@ class InterpretedGenerator:
 
     def _leave_delegate(self, frame: Frame, value: object, interpreter: Evaluator, consume: Consume) -> None:
         """Goes on behind a `yield from` whose iterator has returned a value."""
-        names = [instruction.name for instruction in frame.body.code.instructions]
-        send = max(at for at in range(frame.position) if names[at] == "SEND")
+        send = frame.body.operands[frame.position + 1]  # the jump behind RESUME leads back to it
         frame.stack.pop()
         self._entered(interpreter, consume)
-        if "END_SEND" in names:
+        frame.position = frame.body.operands[send]
+        if frame.body.code.instructions[frame.position].name == "END_SEND":
             frame.stack.append(None)  # the receiver, which END_SEND takes away
         frame.stack.append(value)
-        frame.position = frame.body.operands[send]
 
     def _delegate(self) -> object:
         """The iterator that a suspended frame delegates to; None if it does not."""

@@ -1,6 +1,7 @@
 """Builtins that look at the caller's frame, or whose protocol calls methods written in Python."""
 
 from __future__ import annotations
+import __future__
 
 import bisect
 import builtins
@@ -8,6 +9,7 @@ import functools
 import heapq
 import inspect
 import itertools
+import operator
 import sys
 import types
 import warnings
@@ -40,7 +42,7 @@ class Callback:
         """What an interpreted call gives."""
         return self._interpreter.call(self._function, args, kwargs)
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _itself, (self._function,)
 
     def __eq__(self, other: object) -> bool:
@@ -72,6 +74,10 @@ CALLING_BACK: frozenset[object] = frozenset(
     }
 )
 """Functions and classes of C that call functions among their arguments."""
+_FUTURE_FLAGS = functools.reduce(
+    operator.or_, [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
+)
+_COMPILE = inspect.signature(compile)
 _WARN = inspect.signature(lambda message, category=None, stacklevel=1, source=None, *, skip_file_prefixes=(): None)
 _NATIVE_SUPER: Native = super  # the type checker knows the statement alone
 
@@ -157,11 +163,28 @@ def _dir(interpreter: Evaluator) -> object:
     return names
 
 
+def _future_flags(interpreter: Evaluator) -> int:
+    """The `__future__` features of the caller, which what it compiles has too."""
+    return _frame(interpreter).body.raw.co_flags & _FUTURE_FLAGS
+
+
+@_in_place_of(compile)
+def _compile(interpreter: Evaluator, *args: Any, **kwargs: Any) -> object:
+    given = _COMPILE.bind(*args, **kwargs)
+    given.apply_defaults()
+    if not given.arguments["dont_inherit"]:
+        given.arguments["flags"] |= _future_flags(interpreter)
+        given.arguments["dont_inherit"] = True
+    return interpreter.native(compile, given.args, given.kwargs)
+
+
 @_in_place_of(eval, 1, 3)
 def _eval(interpreter: Evaluator, source: Any, globals_: Any = None, locals_: Any = None, /) -> object:
     if globals_ is None:
         globals_ = _globals(interpreter)
         locals_ = _locals(interpreter) if locals_ is None else locals_
+    if isinstance(source, str):
+        source = compile(source.lstrip(" \t"), "<string>", "eval", _future_flags(interpreter), dont_inherit=True)
     return eval(source, globals_, globals_ if locals_ is None else locals_)  # noqa: S307 - the program's own
 
 
@@ -170,6 +193,8 @@ def _exec(interpreter: Evaluator, source: Any, globals_: Any = None, locals_: An
     if globals_ is None:
         globals_ = _globals(interpreter)
         locals_ = _locals(interpreter) if locals_ is None else locals_
+    if isinstance(source, str):
+        source = compile(source, "<string>", "exec", _future_flags(interpreter), dont_inherit=True)
     exec(source, globals_, globals_ if locals_ is None else locals_, **kwargs)  # noqa: S102 - the program's own
 
 
@@ -211,7 +236,7 @@ if sys.version_info >= (3, 12):
 
 @_in_place_of(warnings.warn)
 def _warn(interpreter: Evaluator, *args: Any, **kwargs: Any) -> object:
-    """`warnings.warn`, which names the line of the interpreted function that calls it, or of one of its callers."""
+    """`warnings.warn`, which names the line of the interpreted function that calls it, or of a caller."""
     given = _WARN.bind(*args, **kwargs)
     given.apply_defaults()
     message, category, level, source, prefixes = given.arguments.values()

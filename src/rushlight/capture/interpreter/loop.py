@@ -196,7 +196,9 @@ class Interpreter(Evaluator):
         if handled is None or handled is error:
             return
         link: BaseException | None = handled
-        while link is not None:  # breaks a cycle: the context chain may lead to the new exception
+        passed: set[int] = set()
+        while link is not None and id(link) not in passed:  # the context chain may lead to the new exception
+            passed.add(id(link))
             following = link.__context__
             if following is error:
                 link.__context__ = None

@@ -49,7 +49,8 @@ def outer_frame() -> FrameType | None:
 def with_frame(frame: Frame, traceback: TracebackType | None) -> TracebackType:
     """A traceback with one more function around it: an interpreted one, at the line that it is at."""
     running = frame.body.code.instructions[max(frame.position - 1, 0)]
-    return TracebackType(traceback, _shown(frame), running.offset, running.line or frame.body.raw.co_firstlineno)
+    shown = _shown(frame, running.offset)
+    return TracebackType(traceback, shown, running.offset, running.line or frame.body.raw.co_firstlineno)
 
 
 _NO_LINE = 15  # kind of an entry of the line table, which also says of how many of at most eight instructions
@@ -63,29 +64,35 @@ def _template() -> Iterator[None]:
 _TEMPLATE = _template.__code__
 
 
-def _shown(frame: Frame) -> FrameType:
-    """A real frame that has the names, file, globals and variables of an interpreted one."""
+def _shown(frame: Frame, offset: int) -> FrameType:
+    """A real frame that has the names, file, globals, variables and position of an interpreted one."""
     body = frame.body
     variables = frame.variables()
-    names = tuple(variables)
-    if body.shown is None or body.shown.co_varnames != names:
-        body.shown = _shown_code(body.raw, names)
-    made: GeneratorType[None, None, None] = FunctionType(body.shown, frame.globals)(*variables.values())
-    return made.gi_frame
+    key = offset, *variables
+    code = body.shown.get(key)
+    if code is None:
+        code = body.shown[key] = _shown_code(body.raw, tuple(variables), offset)
+    made: GeneratorType[None, None, None] = FunctionType(code, frame.globals)(*variables.values())
+    shown = made.gi_frame
+    assert shown is not None
+    return shown
 
 
-def _shown_code(raw: CodeType, names: tuple[str, ...]) -> CodeType:
+def _shown_code(raw: CodeType, names: tuple[str, ...], offset: int) -> CodeType:
     """The code of a frame with the lines of other code, by which tracebacks underline what failed.
 
-    Both are as long as the longer one: CPython reads the lines of traced code without a look at its length.
+    It makes its generator where the other code runs. Its lines go to its end: CPython does not look whether they do.
     """
-    text, own = _TEMPLATE.co_code, len(raw.co_code)
+    nothing = bytes([opmap["NOP"], 0])
+    text = nothing * (offset // 2) + _TEMPLATE.co_code
+    own = len(raw.co_code)
     size = max(len(text), own)
     lines = bytearray(raw.co_linetable)
     for units in range((size - own) // 2, 0, -8):
         lines.append(128 | _NO_LINE << 3 | min(units, 8) - 1)
     return _TEMPLATE.replace(
-        co_code=text + bytes([opmap["NOP"], 0]) * ((size - len(text)) // 2),
+        co_code=text + nothing * ((size - len(text)) // 2),
+        co_exceptiontable=b"",
         co_varnames=names,
         co_nlocals=len(names),
         co_argcount=len(names),

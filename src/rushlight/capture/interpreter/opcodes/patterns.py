@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from rushlight.capture.code.instructions import VERSION
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
 from rushlight.capture.interpreter.slots import attribute_of, length
 
+_SEQUENCE, _MAPPING = 1 << 5, 1 << 6  # flags of classes, which the abstract classes give to what is registered
 _MATCHES_ITSELF = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
@@ -22,14 +21,13 @@ def get_len(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 @operation("MATCH_MAPPING")
 def match_mapping(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Pushes whether the top of the stack is a mapping."""
-    frame.stack.append(isinstance(frame.stack[-1], Mapping))
+    frame.stack.append(bool(type(frame.stack[-1]).__flags__ & _MAPPING))
 
 
 @operation("MATCH_SEQUENCE")
 def match_sequence(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Pushes whether the top of the stack is a sequence, other than a string or bytes."""
-    value = frame.stack[-1]
-    frame.stack.append(isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)))
+    frame.stack.append(bool(type(frame.stack[-1]).__flags__ & _SEQUENCE))
 
 
 @operation("MATCH_KEYS")

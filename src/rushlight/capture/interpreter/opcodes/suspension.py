@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import CO_COROUTINE
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any
 
 from rushlight.capture.code.instructions import VERSION
 from rushlight.capture.interpreter.frame import Frame
@@ -50,6 +52,8 @@ def return_const(interpreter: Interpreter, frame: Frame, constant: object) -> bo
 def get_yield_from_iter(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Begins a `yield from`."""
     value = frame.stack[-1]
+    if type(value) is CoroutineType and not frame.body.raw.co_flags & (CO_COROUTINE | _ITERABLE_COROUTINE):
+        raise TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")
     if type(value) not in (GeneratorType, CoroutineType, InterpretedGenerator):
         frame.stack[-1] = iterator_of(interpreter, value)
 
@@ -74,12 +78,19 @@ def send(interpreter: Interpreter, frame: Frame, target: int) -> bool:
     if type(receiver) is InterpretedGenerator:
         return receiver.resume(interpreter, value, consume)
     try:
-        result = interpreter.call(next, (receiver,)) if value is None else receiver.send(value)
+        result = _sent(interpreter, receiver, value)
     except StopIteration as stop:
         consume(stop.value, True)
     else:
         consume(result, False)
     return False
+
+
+def _sent(interpreter: Interpreter, receiver: Any, value: object) -> object:
+    """What an iterator yields that gets a value; one without `send` gets None alone."""
+    if value is None and type(receiver) is not CoroutineType:
+        return interpreter.call(next, (receiver,))
+    return receiver.send(value)
 
 
 @operation("END_SEND")
