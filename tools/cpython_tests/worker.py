@@ -27,8 +27,13 @@ from tools.cpython_tests.choice import body_of, reason_left_out, tests_of
 
 SECONDS = 30.0  # for a test
 _MEMORY = 8 << 30
-_OURS = ("rushlight.", "tools.")
-_CALLERS = ("rushlight.capture.interpreter", "rushlight.capture.resume", "tools.")  # which call for the program
+_OURS = ("rushlight.", "tools.", __name__)
+_CALLERS = (
+    "rushlight.capture.interpreter",
+    "rushlight.capture.resume",
+    "tools.",
+    __name__,
+)  # which call for the program
 
 Body = Callable[[], object]
 
