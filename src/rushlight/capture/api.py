@@ -24,11 +24,12 @@ from rushlight.capture.entry.entry import Entry
 from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
 from rushlight.capture.entry.writer import MISS, Writer
 from rushlight.capture.numbers import ProgramNumbers
-from rushlight.capture.program import Program, Recorder, open_type, record
+from rushlight.capture.program import Program, Recorder, open_type, rebuild, record
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import APART, NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.resume.driver import Driver
+from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
@@ -199,8 +200,7 @@ class CompiledFunction:
         unset: set[int] = set()
         while True:
             names = Names()
-            arguments = Arguments(args, kwargs, names)
-            walk = walk_prepared(self.function, arguments.leaves, prepared)
+            arguments, walk = self._arguments(args, kwargs, names, prepared)
             reads = Reads(walk)
             program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
             missing = {key for key in program.inputs.unset_gradients if key not in unset}
@@ -208,7 +208,7 @@ class CompiledFunction:
                 break
             unset |= missing
         written = {id(effect.container) for effect in program.effects.entries}
-        forget_unread(walk, reads, written, partial(walk_function, self.function, arguments.leaves))
+        forget_unread(walk, reads, written, partial(walk_function, self.function, self._roots(arguments)))
         if self.options.freeze:
             frozen = [
                 position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
@@ -216,6 +216,23 @@ class CompiledFunction:
             program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
         _count[0] += self._is_counted(program)
         return _build(program, arguments, walk, names, self.options)
+
+    def _arguments(
+        self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
+    ) -> tuple[Arguments, StateWalk]:
+        """The arguments of a call taken apart, and what the function reaches."""
+        arguments = Arguments(args, kwargs, names)
+        return arguments, walk_prepared(self.function, self._roots(arguments), prepared)
+
+    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
+        """Values besides the function from which state is reached, with their names."""
+        return arguments.leaves
+
+    def _traced(
+        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
+    ) -> Callable[..., object]:
+        """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
+        return self.function
 
     def _is_counted(self, program: Program) -> bool:
         """Whether a trace is one of the graphs that `graph_count` tells."""
@@ -242,6 +259,7 @@ class CompiledFunction:
                 return self._stand_in(recorder, position, name, value)
             return aot.stand_in(opened, recorder, position, name, value)
 
+        recorder.function = self._traced(recorder, arguments, stand_in)
         program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
         if opened is not None:
             program = aot.finish(opened, program)
@@ -308,7 +326,41 @@ class PartFunction(CompiledFunction):
 
     def __init__(self, continuation: Continuation, options: Options) -> None:
         super().__init__(continuation, options)
+        self.continuation = continuation
         self.changing: set[int] = set()
+        self._modules: list[object] = []  # that traces reach through objects
+
+    def _entry(
+        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
+    ) -> Entry:
+        while True:
+            try:
+                return super()._entry(args, kwargs, spec, prepared)
+            except Reroot as reached:
+                self._modules.append(reached.root)
+
+    def _arguments(
+        self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
+    ) -> tuple[Arguments, StateWalk]:
+        arguments = Arguments(args, kwargs, names, is_object)
+        walk = walk_prepared(self.function, self._roots(arguments), prepared)
+        arguments.pin({id(leaf.value) for leaf in walk.leaves})
+        return arguments, walk
+
+    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
+        leaves = [(name, value) for name, value in arguments.leaves if id(value) not in arguments.objects]
+        return [*leaves, *[(type(module).__name__, module) for module in self._modules]]
+
+    def _traced(
+        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
+    ) -> Callable[..., object]:
+        def stands(value: object, text: str, first: int) -> object:
+            leaves = arguments.leaves[first:]
+            stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
+            return rebuild(value, iter(stand_ins), text, recorder.copies)
+
+        recorder.objects = arguments.objects
+        return partial(self.continuation.trace, ReachedObjects(arguments, stands, recorder.copies, self._modules))
 
     def reset(self) -> None:
         """Forgets all traces."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Collection, Sized
 from typing import Any
 
 from rushlight.capture.guard import Guard
@@ -26,9 +26,19 @@ class Names:
 
 
 class Arguments:
-    """Unpacks nested arguments: lines of code that give each leaf a name, and the leaves' values."""
+    """Unpacks nested arguments: lines of code that give each leaf a name, and the leaves' values.
 
-    def __init__(self, args: tuple[object, ...], kwargs: dict[str, object], names: Names) -> None:
+    `objects` are leaves of which `is_object` is true, by identity, with their names: their class is guarded here, and
+    whoever reads an attribute of one opens it.
+    """
+
+    def __init__(
+        self,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        names: Names,
+        is_object: Callable[[object], bool] = lambda value: False,
+    ) -> None:
         self.args = args
         self.kwargs = kwargs
         self.names = names
@@ -36,13 +46,17 @@ class Arguments:
         self.unpack: list[str] = []
         self.guards: list[Guard] = []
         self.leaves: list[tuple[str, Any]] = []
+        self.objects: dict[int, str] = {}
+        self.fixed: Collection[int] = ()
+        self.is_object = is_object
         try:
-            self._open(args, "args")
-            self._open(kwargs, "kwargs")
+            self.open(args, "args")
+            self.open(kwargs, "kwargs")
         except RecursionError as cause:
             raise error("A005", "an argument is nested too deeply, or contains itself") from cause
 
-    def _open(self, value: Any, text: str) -> None:
+    def open(self, value: Any, text: str) -> None:
+        """Takes apart a value that the expression `text` gives."""
         if type(value) in (tuple, list):
             self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
             parts = [(f"{text}[{index}]", element) for index, element in enumerate(value)]
@@ -54,12 +68,53 @@ class Arguments:
             parts = [(f"{text}[{key}]", element) for key, element in zip(keys, value.values(), strict=True)]
         else:
             name = f"a{len(self.leaves)}"
-            self.lines.append(f"{name} = {text}")
-            self.unpack.append(f"{name} = {text}")
+            self._say(f"{name} = {text}")
             self.leaves.append((name, value))
+            if id(value) not in self.fixed and self.is_object(value):
+                self._guard_object(name, value)
             return
         for part, entry in parts:
-            self._open(entry, part)
+            self.open(entry, part)
+
+    def attribute(self, owner: object, name: str, is_slot: bool) -> str:
+        """The variable of what one of the objects has in its `__dict__`, or in a slot, under a name."""
+        variable = f"{self.objects[id(owner)]}_{len(self.unpack)}"
+        text = f"{self.objects[id(owner)]}.{name}" if is_slot else f"{self.objects[id(owner)]}.__dict__[{name!r}]"
+        self._say(f"{variable} = {text}")
+        return variable
+
+    def guard_absent(self, owner: object, name: str, is_slot: bool) -> None:
+        """Guards that one of the objects has no attribute of a name itself."""
+        variable = self.objects[id(owner)]
+        held = f"hasattr({variable}, {name!r})" if is_slot else f"{name!r} in getattr({variable}, '__dict__', ())"
+        self._guard("attribute", f"{variable}.{name}", "absent", held)
+
+    def guard_same(self, text: str, other: str) -> None:
+        """Guards that two expressions give the same object."""
+        self._guard("object", text, f"the same as {other}", f"{text} is not {other}")
+
+    def guard_apart(self, value: object, other: object) -> None:
+        """Guards that one of the objects is not an object that is always the same."""
+        name = self.objects[id(value)]
+        self._guard("object", name, f"another {type(other).__name__}", f"{name} is {self.names(other)}")
+
+    def _say(self, line: str) -> None:
+        self.lines.append(line)
+        self.unpack.append(line)
+
+    def pin(self, fixed: Collection[int]) -> None:
+        """Leaves out of the objects those that are always the same, by identity."""
+        self.fixed = fixed
+        for key in [key for key in self.objects if key in fixed]:
+            del self.objects[key]
+
+    def _guard_object(self, name: str, value: object) -> None:
+        """Guards an object's class, and that it is the same as another leaf if it was."""
+        kind = type(value)
+        self._guard("class", name, f"a {kind.__qualname__}", f"{name}.__class__ is not {self.names(kind)}")
+        first = self.objects.setdefault(id(value), name)
+        if first != name:
+            self.guard_same(name, first)
 
     def _shape_test(self, value: Sized, text: str) -> str:
         return f"{text}.__class__ is not {self.names(type(value))} or len({text}) != {len(value)}"

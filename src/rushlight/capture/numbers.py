@@ -45,5 +45,7 @@ class ProgramNumbers:
 
     def _as_written(self, text: str) -> str:
         """A number's text with the names that users know."""
-        names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in self.written] or [r"\Z"]))
+        if not self.written:
+            return text
+        names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in self.written]))
         return names.sub(lambda match: self.written[match[0]], text)

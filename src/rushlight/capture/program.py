@@ -22,7 +22,7 @@ from rushlight.capture.state.changes import (
     Copy,
     argument_effects,
     changed_state,
-    container_namer,
+    namer_of_reached,
     state_effects,
     state_sources,
 )
@@ -130,6 +130,7 @@ class Recorder:
         self.argument_sources: dict[int, ArgumentSource] = {}
         self.numbers = numbers
         self.copies: list[Copy] = []
+        self.objects: Mapping[int, str] = {}  # among the arguments, by identity, with their names
         self.tensors: list[Handle] = []
         self.arguments: dict[int, Handle] = {}  # by the tensor
         self.real_tensors: dict[int, Handle] = {}  # the tensors, by what stands for them
@@ -240,7 +241,7 @@ class Recorder:
 
     def container_namer(self) -> Callable[[object], str | None]:
         """A function from a container to its text in the entry's function. None for one that the call makes."""
-        return container_namer(self.walk, self.copies, self.text_of)
+        return namer_of_reached(self.walk, self.copies, self.objects, self.text_of)
 
     def input_source(self, tensor: Handle) -> Source | None:
         """The source of a result that is an input or a view of one. None for a result that the graph computes."""
@@ -344,8 +345,8 @@ def record(
         rest = iter(leaves)
         copies = recorder.copies
         args, kwargs = (
-            _rebuild(arguments.args, rest, "args", copies),
-            _rebuild(arguments.kwargs, rest, "kwargs", copies),
+            rebuild(arguments.args, rest, "args", copies),
+            rebuild(arguments.kwargs, rest, "kwargs", copies),
         )
         recorder.enter(dynamic_numbers)
         program = recorder.run(args, kwargs)
@@ -370,9 +371,9 @@ def _observed(arguments: Arguments, leaves: Sequence[object], program: Program) 
             return IntSpec() if leaf.is_integer else FloatSpec()
         return leaf.form.type if isinstance(leaf, Handle) else unwrap_size(leaf)
 
-    kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=True)]
+    kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=False)]
     rest = iter(kinds)
-    args, kwargs = _rebuild(arguments.args, rest, "args", []), _rebuild(arguments.kwargs, rest, "kwargs", [])
+    args, kwargs = rebuild(arguments.args, rest, "args", []), rebuild(arguments.kwargs, rest, "kwargs", [])
     return Observed(args, kwargs, tuple([guard.condition for guard in program.guards]))
 
 
@@ -386,18 +387,18 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks, written)
 
 
-def _rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]) -> Any:
-    """Arguments with other leaves; the copies of dicts and lists are written down."""
+def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]) -> Any:
+    """Arguments with other leaves; the copies of containers are written down."""
     if type(value) in (tuple, list):
-        made = type(value)([_rebuild(element, leaves, f"{text}[{at}]", copies) for at, element in enumerate(value)])
+        made = type(value)([rebuild(element, leaves, f"{text}[{at}]", copies) for at, element in enumerate(value)])
     elif type(value) is dict:
         made = {}
         for at, (key, entry) in enumerate(value.items()):
             path = f"{text}[{key!r}]" if type(key) in (int, str) else f"[*{text}.values()][{at}]"
-            made[key] = _rebuild(entry, leaves, path, copies)
+            made[key] = rebuild(entry, leaves, path, copies)
     else:
         return next(leaves)
-    if type(value) is not tuple and text != "kwargs":
+    if text not in ("args", "kwargs"):
         copies.append(Copy.of(made, value, text))
     return made
 

@@ -101,7 +101,7 @@ def flatten_value(
     classify: Callable[[Handle], Source | int],
     reached: Callable[[object], str | None] = lambda value: None,
 ) -> Template:
-    """A value as a template. `reached` names containers that were there before: they stay the objects that they are."""
+    """A value as a template. `reached` names what was there before and may be another object at each call."""
     if isinstance(value, TracedNumber):
         return Number(value.text)
     if isinstance(value, Handle):
@@ -116,9 +116,13 @@ def flatten_value(
     if isinstance(value, SymBool):
         condition = value.condition
         return Constant(condition) if isinstance(condition, bool) else SizeOf(condition.expr, condition.relation)
+    text = reached(value)
+    if text is not None:
+        return Reached(text)
     if isinstance(value, (dict, tuple, list)):
-        text = reached(value)
-        return flatten_items(value, classify, reached) if text is None else Reached(text)
+        made = flatten_items(value, classify, reached)
+        constant = type(value) is tuple and all(isinstance(part, Constant) for part in made.items)
+        return Constant(value) if constant else made
     if _holds_tensor(value):
         fail("C014", "a compiled function returned an object that holds traced tensors", value=type(value).__name__)
     return Constant(value)

@@ -65,7 +65,13 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
 def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
     """What is assumed of the arguments' leaves."""
     guards: list[Guard] = []
+    objects = list(arguments.objects.values())
+    if len(objects) > 1:  # a write to one is none to another
+        failed = f"len({{{', '.join([f'id({name})' for name in objects])}}}) != {len(objects)}"
+        guards.append(Guard("object", "objects", "distinct", failed))
     for name, value in arguments.leaves:
+        if id(value) in arguments.objects:
+            continue
         if isinstance(value, Handle):
             failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))

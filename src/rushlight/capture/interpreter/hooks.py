@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+MISSING = object()
+"""In place of what is not there."""
 
 
 class Hooks:
@@ -21,8 +25,17 @@ class Hooks:
     def writes(self, target: object, *values: object) -> None:
         """Is told of an object that is going to change, and of what is put into it."""
 
-    def sets(self, owner: object, name: str, *values: object) -> None:
-        """Is told of an object whose attribute is going to change."""
+    def own_attribute(self, owner: object, name: str) -> object:
+        """What an object has in its `__dict__` under a name; MISSING if nothing."""
+        return getattr(owner, "__dict__", {}).get(name, MISSING)
+
+    def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
+        """An attribute that no method written in Python gives; `native` does."""
+        return native(owner, name)
+
+    def sets(self, owner: object, name: str, value: object) -> bool:
+        """Is told of an object whose attribute is going to be set, or deleted (MISSING). True if that is done then."""
+        return False
 
     def makes_class(self) -> None:
         """Is told of a class that is going to be made."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.hooks import MISSING
 
 Native = Callable[..., object]
 """A function of C that does what an instruction does."""
-MISSING = object()
 STOPPED = object()
 """In place of the next value of an iterator that has none."""
 HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
@@ -327,7 +327,7 @@ def attribute_of(interpreter: Evaluator, owner: object, name: str) -> object:
     """An attribute: data descriptors, the instance's own, other descriptors, `__getattr__`."""
     cls = type(owner)
     if not cls.__flags__ & HEAP_TYPE:
-        return getattr(owner, name)
+        return interpreter.attribute(owner, name, getattr)
     getter = python_method(interpreter, cls, "__getattribute__")
     hook = python_method(interpreter, cls, "__getattr__")
     if getter is None and hook is None:
@@ -365,12 +365,12 @@ def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str
             method = python_method(interpreter, kind, "__get__")
             if method is not None:
                 data = lookup(kind, "__set__") is not MISSING or lookup(kind, "__delete__") is not MISSING
-                own = getattr(owner, "__dict__", {}) if not data else {}
-                return own[name] if name in own else interpreter.call(method, (class_attribute, owner, cls))
+                own = MISSING if data else interpreter.own_attribute(owner, name)
+                return interpreter.call(method, (class_attribute, owner, cls)) if own is MISSING else own
     native = lookup(cls, "__getattribute__")
     if python_method(interpreter, cls, "__getattr__") is None or type(native) is FunctionType or not callable(native):
-        return getattr(owner, name)
-    return native(owner, name)  # without `__getattr__`, which is interpreted
+        return interpreter.attribute(owner, name, getattr)
+    return interpreter.attribute(owner, name, native)  # without `__getattr__`, which is interpreted
 
 
 def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:
@@ -387,8 +387,7 @@ def store_attribute(interpreter: Evaluator, owner: object, name: str, value: obj
     setter = python_method(interpreter, type(class_attribute), "__set__")
     if setter is not None:
         interpreter.call(setter, (class_attribute, owner, value))
-    else:
-        interpreter.sets(owner, name, value)
+    elif not interpreter.sets(owner, name, value):
         setattr(owner, name, value)
 
 
@@ -406,6 +405,5 @@ def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     deleter = python_method(interpreter, type(class_attribute), "__delete__")
     if deleter is not None:
         interpreter.call(deleter, (class_attribute, owner))
-    else:
-        interpreter.sets(owner, name)
+    elif not interpreter.sets(owner, name, MISSING):
         delattr(owner, name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import APART, Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tracing import TracedNumber
@@ -132,14 +134,15 @@ class CautiousInterpreter(Interpreter):
     """An interpreter that breaks before a program does what a graph cannot hold.
 
     `made` are the objects that it made, by identity, with the number of the instruction (`count`) that did; `given`
-    the identities of containers among the arguments, which it may change.
+    the containers among the arguments, by identity, which it may change; `reached` the objects among them.
     """
 
-    __slots__ = ("count", "given", "made", "used")
+    __slots__ = ("count", "given", "made", "reached", "used")
 
-    def __init__(self, given: set[int]) -> None:
+    def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(is_leaf)
-        self.given = given
+        self.given = reached.containers
+        self.reached = reached
         self.made: dict[int, tuple[object, int]] = {}
         self.count = 0
         self.used = False  # whether the instruction has done something that a break cannot take back
@@ -168,13 +171,29 @@ class CautiousInterpreter(Interpreter):
                     if type(item) not in _SCALARS and not issubclass(type(item), Handle) and _calls_python(type(item)):
                         raise Break(breaks.CALLED_BACK, f"C calls methods of {type(item).__name__}")
 
-    def sets(self, owner: object, name: str, *values: object) -> None:
-        """Breaks before an attribute changes of what was there before, but some of tensors."""
+    def own_attribute(self, owner: object, name: str) -> object:
+        """What an object has in its `__dict__`: of what was there before, as each call finds it."""
+        if self.reached.knows(owner):
+            return self.reached.own_attribute(owner, name)
+        return super().own_attribute(owner, name)
+
+    def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
+        """An attribute: of an object that was there before, as each call finds it."""
+        if self.reached.knows(owner):
+            return self.reached.attribute(owner, name, native)
+        return native(owner, name)
+
+    def sets(self, owner: object, name: str, value: object) -> bool:
+        """Has attributes of objects that were there before set after the graph. Breaks for others, but some tensors'."""
+        if self.reached.knows(owner):
+            self.reached.set(owner, name, value)
+            return True
         if issubclass(type(owner), Handle):
             if name not in _TENSOR_ATTRIBUTES:
                 raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
         else:
-            self.writes(owner, *values)
+            self.writes(owner, value)
+        return False
 
     def makes_class(self) -> None:
         """Breaks before a class is made."""
@@ -188,6 +207,8 @@ class CautiousInterpreter(Interpreter):
             for value in args:
                 if type(value) in _CONTAINERS or type(value) is tuple:
                     self.runs(value)
+                if self.reached.knows(value) and not _writes_itself(type(value)):
+                    raise Break(breaks.PASSED_BY, "the text of an object that was there before")
             return tuple(map(_concrete, args))
         return args
 
@@ -237,6 +258,9 @@ class CautiousInterpreter(Interpreter):
             and not (id(value) in self.made or id(other) in self.made or value is None or other is None)
         ):
             raise Break(breaks.IDENTITY, "identity of an object that the graph passes by")
+        for one, another in ((value, other), (other, value)):
+            if value is not other and self.reached.knows(one) and type(one) is type(another):
+                self.reached.guard_apart(one, another)
         kinds = type(value), type(other)
         if value is not other and issubclass(kinds[0], Handle) and issubclass(kinds[1], Handle):
             raise Break(breaks.IDENTITY, "identity of two tensors")
@@ -249,7 +273,7 @@ class CautiousInterpreter(Interpreter):
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
         for value in (*args, *kwargs.values()):
-            if type(value) is Opaque:
+            if type(value) is Opaque or (self.reached.knows(value) and not _only_keeps(function)):
                 raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
             if hasattr(type(value), "__next__") and id(value) not in self.made:
                 raise Break(breaks.ITERATOR, f"a call is given a {type(value).__name__} that was there before")
@@ -264,6 +288,8 @@ class CautiousInterpreter(Interpreter):
             self.runs(*args, *kwargs.values())
             owner = getattr(function, "__self__", None)
             if owner is not None and not isinstance(owner, ModuleType):
+                if self.reached.knows(owner):
+                    raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")
                 self.runs(owner)
                 if isinstance(owner, (dict, set)):
                     args = tuple([_number(value) for value in args[:1]]) + args[1:]
@@ -317,6 +343,16 @@ def _calls_python(cls: type) -> bool:
 def _stores(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     return isinstance(owner, (list, dict, set)) or function is isinstance
+
+
+def _writes_itself(kind: type) -> bool:
+    """Whether a class says in Python what the text of its objects is."""
+    return any(type(lookup(kind, name)) is FunctionType for name in ("__str__", "__repr__", "__format__"))
+
+
+def _only_keeps(function: Any) -> bool:
+    """Whether a function of C looks at no attribute of its arguments."""
+    return _stores(function) or function is callable or function in _TAKES_NUMBERS
 
 
 def _number(value: Any) -> Any:

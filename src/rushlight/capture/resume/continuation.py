@@ -8,8 +8,10 @@ from types import CellType, FunctionType
 from typing import Any
 
 from rushlight.capture.interpreter.frame import Body, Frame
+from rushlight.capture.interpreter.slots import MISSING
 from rushlight.capture.resume.breaks import SUSPENDED, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_mark
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.capture.state.reachable import Traced
@@ -42,15 +44,39 @@ class FrameShape:
         return made
 
 
+@frozen
+class Effect:
+    """An attribute that a trace has set on an object that was there before, or deleted."""
+
+    name: str
+    is_deleted: bool
+
+
 @frozen(eq=False)
 class Exit:
-    """Where a trace ended: the frames that are left, or none where the function returned; and why."""
+    """Where a trace ended: the frames that are left, or none where the function returned; and why.
+
+    The recipe gives the values of the frames, or the result; then the object and the value of each effect.
+    """
 
     shapes: tuple[FrameShape, ...]
     recipe: Recipe
+    effects: tuple[Effect, ...]
     reason: Reason | None
     instructions: int
     calls: int
+
+    def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[object]:
+        """What the recipe gives, once the effects have happened."""
+        built = self.recipe.build(leaves, before)
+        first = len(built) - 2 * len(self.effects)
+        for effect, owner, value in zip(self.effects, built[first::2], built[first + 1 :: 2], strict=True):
+            if effect.is_deleted:
+                object.__delattr__(owner, effect.name)
+            else:
+                object.__setattr__(owner, effect.name, value)
+        del built[first:]
+        return built
 
     def frames(self, values: Sequence[object]) -> list[Frame]:
         """The frames, with the values that the recipe built."""
@@ -109,7 +135,7 @@ class Continuation(Traced):
             made.append(FunctionType(shape.body.raw, shape.globals, closure=cells))
         return made
 
-    def __call__(self, *given: object) -> tuple[object, ...]:
+    def trace(self, reached: ReachedObjects, *given: object) -> tuple[object, ...]:
         """Traces. The first value is the Exit, which is constant; the others are what its recipe needs."""
         rest = iter(given)
         values: list[Any] = []
@@ -122,10 +148,9 @@ class Continuation(Traced):
                 values.append(values[self.same[slot]])
             else:
                 values.append(next(rest))
-        containers: dict[int, object] = {}
         for value in given:
-            _containers(value, containers)
-        interpreter = TracingInterpreter(self.limit, set(containers))
+            reached.note(value)
+        interpreter = TracingInterpreter(self.limit, reached)
         frames = frames_of(self.shapes, values)
         returned = interpreter.trace(frames)
         if interpreter.steady != interpreter.count:
@@ -134,28 +159,22 @@ class Continuation(Traced):
             if frame.then is not None or frame.generator is not None or frame.names is not None:
                 raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
         state = [interpreter.result] if returned else state_of(frames)
-        writer = RecipeWriter(interpreter.made, set(containers))
-        recipe = writer.write(state)
+        writer = RecipeWriter(interpreter.made, reached.containers.keys() | reached.arguments.objects.keys())
+        effects = [Effect(name, value is MISSING) for _, name, value in reached.written.values()]
+        written = [part for owner, _, value in reached.written.values() for part in (owner, value)]
+        recipe = writer.write([*state, *written])
         shapes = () if returned else tuple([FrameShape.of(frame) for frame in frames])
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
         calls = len(STATE.tracer.builder.calls)
-        return Exit(shapes, recipe, reason, interpreter.count, calls), *writer.leaves
-
-
-def _containers(value: Any, seen: dict[int, object]) -> None:
-    """The lists and dicts in an argument, by identity."""
-    if type(value) in (list, dict, tuple) and id(value) not in seen:
-        seen[id(value)] = value
-        for item in value.values() if type(value) is dict else value:
-            _containers(item, seen)
+        return Exit(shapes, recipe, tuple(effects), reason, interpreter.count, calls), *writer.leaves
 
 
 def same_containers(values: Sequence[object]) -> dict[int, int]:
-    """Which lists and dicts of the state are those of an earlier slot."""
+    """Which containers of the state are those of an earlier slot."""
     first: dict[int, int] = {}
     same: dict[int, int] = {}
     for slot, value in enumerate(values):
-        if type(value) in (list, dict) and first.setdefault(id(value), slot) != slot:
+        if type(value) in (list, dict, tuple) and value != () and first.setdefault(id(value), slot) != slot:
             same[slot] = first[id(value)]
     return same
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import Enum
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any, Protocol
 
 from rushlight.capture.interpreter import Interpreter
@@ -16,13 +14,10 @@ from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
-from rushlight.capture.resume.recipe import KEY_KINDS
-from rushlight.capture.state.reachable import MARK
-from rushlight.eager.handle import Handle
+from rushlight.capture.resume.reached import is_passed
 from rushlight.support import events
 from rushlight.support.provenance import Frame as Line
 
-_PACKAGE = __name__.partition(".")[0]
 MOST_PLACES = 64  # of one function; beyond these the rest runs instruction by instruction
 
 
@@ -133,7 +128,7 @@ class Driver:
                     continue
                 if outcome is not None:
                     ended, leaves = outcome
-                    built = ended.recipe.build(leaves, before)
+                    built = ended.build(leaves, before)
                     if not ended.shapes:
                         return built[0]
                     frames[:] = ended.frames(built)
@@ -154,7 +149,7 @@ class Driver:
         if part is None:
             if len(self.parts) >= MOST_PLACES:
                 return None
-            part = self.parts[place] = Part(Continuation.of(frames, _passes), self._compile_part)
+            part = self.parts[place] = Part(Continuation.of(frames, is_passed), self._compile_part)
         return part
 
 
@@ -171,29 +166,3 @@ def _can_be_traced(interpreter: Interpreter) -> bool:
             return False
     return True
 
-
-_DEEPEST = 16  # containers in each other; one that contains itself is passed by
-_PLAIN = frozenset(
-    {type(None), bool, int, float, complex, str, bytes, ModuleType, type, range, slice, type(...), type(NotImplemented)}
-)
-
-
-def _passes(value: Any, depth: int = 0) -> bool:
-    """Whether a graph passes a value by: what it looks at are tensors, numbers, texts, their containers, and modules.
-
-    Other objects may be others at each call, or have methods that C would run while a graph is traced.
-    """
-    kind = type(value)
-    if kind in _PLAIN or issubclass(kind, (Handle, Enum)) or type(kind) is not type:
-        return type(kind) is not type and not issubclass(kind, (Handle, Enum))
-    if kind in (tuple, list, dict):
-        parts = value.values() if kind is dict else value
-        odd = kind is dict and any(type(key) not in KEY_KINDS for key in value)
-        return odd or depth == _DEEPEST or any(_passes(item, depth + 1) for item in parts)
-    if kind is FunctionType:
-        return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
-    if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
-        return not isinstance(value.__self__, ModuleType) and _passes(value.__self__)
-    if hasattr(kind, MARK):
-        return False
-    return not kind.__module__.startswith(_PACKAGE) or hasattr(kind, "__next__") or kind is InterpretedGenerator

@@ -7,15 +7,14 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType, Metho
 from typing import Any
 
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
+from rushlight.capture.resume.blueprint import blueprint_of, native_base
 from rushlight.capture.resume.breaks import UNBUILT, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
-from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
 _LEAVES = (Handle, SymInt, SymBool, SymFloat)
 _ITERATORS = frozenset({*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed})
-KEY_KINDS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
 Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
 """Builds one object from (those that are built, the graph's values, the state before)."""
 
@@ -87,7 +86,8 @@ class RecipeWriter:
             type(value.__self__), (ModuleType, type, NoneType)
         ):
             owner, name = self._add(value.__self__), value.__name__
-            return self._step(value, lambda made, leaves, before: getattr(made[owner], name))
+            native = native_base(type(value.__self__))
+            return self._step(value, lambda made, leaves, before: getattr(native, name).__get__(made[owner]))
         inside = (kind in (list, dict, set) and _holds_traced(value)) or hasattr(kind, "__next__")
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
@@ -101,16 +101,6 @@ class RecipeWriter:
 
     def _built(self, value: Any, kind: type) -> int:
         """A step for a mutable object, which others may refer to before it is filled."""
-        if kind is list or (kind is set and all(type(plain_key(item)) in KEY_KINDS for item in value)):
-            place = self._step(value, lambda made, leaves, before: kind())
-            parts = [self._add(plain_key(item) if kind is set else item) for item in value]
-            self.steps.append(_Fill(place, parts, _extend if kind is list else _update))
-            return place
-        if kind is dict and all(type(plain_key(key)) in KEY_KINDS for key in value):
-            place = self._step(value, lambda made, leaves, before: {})
-            pairs = [(self._add(plain_key(key)), self._add(item)) for key, item in value.items()]
-            self.steps.append(_FillDict(place, pairs))
-            return place
         if kind is CellType:
             place = self._step(value, lambda made, leaves, before: CellType())
             contents = contents_of(value)
@@ -134,7 +124,15 @@ class RecipeWriter:
                 return iterator
 
             return self._step(value, resumed)
-        raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
+        blueprint = blueprint_of(value)
+        if blueprint is None:
+            raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
+        first = [self._add(part) for part in blueprint.first]
+        make = blueprint.make
+        place = self._step(value, lambda made, leaves, before: make([made[part] for part in first]))
+        if blueprint.others:
+            self.steps.append(_Fill(place, [self._add(part) for part in blueprint.others], blueprint.fill))
+        return place
 
     def _function(self, value: Any) -> int:
         cells = [self._add(cell) for cell in value.__closure__ or ()]
@@ -179,25 +177,6 @@ class _Fill:
 
     def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
         self.fill(made[self.place], [made[part] for part in self.parts])
-
-
-def _extend(target: list[Any], items: list[Any]) -> None:
-    target.extend(items)
-
-
-def _update(target: set[Any], items: list[Any]) -> None:
-    target.update(items)
-
-
-class _FillDict:
-    __slots__ = ("pairs", "place")
-
-    def __init__(self, place: int, pairs: list[tuple[int, int]]) -> None:
-        self.place, self.pairs = place, pairs
-
-    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
-        for key, item in self.pairs:
-            made[self.place][made[key]] = made[item]
 
 
 class _FillCell:

@@ -13,8 +13,9 @@ from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
+from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.eager.dispatch import STATE
-from rushlight.support.errors import CompileError, DataDependentError, NotSupportedError
+from rushlight.support.errors import RushlightError
 
 _CREATING = frozenset(
     {"BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_SLICE", "MAKE_FUNCTION", "GET_ITER"}
@@ -27,8 +28,8 @@ class TracingInterpreter(CautiousInterpreter):
 
     __slots__ = ("limit", "reason", "settings", "steady")
 
-    def __init__(self, limit: int | None, given: set[int]) -> None:
-        super().__init__(given)
+    def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
+        super().__init__(reached)
         self.limit = limit
         self.reason: Reason | None = None
         self.settings = _settings()
@@ -63,7 +64,7 @@ class TracingInterpreter(CautiousInterpreter):
                 self._end(frame, at, stack, found.reason)
                 return False
             except BaseException as error:
-                if isinstance(error, Retrace) or _is_interrupt(error, frame):
+                if isinstance(error, (Retrace, Reroot)) or _is_interrupt(error, frame):
                     raise
                 if _is_of_tracing(error):
                     self._end(frame, at, stack, Reason.of(error))
@@ -107,7 +108,7 @@ class TracingInterpreter(CautiousInterpreter):
         super()._run_frames()
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
-        if isinstance(error, (Break, Retrace)) or _is_of_tracing(error) or _is_interrupt(error, frame):
+        if isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error) or _is_interrupt(error, frame):
             raise error
         super()._raised(error, frame)
 
@@ -176,5 +177,5 @@ def _is_interrupt(error: BaseException, frame: Frame) -> bool:
 
 
 def _is_of_tracing(error: BaseException) -> TypeGuard[Exception]:
-    """Whether an error says what tracing cannot do, rather than what the program did wrong."""
-    return isinstance(error, (CompileError, DataDependentError, NotSupportedError))
+    """Whether an error may say something of tensors without data: Python raises the one that the program gets."""
+    return isinstance(error, RushlightError)

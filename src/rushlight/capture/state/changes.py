@@ -137,14 +137,19 @@ def argument_effects(copies: Sequence[Copy], walk: StateWalk, values: Callable[[
         yield Effect(Reached(text), key, value, text)
 
 
-def container_namer(
-    walk: StateWalk, copies: Sequence[Copy], names: Callable[[object], str]
+def namer_of_reached(
+    walk: StateWalk, copies: Sequence[Copy], objects: Mapping[int, str], names: Callable[[object], str]
 ) -> Callable[[object], str | None]:
-    """A function from a container to its text in the entry's function. None for one that the call makes."""
+    """A function from what was there before to its text in the entry's function. None for other values.
+
+    That are containers, and `objects` by their identity.
+    """
 
     def reached(value: object) -> str | None:
         if id(value) in walk.before:
             return names(value)
+        if id(value) in objects:
+            return objects[id(value)]
         return next((one.text for one in copies if one.copy is value), None)
 
     return reached

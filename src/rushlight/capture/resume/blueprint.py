@@ -1,0 +1,157 @@
+"""How an object is built again from its parts: what its class made of C holds, its slots and its attributes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, MemberDescriptorType
+from typing import Any, NamedTuple
+
+from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.state.reachable import MARK
+from rushlight.capture.values import plain_key
+from rushlight.eager.handle import Handle
+from rushlight.support.frozen import frozen
+
+
+_PACKAGE = __name__.partition(".")[0]
+_IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
+KEY_KINDS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
+
+
+@frozen(eq=False)
+class Blueprint:
+    """The parts of an object. `make` gives it from the `first` parts, `fill` puts the `others` into it.
+
+    Others may refer to the object itself, first parts cannot.
+    """
+
+    first: Sequence[object]
+    make: Callable[[list[Any]], Any]
+    others: Sequence[object]
+    fill: Callable[[Any, list[Any]], None]
+
+
+class _Base(NamedTuple):
+    """How instances are built of what derives from a class of C: `first`, `make` and `fill` of its own content."""
+
+    first: Callable[[Any], Sequence[object]]
+    make: Callable[[type, list[Any]], Any]
+    content: Callable[[Any], Sequence[object]]
+    fill: Callable[[Any, list[Any]], None]
+
+
+def blueprint_of(value: Any) -> Blueprint | None:
+    """The blueprint of an object. None for one that only its own class can make."""
+    kind = type(value)
+    base = native_base(kind)
+    rule = _BASES.get(base)
+    ours = kind.__module__.partition(".")[0] == _PACKAGE and base is not tuple
+    if rule is None or ours or hasattr(kind, MARK) or issubclass(kind, Handle):
+        return None
+    if rule.content in (_pairs, _members) and not _has_plain_keys(value):
+        return None
+    names = list(getattr(value, "__dict__", ()))
+    slots = [slot for slot in _slots_of(kind) if _is_set(slot, value)]
+    attributes = [vars(value)[name] for name in names] + [slot.__get__(value) for slot in slots]
+    content = rule.content(value)
+    count = len(content)
+
+    def fill(made: Any, parts: list[Any]) -> None:
+        if count:
+            rule.fill(made, parts[:count])
+        if names:
+            vars(made).update(zip(names, parts[count:], strict=False))
+        for slot, part in zip(slots, parts[count + len(names) :], strict=True):
+            slot.__set__(made, part)
+
+    return Blueprint(rule.first(value), lambda first: rule.make(kind, first), [*content, *attributes], fill)
+
+
+def native_base(kind: type) -> type:
+    """The first class that is made of C among a class and its bases."""
+    return next(cls for cls in kind.__mro__ if not cls.__flags__ & HEAP_TYPE or _is_native(cls))
+
+
+def _is_native(cls: type) -> bool:
+    """Whether a class that is no static type is made of C all the same."""
+    return bool(cls.__flags__ & _IMMUTABLE_TYPE) or type(vars(cls).get("__new__")) is BuiltinFunctionType
+
+
+def _slots_of(kind: type) -> list[MemberDescriptorType]:
+    """The members that `__slots__` gives the instances of a class."""
+    written = kind.__mro__[: kind.__mro__.index(native_base(kind))]
+    return [member for cls in written for member in vars(cls).values() if type(member) is MemberDescriptorType]
+
+
+def _is_set(slot: MemberDescriptorType, value: object) -> bool:
+    try:
+        slot.__get__(value)
+    except AttributeError:
+        return False
+    return True
+
+
+def _has_plain_keys(value: Any) -> bool:
+    """Whether the keys of a dict, or the members of a set, are hashed and compared without running Python."""
+    keys = dict.__iter__(value) if isinstance(value, dict) else set.__iter__(value)
+    return all(type(plain_key(key)) in KEY_KINDS for key in keys)
+
+
+def _nothing(value: object) -> Sequence[object]:
+    return ()
+
+
+def _pairs(value: Any) -> list[object]:
+    """Keys and values in turns."""
+    return [part for key in dict.__iter__(value) for part in (plain_key(key), dict.__getitem__(value, key))]
+
+
+def _members(value: Any) -> list[object]:
+    """The members of a set."""
+    return [plain_key(member) for member in set.__iter__(value)]
+
+
+def _put(made: dict[object, object], parts: list[Any]) -> None:
+    for key, value in zip(parts[::2], parts[1::2], strict=True):
+        dict.__setitem__(made, key, value)
+
+
+def _put_in_order(made: OrderedDict[object, object], parts: list[Any]) -> None:
+    for key, value in zip(parts[::2], parts[1::2], strict=True):
+        OrderedDict.__setitem__(made, key, value)
+
+
+def _deque(kind: Any, first: list[Any]) -> Any:
+    made = deque.__new__(kind)
+    deque.__init__(made, (), *first)  # pyright: ignore[reportUnknownMemberType]
+    return made
+
+
+def _defaultdict(kind: Any, first: list[Any]) -> Any:
+    made = defaultdict.__new__(kind)
+    defaultdict.__init__(made, *first)
+    return made
+
+
+def _scalar(base: type) -> _Base:
+    return _Base(lambda value: [base(value)], lambda kind, first: base.__new__(kind, *first), _nothing, _refuse)
+
+
+def _refuse(made: object, parts: list[Any]) -> None:
+    raise TypeError(type(made).__name__)
+
+
+_BASES: dict[type, _Base] = {
+    object: _Base(_nothing, lambda kind, first: object.__new__(kind), _nothing, _refuse),
+    tuple: _Base(tuple, tuple.__new__, _nothing, _refuse),
+    list: _Base(_nothing, lambda kind, first: list.__new__(kind), list.copy, list.extend),
+    dict: _Base(_nothing, lambda kind, first: dict.__new__(kind), _pairs, _put),
+    OrderedDict: _Base(_nothing, lambda kind, first: OrderedDict.__new__(kind), _pairs, _put_in_order),
+    set: _Base(_nothing, lambda kind, first: set.__new__(kind), _members, set.update),
+    deque: _Base(lambda value: [value.maxlen], _deque, list, deque.extend),
+    defaultdict: _Base(lambda value: [value.default_factory], _defaultdict, _pairs, _put),
+    int: _scalar(int),
+    float: _scalar(float),
+    str: _scalar(str),
+}

@@ -1,0 +1,198 @@
+"""Objects among the arguments of a trace: what the trace reads of them is an argument or a guard, what it sets an effect.
+
+An object is traced as itself. Its class is guarded, and each attribute from the moment at which it is read. Attributes
+that the trace sets are kept here, where later reads find them; the object changes when the graph has succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any
+from weakref import getweakrefcount
+
+from rushlight.capture.arguments import Arguments
+from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.slots import HEAP_TYPE, MISSING, lookup
+from rushlight.capture.resume.blueprint import KEY_KINDS, native_base
+from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
+from rushlight.capture.state.changes import Copy
+from rushlight.capture.state.reachable import MARK
+from rushlight.eager.handle import Handle
+
+_PACKAGE = __name__.partition(".")[0]
+_DEEPEST = 16  # containers in each other; one that contains itself is passed by
+_PLAIN = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, ModuleType, type, range, slice, type(...), type(NotImplemented)}
+)
+
+
+class Reroot(BaseException):
+    """Asks for the trace again: it has reached a module, whose state is part of the program, through an object."""
+
+    def __init__(self, root: object) -> None:
+        super().__init__(root)
+        self.root = root
+
+
+def is_object(value: object) -> bool:
+    """Whether a value is an object whose attributes are read one by one: of a class written in Python, without more."""
+    kind = type(value)
+    if issubclass(kind, (Handle, type, Enum, BaseException)) or hasattr(kind, MARK):
+        return False
+    if kind.__module__.partition(".")[0] == _PACKAGE or hasattr(kind, "__next__") or hasattr(kind, "__del__"):
+        return False
+    if getweakrefcount(value):  # somebody is told when it dies
+        return False
+    return native_base(kind) in (object, SimpleNamespace)
+
+
+def is_passed(value: Any, depth: int = 0) -> bool:
+    """Whether a graph passes a value by: what it looks at are tensors, numbers, texts, containers, modules, objects.
+
+    Others may be others at each call, or have methods that C would run while a graph is traced.
+    """
+    kind = type(value)
+    if kind in _PLAIN or issubclass(kind, (Handle, Enum)) or type(kind) is not type:
+        return type(kind) is not type and not issubclass(kind, (Handle, Enum)) and not is_object(value)
+    if kind in (tuple, list, dict):
+        parts = value.values() if kind is dict else value
+        odd = kind is dict and any(type(key) not in KEY_KINDS for key in value)
+        return odd or depth == _DEEPEST or any(is_passed(item, depth + 1) for item in parts)
+    if kind is FunctionType:
+        return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
+    if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
+        return not isinstance(value.__self__, ModuleType) and is_passed(value.__self__)
+    if hasattr(kind, MARK) or is_object(value):
+        return False
+    return not kind.__module__.startswith(_PACKAGE) or hasattr(kind, "__next__") or kind is InterpretedGenerator
+
+
+class ReachedObjects:
+    """What a trace has read and set of objects. `stand_in` gives what stands for the leaves from a position on."""
+
+    def __init__(
+        self,
+        arguments: Arguments,
+        stand_in: Callable[[Any, str, int], object],
+        copies: Sequence[Copy],
+        roots: Sequence[object],
+    ) -> None:
+        self.arguments = arguments
+        self.copies = copies
+        self.roots = roots
+        self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
+        self.written: dict[tuple[int, str], tuple[object, str, object]] = {}
+        self._stand_in = stand_in
+        self._read: dict[tuple[int, str], object] = {}
+
+    def knows(self, value: object) -> bool:
+        """Whether a value is one of the objects."""
+        return id(value) in self.arguments.objects
+
+    def own_attribute(self, owner: object, name: str) -> object:
+        """What one of the objects has in its `__dict__`; MISSING if nothing."""
+        return self.attribute(owner, name, lambda owner, name: MISSING)
+
+    def guard_apart(self, value: object, other: object) -> None:
+        """Guards that one of the objects is not another object."""
+        if not self.knows(other):
+            self.arguments.guard_apart(value, other)
+
+    def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
+        """An attribute of one of the objects; `native` gives one of its class. Errors: Break, AttributeError."""
+        of_class = lookup(type(owner), name)
+        kind = type(of_class)
+        if kind is not MemberDescriptorType and of_class is not MISSING and _is_data(kind):
+            if name == "__dict__":
+                raise Break(VARIABLES, "the variables of an object that was there before")
+            return native(owner, name)
+        if (id(owner), name) in self.written:
+            value = self.written[id(owner), name][2]
+            if value is MISSING and of_class is not MISSING:
+                raise Break(OUTSIDE, "an attribute of the class is behind one that was deleted")
+            return _absent(owner, name) if value is MISSING else value
+        value = _own(owner, name, of_class)
+        if value is MISSING:
+            self.arguments.guard_absent(owner, name, kind is MemberDescriptorType)
+            return native(owner, name)
+        known = self._read.get((id(owner), name), self)
+        if known is self:
+            slot = kind is MemberDescriptorType
+            known = self._read[id(owner), name] = self._opened(owner, name, value, slot)
+        return known
+
+    def set(self, owner: object, name: str, value: object) -> None:
+        """Writes down that an attribute is set, or deleted (MISSING)."""
+        of_class = lookup(type(owner), name)
+        if of_class is not MISSING and _is_data(type(of_class)) and type(of_class) is not MemberDescriptorType:
+            raise Break(OUTSIDE, f"the descriptor {name} is set")
+        if type(of_class) is not MemberDescriptorType and not hasattr(owner, "__dict__"):
+            raise Break(OUTSIDE, f"there is no attribute {name} to be set")
+        if value is MISSING:
+            self.attribute(owner, name, _absent)
+        self.written.pop((id(owner), name), None)
+        self.written[id(owner), name] = owner, name, value
+
+    def _opened(self, owner: object, name: str, value: Any, is_slot: bool) -> object:
+        if hasattr(type(value), MARK) and not any(value is root for root in self.roots):
+            raise Reroot(value)
+        if is_passed(value):
+            raise Break(PASSED_BY, f"the attribute {name} is an object that the graph passes by")
+        if any(copy.original is getattr(owner, "__dict__", self) for copy in self.copies):
+            raise Break(VARIABLES, "an object and its variables are used")
+        text = self.arguments.attribute(owner, name, is_slot)
+        for copy in self.copies:
+            if copy.original is value:
+                self.arguments.guard_same(text, copy.text)
+                return copy.copy
+        originals = {id(copy.original) for copy in self.copies}
+        seen: set[int] = set()
+        for container in containers_in(value):
+            if id(container) in originals | seen:
+                raise Break(PASSED_BY, f"the attribute {name} holds a container that others hold too")
+            seen.add(id(container))
+        first = len(self.arguments.leaves)
+        self.arguments.open(value, text)
+        made = self._stand_in(value, text, first)
+        self.note(made)
+        return made
+
+    def note(self, value: object) -> None:
+        """Writes down the containers in a value that stands for one that was there before."""
+        self.containers |= {id(container): container for container in containers_in(value)}
+
+
+def containers_in(value: Any) -> Iterator[Any]:
+    """The lists, dicts and tuples in a value, itself included; one that stands in it twice comes twice."""
+    if type(value) in (list, dict, tuple):
+        yield value
+        for item in value.values() if type(value) is dict else value:
+            yield from containers_in(item)
+
+
+def _absent(owner: object, name: str) -> object:
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+
+
+def _is_data(kind: type) -> bool:
+    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+
+def _own(owner: object, name: str, of_class: Any) -> object:
+    """The value of a slot, or of an entry of the object's `__dict__`."""
+    if type(of_class) is MemberDescriptorType:
+        try:
+            return of_class.__get__(owner)
+        except AttributeError:
+            return MISSING
+    return getattr(owner, "__dict__", {}).get(name, MISSING)
