@@ -1,6 +1,7 @@
 """Every kind of break is documented, and has a program that makes it, which does what it does uncompiled."""
 
 import itertools
+from array import array
 from collections import defaultdict
 from pathlib import Path
 
@@ -85,10 +86,10 @@ def argument(x, rows=None):
 
 @makes("B005")
 def passed_by(x):
-    point = POINT
+    sizes = array("l", [2])
     y = x + 1
     print(end="")
-    return y * point.size
+    return y * sizes[0]
 
 
 @makes("B006")
@@ -174,9 +175,9 @@ def suspended(x):
 @makes("B017")
 def unbuilt(x):
     y = x + 1
-    made = Point(2)
+    made = array("l", [2])
     print(end="")
-    return y * made.size
+    return y * made[0]
 
 
 @makes("B018")

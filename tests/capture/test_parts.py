@@ -12,15 +12,12 @@ import rushlight as rl
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.support import events
 
-TUPLES = "two equal tuples that a graph gives back may be one object"
 ESCAPES = "a generator that outlives the call is one of the interpreter's"
 DIFFERING = {
-    "functions/coroutines:async_with_two": TUPLES,
     "functions/generators:generator_kept_in_the_environment": ESCAPES,
     "functions/generators:generator_returned_unfinished": ESCAPES,
     "functions/generators:generator_returned_unstarted": ESCAPES,
     "objects/attributes:getattribute_sees_everything": "what is walked is asked for its class and variables",
-    "statements/with_statements:nested_with_and_try": TUPLES,
 }
 STEP = 16  # one program in so many; `python -m tests.capture.programs_in_parts` runs all
 

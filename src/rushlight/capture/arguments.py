@@ -29,7 +29,7 @@ class Arguments:
     """Unpacks nested arguments: lines of code that give each leaf a name, and the leaves' values.
 
     `objects` are leaves of which `is_object` is true, by identity, with their names: their class is guarded here, and
-    whoever reads an attribute of one opens it.
+    whoever reads an attribute of one opens it. `containers` are expressions for the lists and dicts.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Arguments:
         self.guards: list[Guard] = []
         self.leaves: list[tuple[str, Any]] = []
         self.objects: dict[int, str] = {}
+        self.containers: list[str] = []
         self.fixed: Collection[int] = ()
         self.is_object = is_object
         try:
@@ -73,6 +74,8 @@ class Arguments:
             if id(value) not in self.fixed and self.is_object(value):
                 self._guard_object(name, value)
             return
+        if type(value) is not tuple and value is not self.kwargs:
+            self.containers.append(text)
         for part, entry in parts:
             self.open(entry, part)
 

@@ -65,9 +65,9 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
 def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
     """What is assumed of the arguments' leaves."""
     guards: list[Guard] = []
-    objects = list(arguments.objects.values())
-    if len(objects) > 1:  # a write to one is none to another
-        failed = f"len({{{', '.join([f'id({name})' for name in objects])}}}) != {len(objects)}"
+    if arguments.objects:  # a write to one is none to another
+        texts = [*arguments.objects.values(), *arguments.containers]
+        failed = f"len({{{', '.join([f'id({text})' for text in texts])}}}) != {len(texts)}"
         guards.append(Guard("object", "objects", "distinct", failed))
     for name, value in arguments.leaves:
         if id(value) in arguments.objects:

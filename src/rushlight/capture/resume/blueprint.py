@@ -13,7 +13,6 @@ from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.support.frozen import frozen
 
-
 _PACKAGE = __name__.partition(".")[0]
 _IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
 KEY_KINDS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
@@ -93,7 +92,7 @@ def _is_set(slot: MemberDescriptorType, value: object) -> bool:
 
 
 def _has_plain_keys(value: Any) -> bool:
-    """Whether the keys of a dict, or the members of a set, are hashed and compared without running Python."""
+    """Whether keys of a dict, or members of a set, are hashed and compared without running Python."""
     keys = dict.__iter__(value) if isinstance(value, dict) else set.__iter__(value)
     return all(type(plain_key(key)) in KEY_KINDS for key in keys)
 
@@ -124,7 +123,7 @@ def _put_in_order(made: OrderedDict[object, object], parts: list[Any]) -> None:
 
 def _deque(kind: Any, first: list[Any]) -> Any:
     made = deque.__new__(kind)
-    deque.__init__(made, (), *first)  # pyright: ignore[reportUnknownMemberType]
+    deque.__init__(made, (), *first)  # pyright: ignore[reportUnknownMemberType] - of a class that is not known
     return made
 
 

@@ -51,8 +51,8 @@ CALL = _register(
 OUTSIDE = _register(
     "B003",
     "An object changes that was there before the call",
-    "An attribute, an item or a global of what the function has not made itself is written. Python carries the write"
-    " out, in order with everything else.",
+    "An item, a variable of a closure or a global of what the function has not made itself is written, or an attribute"
+    " of what it reaches through a global. Python carries the write out, in order with everything else.",
     "return the new value instead, or write once, at the end",
 )
 ARGUMENT = _register(
@@ -64,8 +64,9 @@ ARGUMENT = _register(
 PASSED_BY = _register(
     "B005",
     "An object is used that the graph passes by",
-    "Instances of the program's classes, closures and iterators that were there before a graph begins may be others at"
-    " each call, or run code when they are looked at. A graph hands them on, and Python does what they are asked.",
+    "A graph reads the attributes of the program's own objects. It does not look into closures, iterators, files,"
+    " objects with weak references or `__del__`, and objects of C that were there before it begins: it hands them on,"
+    " and Python does what they are asked. So it does where such an object, or one of the program's, is given to C.",
     "take the tensors and numbers out of the object before the computation",
 )
 ITERATOR = _register(
@@ -141,8 +142,8 @@ SUSPENDED = _register(
 UNBUILT = _register(
     "B017",
     "An object cannot be built anew",
-    "What a graph makes of Python's objects is built again at each call: containers of plain keys, closures, cells and"
-    " iterators of containers. Other objects are made by Python.",
+    "What a graph makes of Python's objects is built again at each call: containers of plain keys, instances of the"
+    " program's classes, closures, cells and iterators of containers. Other objects are made by Python.",
     "make tensors, numbers and plain containers in the computation, and other objects around it",
 )
 UNSUPPORTED = _register(

@@ -184,7 +184,7 @@ class CautiousInterpreter(Interpreter):
         return native(owner, name)
 
     def sets(self, owner: object, name: str, value: object) -> bool:
-        """Has attributes of objects that were there before set after the graph. Breaks for others, but some tensors'."""
+        """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""
         if self.reached.knows(owner):
             self.reached.set(owner, name, value)
             return True

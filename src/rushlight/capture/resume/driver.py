@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
@@ -165,4 +164,3 @@ def _can_be_traced(interpreter: Interpreter) -> bool:
         if any(issubclass(type(value), BaseException) for value in frame.stack):
             return False
     return True
-

@@ -1,4 +1,4 @@
-"""Objects among the arguments of a trace: what the trace reads of them is an argument or a guard, what it sets an effect.
+"""Objects among the arguments of a trace: what it reads of them is an argument or a guard, what it sets an effect.
 
 An object is traced as itself. Its class is guarded, and each attribute from the moment at which it is read. Attributes
 that the trace sets are kept here, where later reads find them; the object changes when the graph has succeeded.
@@ -22,7 +22,7 @@ from weakref import getweakrefcount
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.slots import HEAP_TYPE, MISSING, lookup
+from rushlight.capture.interpreter.slots import MISSING, lookup
 from rushlight.capture.resume.blueprint import KEY_KINDS, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
@@ -116,6 +116,8 @@ class ReachedObjects:
             if name == "__dict__":
                 raise Break(VARIABLES, "the variables of an object that was there before")
             return native(owner, name)
+        if any(copy.original is getattr(owner, "__dict__", self) for copy in self.copies):
+            raise Break(VARIABLES, "an object and its variables are used")
         if (id(owner), name) in self.written:
             value = self.written[id(owner), name][2]
             if value is MISSING and of_class is not MISSING:
@@ -148,8 +150,6 @@ class ReachedObjects:
             raise Reroot(value)
         if is_passed(value):
             raise Break(PASSED_BY, f"the attribute {name} is an object that the graph passes by")
-        if any(copy.original is getattr(owner, "__dict__", self) for copy in self.copies):
-            raise Break(VARIABLES, "an object and its variables are used")
         text = self.arguments.attribute(owner, name, is_slot)
         for copy in self.copies:
             if copy.original is value:

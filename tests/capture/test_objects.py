@@ -1,0 +1,229 @@
+"""Objects of the user's classes in functions that are compiled in parts: what is read, what is set, what is guarded."""
+
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+import rushlight as rl
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    rl.compiler.reset()
+
+
+class Config:
+    """Numbers, texts, tensors and containers; a property and a method that writes."""
+
+    kind = "relu"
+
+    def __init__(self, scale: float = 2.0) -> None:
+        self.scale = scale
+        self.weight = rl.arange(3.0) + 1
+        self.items: list[Any] = [rl.ones(3), {"k": 2}]
+        self.count = 0
+
+    @property
+    def double(self) -> float:
+        return self.scale * 2
+
+    def step(self, x):
+        self.count += 1
+        self.last = x * 2
+        return x + self.weight * self.scale + self.items[0] * self.items[1]["k"]
+
+
+def forward(config, x):
+    y = config.step(x).relu() if config.kind == "relu" else -x
+    return y * config.double + config.count, config
+
+
+def test_one_graph_serves_objects_of_one_class():
+    compiled = rl.compile(forward, fullgraph=False)
+    for scale in (2.0, 3.5, 0.25):
+        config, other = Config(scale), Config(scale)
+        x = rl.arange(3.0) * scale
+        result, same = compiled(config, x)
+        assert result.equal(forward(other, x)[0]) and same is config
+        assert config.count == 1 and config.last.equal(other.last)
+    assert rl.compiler.graph_count() == 1
+
+
+def test_a_counter_of_an_object_does_not_recompile():
+    config, x = Config(), rl.arange(3.0)
+    compiled = rl.compile(forward, fullgraph=False)
+    for turn in range(5):
+        compiled(config, x)
+        assert config.count == turn + 1
+    assert rl.compiler.graph_count() == 1
+
+
+def test_another_class_attribute_or_absence_is_another_graph():
+    config, x = Config(), rl.arange(3.0)
+    compiled = rl.compile(forward, fullgraph=False)
+    compiled(config, x)
+    config.kind = "none"  # hides the class's
+    assert compiled(config, x)[0].equal(forward(config, x)[0])
+    del config.kind
+    assert compiled(config, x)[0].equal(forward(Config(), x)[0] + 1)
+
+
+def test_what_is_not_read_is_not_guarded():
+    def scaled(config, x):
+        return x * config.scale
+
+    config, x = Config(), rl.arange(3.0)
+    compiled = rl.compile(scaled, fullgraph=False)
+    compiled(config, x)
+    config.note, config.items = object(), None
+    assert compiled(config, x).equal(x * 2) and rl.compiler.graph_count() == 1
+
+
+def test_an_attribute_may_be_deleted():
+    def taken(config, x):
+        weight = config.weight
+        del config.weight
+        return weight + x, hasattr(config, "weight")
+
+    compiled = rl.compile(taken, fullgraph=False)
+    for _ in range(3):
+        config = Config()
+        result, has = compiled(config, rl.ones(3))
+        assert result.equal(rl.arange(3.0) + 2) and has is False and not hasattr(config, "weight")
+    with pytest.raises(AttributeError, match="weight"):
+        compiled(config, rl.ones(3))
+
+
+def test_two_objects_and_one_that_is_passed_twice_are_told_apart():
+    def moved(a, b, x):
+        a.value = x * 2
+        b.value = b.value + 1
+        return a.value
+
+    compiled = rl.compile(moved, fullgraph=False)
+    for _ in range(3):
+        a, b = SimpleNamespace(value=rl.ones(2)), SimpleNamespace(value=rl.zeros(2))
+        assert compiled(a, b, rl.ones(2)).equal(rl.full((2,), 2.0)) and b.value.equal(rl.ones(2))
+        assert compiled(a, a, rl.ones(2)).equal(rl.full((2,), 3.0))
+
+
+def test_a_list_that_two_objects_share_is_one():
+    def appended(a, b, x):
+        a.log.append(x + 1)
+        return len(b.log)
+
+    compiled = rl.compile(appended, fullgraph=False)
+    for _ in range(3):
+        log: list[Any] = []
+        assert compiled(SimpleNamespace(log=log), SimpleNamespace(log=log), rl.ones(2)) == 1 and len(log) == 1
+        apart = SimpleNamespace(log=[]), SimpleNamespace(log=[])
+        assert compiled(*apart, rl.ones(2)) == 0 and len(apart[0].log) == 1
+
+
+def test_an_object_leads_to_a_module_and_its_gradients():
+    class Trainer:
+        def __init__(self) -> None:
+            self.model = rl.nn.Linear(3, 2)
+            self.losses: list[Any] = []
+
+        def loss(self, x):
+            loss = self.model(x).square().mean()
+            self.losses.append(loss.detach())
+            return loss
+
+    trainer = Trainer()
+    compiled = rl.compile(lambda trainer, x: trainer.loss(x), fullgraph=False)
+    for turn in range(3):
+        trainer.model.zero_grad()
+        compiled(trainer, rl.ones(4, 3)).backward()
+        gradient = trainer.model.weight.grad.clone()
+        trainer.model.zero_grad()
+        trainer.loss(rl.ones(4, 3)).backward()
+        assert gradient.equal(trainer.model.weight.grad) and len(trainer.losses) == 2 * turn + 2
+
+
+def test_an_error_after_a_write_leaves_the_write():
+    def failing(config, x):
+        config.last = x * 2
+        config.count = 7
+        raise ValueError(config.count)
+
+    compiled = rl.compile(failing, fullgraph=False)
+    for _ in range(3):
+        config = Config()
+        with pytest.raises(ValueError, match="7"):
+            compiled(config, rl.ones(2))
+        assert config.count == 7 and config.last.equal(rl.full((2,), 2.0))
+
+
+@dataclass
+class Result:
+    value: object
+    name: str = "r"
+    more: list[object] = field(default_factory=list)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: int
+
+
+class Slotted:
+    __slots__ = ("kept", "unset")
+
+    def __init__(self, kept: object) -> None:
+        self.kept = kept
+
+
+class Output(OrderedDict[str, Any]):
+    """A dict with attributes, as models' outputs are."""
+
+
+class Doubling(list[Any]):
+    def append(self, value):
+        super().append(value * 2)
+
+
+def built(x, broken: bool):
+    result, slotted, output = Result(x * 2), Slotted(x.cos()), Output(k=x + 1)
+    output.note = result
+    result.more.append(result)  # a circle
+    doubling = Doubling()
+    doubling.append(x)
+    ring = deque([x, x + 1, x + 2], maxlen=2)
+    table = defaultdict(list, {"a": [x * 5]})
+    if broken:
+        print("between")
+    return result, Pair(x - 1, 3), slotted, output, doubling, ring, table
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_new_objects_are_built_at_each_call(broken: bool, capsys: pytest.CaptureFixture[str]):
+    compiled = rl.compile(built, fullgraph=False)
+    made: list[Any] = []
+    for start in (0.0, 4.0, 9.0):
+        x = rl.arange(3.0) + start
+        result, pair, slotted, output, doubling, ring, table = compiled(x, broken)
+        assert type(result) is Result and result.value.equal(x * 2) and result.more[0] is result and result.name == "r"
+        assert type(pair) is Pair and pair.left.equal(x - 1) and pair.right == 3
+        assert slotted.kept.equal(x.cos()) and not hasattr(slotted, "unset")
+        assert type(output) is Output and output["k"].equal(x + 1) and output.note is result
+        assert type(doubling) is Doubling and doubling[0].equal(x * 2) and len(doubling) == 1
+        assert ring.maxlen == 2 and ring[0].equal(x + 1) and ring[1].equal(x + 2)
+        assert table.default_factory is list and table["a"][0].equal(x * 5)
+        assert not any(result is other for other in made)
+        made.append(result)
+    assert capsys.readouterr().out == "between\n" * 3 * broken
+
+
+def test_a_view_of_an_objects_variables_is_left_to_python():
+    def varied(config, x):
+        vars(config)["scale"] = 3.0
+        return x * config.scale
+
+    compiled = rl.compile(varied, fullgraph=False)
+    for _ in range(3):
+        assert compiled(Config(), rl.ones(2)).equal(rl.full((2,), 3.0))
