@@ -45,6 +45,7 @@ class Shy:
 
 
 POINT = Point(3)
+SIZES = array("l", [2])
 SHY = Shy()
 COUNT = itertools.count(1)
 
@@ -86,7 +87,7 @@ def argument(x, rows=None):
 
 @makes("B005")
 def passed_by(x):
-    sizes = array("l", [2])
+    sizes = SIZES
     y = x + 1
     print(end="")
     return y * sizes[0]
