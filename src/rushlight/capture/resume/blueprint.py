@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
+from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.reachable import MARK
 from rushlight.capture.values import plain_key
@@ -46,7 +47,7 @@ def blueprint_of(value: Any) -> Blueprint | None:
     base = native_base(kind)
     rule = _BASES.get(base)
     ours = kind.__module__.partition(".")[0] == _PACKAGE and base is not tuple
-    if rule is None or ours or hasattr(kind, MARK) or issubclass(kind, Handle):
+    if rule is None or ours or hasattr(kind, MARK) or issubclass(kind, (Handle, InterpretedGenerator)):
         return None
     if rule.content in (_pairs, _members) and not _has_plain_keys(value):
         return None

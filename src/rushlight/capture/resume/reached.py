@@ -47,7 +47,7 @@ class Reroot(BaseException):
 def is_object(value: object) -> bool:
     """Whether a value is an object whose attributes are read one by one: of a class written in Python, without more."""
     kind = type(value)
-    if issubclass(kind, (Handle, type, Enum, BaseException)) or hasattr(kind, MARK):
+    if issubclass(kind, (Handle, InterpretedGenerator, type, Enum, BaseException)) or hasattr(kind, MARK):
         return False
     if kind.__module__.partition(".")[0] == _PACKAGE or hasattr(kind, "__next__") or hasattr(kind, "__del__"):
         return False
