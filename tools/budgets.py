@@ -61,8 +61,11 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.bench.hosts.onnx",
         "rushlight.bench.hosts.tinygrad",
         "rushlight.bench.hosts.numpy",
+        "rushlight.bench.hosts.capturing",
+        "rushlight.bench.hosts.dynamo",
         "rushlight.bench.serving",
     ),
+    "rushlight.bench.hosts.dynamo": ("torch._dynamo.symbolic_convert", "torch._C._dynamo.eval_frame"),
     "rushlight.bench.peers": ("jax", "jax.numpy", "onnx.helper", "onnx.numpy_helper", "onnxruntime", "tinygrad"),
     "rushlight.demo.curve": ("matplotlib.figure",),
     # The alias imports what a program's `import torch.nn` names.

@@ -92,7 +92,7 @@ def first_call(line: list[str], limit: float) -> Record:
         reason = f"its process ended with status {done.returncode}: {said.splitlines()[-1]}"
         return {"status": "dead", "reason": reason, "trace": said[-4000:]}
     answer = json.loads(done.stdout)
-    if answer["status"] == "ready":
+    if "cpu_before_s" in answer:
         answer["cpu_s"] = processor_seconds() - before - answer.pop("cpu_before_s")
     return answer
 

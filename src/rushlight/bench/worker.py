@@ -1,6 +1,7 @@
 """One framework in an interpreter of its own: `python worker.py FRAMEWORK MODE THREADS`, driven over pipes.
 
-With a case and the folder of its inputs as further arguments it makes one call and says how long that took.
+With a case and the folder of its inputs as further arguments it makes one call and says how long that took; with the
+word `capture`, a program and a size it says what capture costs.
 
 `python worker.py` alone says which frameworks the interpreter has. This is a script: a peer's interpreter need not
 have Rushlight. There the name `rushlight` means a package with our modules and the peer's attributes.
@@ -68,6 +69,10 @@ HOSTS: dict[str, Callable[[], ModuleType]] = {
     "tinygrad": lambda: importlib.import_module("rushlight.bench.hosts.tinygrad"),
     "numpy": lambda: importlib.import_module("rushlight.bench.hosts.numpy"),
 }
+CAPTURERS: dict[str, Callable[[], ModuleType]] = {
+    "rushlight": lambda: importlib.import_module("rushlight.bench.hosts.capturing"),
+    "torch": lambda: importlib.import_module("rushlight.bench.hosts.dynamo"),
+}
 
 
 def import_framework(name: str) -> None:
@@ -118,6 +123,11 @@ def main() -> None:
     # What libraries print goes to standard error: standard output is for answers.
     with open(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
+        if sys.argv[4:5] == ["capture"]:
+            import_framework(framework)
+            program, size = sys.argv[5:]
+            answers.write(json.dumps(CAPTURERS[framework]().make_answer(mode, program, int(size))) + "\n")
+            return
         if sys.argv[4:]:
             answers.write(json.dumps(first_call(framework, mode, threads, *sys.argv[4:])) + "\n")
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import platform
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +14,15 @@ from typing import Annotated, Any
 import typer
 
 import rushlight as rl
-from rushlight.bench import catalog, parity, tracing
-from rushlight.bench.contestants import Contestant, find
+from rushlight.bench import capturing, catalog, parity, tracing
+from rushlight.bench.contestants import Contestant, Kind, find
 from rushlight.bench.copying import CopyBandwidth
 from rushlight.bench.lengths import measure_lengths
 from rushlight.bench.models import MODELS
 from rushlight.bench.peak import FmaPeak
 from rushlight.bench.records import Case, Record
 from rushlight.bench.reports.page import as_html
-from rushlight.bench.reports.tables import aligned, as_markdown, as_text
+from rushlight.bench.reports.tables import Table, aligned, as_markdown, as_text
 from rushlight.bench.results import Ceiling, Ceilings, measure
 from rushlight.bench.startup import measure_starts
 from rushlight.runtime import llvm
@@ -149,7 +150,42 @@ def trace_sizes(
     tables = [tracing.as_table(results), *[tracing.stages_table(one) for one in results if one.kind is tracing.WHOLE]]
     if scaling:
         tables.append(tracing.scaling(iters, rounds, limit, _progress))
-    typer.echo("\n\n".join(["\n".join(aligned(table)) for table in tables]))
+    _show_tables(tables)
+
+
+@app.command("capture")
+def capture(
+    only: Annotated[list[str] | None, typer.Argument(help="Programs; all by default.")] = None,
+    peers: Annotated[bool, typer.Option("--peers", help="Measure torch.compile as well.")] = False,
+    peer_python: PeerPython = None,
+    limit: Limit = 600.0,
+    out: Json = None,
+) -> None:
+    """Time capture by bytecodes and operators, and the guards of later calls."""
+    chosen = only or capturing.PROGRAMS
+    for name in chosen:
+        if name not in capturing.PROGRAMS:
+            fail("A002", f"bench: there is no program {name}", hint=f"one of {', '.join(capturing.PROGRAMS)}")
+    results = capturing.measure_programs(chosen, _capturers(peers, peer_python), limit, _progress)
+    _show_tables([capturing.as_table(results), capturing.calls_table(results)])
+    _write(out, json.dumps([one.to_record() for one in results], indent=2) + "\n")
+
+
+@app.command("deep-nested-module")
+def deep_nested_module(
+    depths: Annotated[str, typer.Option(help="Depths, separated by commas.")] = ",".join(map(str, capturing.DEPTHS)),
+    peers: Annotated[bool, typer.Option("--peers", help="Measure torch.compile as well.")] = False,
+    peer_python: PeerPython = None,
+    limit: Limit = 600.0,
+    out: Json = None,
+) -> None:
+    """Time the capture of modules in modules, and of one that is deeper than Python's limit of recursion."""
+    chosen = [int(depth) for depth in depths.split(",")]
+    results = capturing.measure_depths(chosen, _capturers(peers, peer_python), limit, _progress)
+    deepest = [(capturing.PARTS, sys.executable)]
+    results += capturing.measure_depths([capturing.DEEPEST], deepest, limit, _progress)
+    _show_tables([capturing.depths_table(results)])
+    _write(out, json.dumps([one.to_record() for one in results], indent=2) + "\n")
 
 
 @app.command("lengths")
@@ -227,6 +263,18 @@ def _run(
         "ceilings": ceilings.to_record(),
         "cases": results,
     }
+
+
+def _capturers(peers: bool, pythons: Sequence[Path] | None) -> list[tuple[Kind, str | None]]:
+    """Who captures, and in which interpreter."""
+    torch = [(capturing.TORCH, tracing.interpreter("torch", pythons or ()))] if peers else []
+    return [*capturing.ours(), *torch]
+
+
+def _show_tables(tables: Sequence[Table]) -> None:
+    """Prints the tables that have rows or notes."""
+    shown = [aligned(table) for table in tables if len(table.rows) > 1 or table.notes]
+    typer.echo("\n\n".join(["\n".join(lines) for lines in shown]))
 
 
 def _progress(text: str) -> None:
