@@ -128,7 +128,11 @@ def test_an_error_of_the_backend_reaches_the_caller_and_leaves_nothing():
             compiled(rl.ones(2))
 
 
-@pytest.mark.parametrize("inputs", [(), (rl.ones(2, 2),), (rl.ones(2).double(),), ([1.0, 2.0],)], ids=["none", "other size", "other dtype", "list"])
+@pytest.mark.parametrize(
+    "inputs",
+    [(), (rl.ones(2, 2),), (rl.ones(2).double(),), ([1.0, 2.0],)],
+    ids=["none", "other size", "other dtype", "list"],
+)
 def test_a_graph_refuses_other_inputs(inputs):
     graphs = []
     rl.compile(lambda x: x + 1, backend=collecting(graphs))(rl.ones(2))

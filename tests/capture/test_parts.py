@@ -16,6 +16,7 @@ ESCAPES = "a generator that outlives the call is one of the interpreter's"
 DIFFERING = {
     "functions/generators:generator_kept_in_the_environment": ESCAPES,
     "functions/generators:generator_returned_unfinished": ESCAPES,
+    "functions/native_callbacks:generator_attribute_missing": ESCAPES,
     "functions/generators:generator_returned_unstarted": ESCAPES,
     "objects/attributes:getattribute_sees_everything": "what is walked is asked for its class and variables",
 }

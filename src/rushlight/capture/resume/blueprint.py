@@ -134,8 +134,8 @@ def _defaultdict(kind: Any, first: list[Any]) -> Any:
     return made
 
 
-def _scalar(base: type) -> _Base:
-    return _Base(lambda value: [base(value)], lambda kind, first: base.__new__(kind, *first), _nothing, _refuse)
+def _scalar(base: type, plain: Callable[[Any], object]) -> _Base:
+    return _Base(lambda value: [plain(value)], lambda kind, first: base.__new__(kind, *first), _nothing, _refuse)
 
 
 def _refuse(made: object, parts: list[Any]) -> None:
@@ -144,14 +144,14 @@ def _refuse(made: object, parts: list[Any]) -> None:
 
 _BASES: dict[type, _Base] = {
     object: _Base(_nothing, lambda kind, first: object.__new__(kind), _nothing, _refuse),
-    tuple: _Base(tuple, tuple.__new__, _nothing, _refuse),
+    tuple: _Base(lambda value: list(tuple.__iter__(value)), tuple.__new__, _nothing, _refuse),
     list: _Base(_nothing, lambda kind, first: list.__new__(kind), list.copy, list.extend),
     dict: _Base(_nothing, lambda kind, first: dict.__new__(kind), _pairs, _put),
     OrderedDict: _Base(_nothing, lambda kind, first: OrderedDict.__new__(kind), _pairs, _put_in_order),
     set: _Base(_nothing, lambda kind, first: set.__new__(kind), _members, set.update),
-    deque: _Base(lambda value: [value.maxlen], _deque, list, deque.extend),
+    deque: _Base(lambda value: [value.maxlen], _deque, lambda value: list(deque.__iter__(value)), deque.extend),
     defaultdict: _Base(lambda value: [value.default_factory], _defaultdict, _pairs, _put),
-    int: _scalar(int),
-    float: _scalar(float),
-    str: _scalar(str),
+    int: _scalar(int, int.__int__),
+    float: _scalar(float, float.__float__),
+    str: _scalar(str, str.__str__),
 }

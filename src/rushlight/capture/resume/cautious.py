@@ -160,6 +160,8 @@ class CautiousInterpreter(Interpreter):
             kind = type(operand)
             if kind in _SCALARS or issubclass(kind, Handle):
                 continue
+            if kind is Opaque:
+                raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
             if kind is defaultdict:
                 raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
             if _calls_python(kind):
@@ -331,8 +333,8 @@ def is_mutable(kind: type) -> bool:
 
 def _calls_python(cls: type) -> bool:
     """Whether C may call methods of a class that are written in Python."""
-    if not cls.__flags__ & HEAP_TYPE or cls is Opaque:
-        return cls is Opaque
+    if not cls.__flags__ & HEAP_TYPE:
+        return False
     known = _calling.get(cls)
     if known is None:
         methods = [lookup(cls, name) for name in _METHODS]

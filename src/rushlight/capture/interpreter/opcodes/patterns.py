@@ -21,13 +21,13 @@ def get_len(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 @operation("MATCH_MAPPING")
 def match_mapping(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Pushes whether the top of the stack is a mapping."""
-    frame.stack.append(bool(type(frame.stack[-1]).__flags__ & _MAPPING))
+    frame.stack.append(bool(interpreter.class_of(frame.stack[-1]).__flags__ & _MAPPING))
 
 
 @operation("MATCH_SEQUENCE")
 def match_sequence(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Pushes whether the top of the stack is a sequence, other than a string or bytes."""
-    frame.stack.append(bool(type(frame.stack[-1]).__flags__ & _SEQUENCE))
+    frame.stack.append(bool(interpreter.class_of(frame.stack[-1]).__flags__ & _SEQUENCE))
 
 
 @operation("MATCH_KEYS")
