@@ -25,7 +25,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import build
 from rushlight.build.pipeline import PIPELINE, PassContext
-from rushlight.capture import api
+from rushlight.capture import function as compiled_function
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
 from rushlight.ir.choice import by_model
@@ -74,7 +74,7 @@ class Captures:
         self.graph: Any = None
         self._compile_graph = build.compile_graph
         build.compile_graph = self.stop
-        api.forgetting = contextlib.nullcontext
+        compiled_function.forgetting = contextlib.nullcontext
 
     def stop(self, graph: Any, *others: Any) -> Any:
         """Stands in for `build.compile_graph`."""

@@ -26,7 +26,7 @@ WITH_CALLBACKS = {
     "term/term.py": "_InternedRef",
     "runtime/allocator.py": "Block",
     "build/native.py": "weakref.ref",
-    "capture/api.py": "weakref.ref",
+    "capture/function.py": "weakref.ref",
     "data/worker.py": "weakref.ref",
 }
 

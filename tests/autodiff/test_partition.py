@@ -14,7 +14,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.autodiff.cut import kept_bytes, minimum_cut
 from rushlight.autodiff.partition import Split, split_joint
-from rushlight.capture import api
+from rushlight.capture import function as compiled_function
 from rushlight.ir.dtype import float32
 from rushlight.ir.graph import Call, Graph, parameter
 from rushlight.ir.graph_parse import parse_graph
@@ -235,7 +235,7 @@ def test_recomputing_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
             graphs.append(made.backward)
             return made
 
-        monkeypatch.setattr(api, "split_joint", split)
+        monkeypatch.setattr(compiled_function, "split_joint", split)
         block.zero_grad()
         x = rl.tensor(x0, requires_grad=True)
         (block if recompute is None else rl.compile(block))(x).square().sum().backward()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.capture import api
+from rushlight.capture import function as compiled_function
 from rushlight.capture.launching import Launching
 from rushlight.eager.execution import artifact
 
@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]
 
 
 def test_one_thread_traces(monkeypatch: pytest.MonkeyPatch):
-    calls = counted(monkeypatch, api.CompiledFunction, "_record")
+    calls = counted(monkeypatch, compiled_function.CompiledFunction, "_record")
     inner = rl.compile(lambda x: x.sin() + 2)
     step = rl.compile(lambda x: inner(x) * 3)
     results = at_once(lambda number: step(rl.ones(3 + number % 5)).sum().item())

@@ -21,7 +21,7 @@ from tests.optim.test_interrupts import at_random_moments
 from tests.optim.training import OPTIMIZERS, SIZES, Pair, Training, difference
 
 import rushlight as rl
-from rushlight.capture.api import CompiledFunction
+from rushlight.capture.function import CompiledFunction
 from rushlight.capture.state import reads
 from rushlight.eager.dispatch import STATE
 

@@ -3,6 +3,7 @@
 Capture is by calls: the function is run once on tensors without data, and every operator is written down.
 """
 
-from rushlight.capture.api import CompiledFunction, CompiledModule, compile, explain_entries, graph_count, reset
+from rushlight.capture.api import CompiledModule, compile, explain_entries
+from rushlight.capture.function import CompiledFunction, graph_count, reset
 
 __all__ = ["CompiledFunction", "CompiledModule", "compile", "explain_entries", "graph_count", "reset"]

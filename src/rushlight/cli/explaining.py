@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from rushlight import capture
-from rushlight.capture import api
+from rushlight.capture import function as compiled_function
 from rushlight.compiler import shape_report
 from rushlight.compiler.explanation import explanation, name_of
 from rushlight.support import clock, events
@@ -48,7 +48,7 @@ def explain(
     for line in [*account(), *(sizes() if shapes else ())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     if page is not None:
-        page.write_text(explanation(api.compiled_functions()).html(), encoding="utf-8")
+        page.write_text(explanation(compiled_function.compiled_functions()).html(), encoding="utf-8")
     del namespace  # kept until here: compiled functions are known while they live
     raise typer.Exit(status)
 
@@ -66,7 +66,7 @@ def _run(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]:
 
 def account() -> list[str]:
     """What happened in this process, as lines of text."""
-    lines = ["", *explanation(api.compiled_functions()).lines()]
+    lines = ["", *explanation(compiled_function.compiled_functions()).lines()]
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
     hits, misses = events.count("cache_hit"), events.count("cache_miss")
@@ -79,7 +79,7 @@ def account() -> list[str]:
 
 def sizes() -> list[str]:
     """What the compiled functions of this process know and ask of sizes, as lines of text."""
-    return ["", *str(shape_report(*sorted(api.compiled_functions(), key=name_of))).splitlines()]
+    return ["", *str(shape_report(*sorted(compiled_function.compiled_functions(), key=name_of))).splitlines()]
 
 
 def _reasons(title: str, reasons: list[str]) -> list[str]:

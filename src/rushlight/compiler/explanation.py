@@ -12,6 +12,7 @@ from typing import Any
 
 from rushlight.capture import api
 from rushlight.capture.entry.entry import Entry
+from rushlight.capture.function import CompiledFunction, PartFunction
 from rushlight.capture.guard import Guard
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.compiler.report import is_compiled
@@ -130,12 +131,12 @@ def explain(fn: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> An
     return explained(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else explained
 
 
-def explanation(functions: list[api.CompiledFunction]) -> Explanation:
+def explanation(functions: list[CompiledFunction]) -> Explanation:
     """The explanation of some functions, and of all events that there were."""
     named: dict[str, list[str]] = {}
     for function in sorted(functions, key=name_of):
         shown = _graphs(function, len(named.get(name_of(function), ())))
-        if shown or not isinstance(function, api.PartFunction):
+        if shown or not isinstance(function, PartFunction):
             named.setdefault(name_of(function), []).extend(shown)
     dead = [guard for function in functions for entry in function.entries for guard in _dead(function, entry)]
     return Explanation(
@@ -146,24 +147,24 @@ def explanation(functions: list[api.CompiledFunction]) -> Explanation:
     )
 
 
-def _functions_of(compiled: Any) -> list[api.CompiledFunction]:
+def _functions_of(compiled: Any) -> list[CompiledFunction]:
     function: Any = compiled._compiled if isinstance(compiled, api.CompiledModule) else compiled
     return [function, *function.parts()]
 
 
-def name_of(function: api.CompiledFunction) -> str:
+def name_of(function: CompiledFunction) -> str:
     """The name of a function that is compiled; of a part, that of the function in which it begins."""
     if isinstance(function.function, Continuation):
         return function.function.shapes[0].body.raw.co_qualname
     return getattr(function, "__qualname__", None) or type(function.function).__name__
 
 
-def _graphs(function: api.CompiledFunction, before: int) -> list[str]:
+def _graphs(function: CompiledFunction, before: int) -> list[str]:
     """A line for each graph of a function that computes something."""
     lines: list[str] = []
     for entry in reversed(function.entries):
         executables = entry.executables
-        if isinstance(function, api.PartFunction) and not any(it.summary.launches for it in executables):
+        if isinstance(function, PartFunction) and not any(it.summary.launches for it in executables):
             continue
         launches = sum([it.summary.launches for it in executables])
         kernels = sum([it.summary.kernels for it in executables])
@@ -209,7 +210,7 @@ def _findings(found: tuple[Event, ...]) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _dead(function: api.CompiledFunction, entry: Entry) -> Iterator[Finding]:
+def _dead(function: CompiledFunction, entry: Entry) -> Iterator[Finding]:
     """The guards of an entry that no call can fail, or on what its function never reads."""
     asked: set[str] = set()
     decided: set[str] = set()
@@ -222,7 +223,7 @@ def _dead(function: api.CompiledFunction, entry: Entry) -> Iterator[Finding]:
         asked.add(guard.failed)
 
 
-def _unread(function: api.CompiledFunction, entry: Entry, guard: Guard) -> Iterator[Finding]:
+def _unread(function: CompiledFunction, entry: Entry, guard: Guard) -> Iterator[Finding]:
     """A guard on an argument that its function does not read."""
     code, names = _parameters(function.function)
     text = next((line.partition(" = ")[2] for line in entry.unpack if line.startswith(f"{guard.path} = ")), "")

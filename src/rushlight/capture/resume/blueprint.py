@@ -123,8 +123,8 @@ def _put_in_order(made: OrderedDict[object, object], parts: list[Any]) -> None:
 
 
 def _deque(kind: Any, first: list[Any]) -> Any:
-    made = deque.__new__(kind)
-    deque.__init__(made, (), *first)  # pyright: ignore[reportUnknownMemberType] - of a class that is not known
+    made: deque[object] = deque.__new__(kind)
+    deque[object].__init__(made, (), *first)
     return made
 
 

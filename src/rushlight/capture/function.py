@@ -1,0 +1,488 @@
+"""Compiled functions: whole or in parts, each with a list of entries, one for each trace."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import re
+import threading
+import weakref
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rushlight import build, tune
+from rushlight.autodiff.partition import split_joint
+from rushlight.build.segments import is_segmented
+from rushlight.capture import aot
+from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.backends import Backend, GivenBackend
+from rushlight.capture.backward import BackwardPart
+from rushlight.capture.entry.entry import Entry
+from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
+from rushlight.capture.entry.writer import MISS, Writer
+from rushlight.capture.numbers import ProgramNumbers
+from rushlight.capture.program import Program, Recorder, open_type, rebuild, record
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
+from rushlight.capture.resume.continuation import Continuation
+from rushlight.capture.resume.driver import Driver
+from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
+from rushlight.capture.segmented import Segmented
+from rushlight.capture.source import TensorSource
+from rushlight.capture.state.freezing import Frozen
+from rushlight.capture.state.reachable import StateWalk, walk_function, walk_prepared
+from rushlight.capture.state.reads import Reads, forget_unread
+from rushlight.capture.steering import STANCE
+from rushlight.capture.user_paths import written_arguments
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle
+from rushlight.ir.graph import with_dense_outputs
+from rushlight.ir.sizes import hidden_symbols
+from rushlight.runtime.native import run_or_undo
+from rushlight.support import clock, events, garbage, profiling, settings
+from rushlight.support.errors import CompileError, fail, warn
+from rushlight.support.frozen import frozen
+from rushlight.sym import Scope
+from rushlight.sym.memo import forget, forgetting
+
+if TYPE_CHECKING:
+    from rushlight.build import Executable
+    from rushlight.ir.graph import Graph
+    from rushlight.ir.spec.specification import ParamsSpec
+
+_POSITION = re.compile(r"args\[(\d+)\]")
+QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
+# By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
+_compiled: dict[int, weakref.ref[CompiledFunction]] = {}
+_count = [0]
+Undo = list[Callable[[], None]]
+"""What takes back what was made ready for a trace."""
+
+
+@frozen
+class Options:
+    """How a function is compiled: sizes as symbols, for a backend, with tiles searched, and with frozen tensors."""
+
+    dynamic: bool
+    backend: str | Backend | None
+    search: bool
+    freeze: bool
+
+    def compile_graph(self, graph: Graph) -> Executable:
+        """The executable of a graph."""
+        if callable(self.backend):
+            return GivenBackend(graph, self.backend)
+        if not self.search:
+            return build.compile_graph(graph, self.backend)
+        return build.compile_graph(graph, self.backend, tune.tuner_here())
+
+    def compile_backward(self, graph: Graph) -> Executable:
+        """The executable of a graph of a backward pass: a callable gets those of functions alone."""
+        return build.compile_graph(graph, "eager") if callable(self.backend) else self.compile_graph(graph)
+
+    def recomputes(self) -> bool:
+        """Whether a backward pass may compute values again rather than keep them."""
+        return not callable(self.backend) and (self.backend or settings.get().backend) != "eager"
+
+
+class CompiledFunction:
+    """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
+
+    def __init__(self, function: Any, options: Options) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.options = options
+        self.entries: tuple[Entry, ...] = ()
+        self.dynamic_numbers: set[str] = set()
+        self.whole = True  # whether what no single graph can hold is an error
+        self._parts: ResumingFunction | None = None
+        self._lock = threading.RLock()
+        _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run the first entry whose guards hold; trace a new one when there is none."""
+        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
+            return self.function(*args, **kwargs)
+        for entry in self.entries:
+            result = entry.call(args, kwargs)
+            if result is not MISS:
+                return result
+        if self._parts is not None:
+            return self._parts(*args, **kwargs)
+        if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
+            return self.function(*args, **kwargs)
+        with self._lock:
+            for entry in self.entries:  # another thread may have made it meanwhile
+                result = entry.call(args, kwargs)
+                if result is not MISS:
+                    return result
+            try:
+                return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
+            except CompileError as error:
+                if self.whole or error.code != "C039":
+                    raise
+                self._parts = ResumingFunction(self.function, self.options)
+        return self._parts(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else partial(self, instance)
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        self.entries = ()
+        self._parts = None
+
+    def parts(self) -> list[PartFunction]:
+        """What runs the parts of a function that is compiled in parts."""
+        return [] if self._parts is None else self._parts.parts()
+
+    def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
+        guard = why_missed(self.entries[0], args, kwargs) if self.entries else None
+        reason = "other sizes or dims" if guard is None else str(guard)
+        return STANCE.runs_eagerly(_name(self), reason if self.entries else "there is no graph yet")
+
+    def _first_call(
+        self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        """The result of a call that makes an entry. Where it fails nothing has happened."""
+        prepared: Undo = []
+        before, collected = self.entries, gc.isenabled()
+
+        def called() -> object:
+            with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
+                entry = trace(prepared)
+            return _first_result(entry, args, kwargs)
+
+        def undo() -> None:
+            for take_away in prepared:
+                take_away()
+            if prepared:  # the entry was made for what has been taken away
+                self.entries = before
+            if collected:
+                gc.enable()
+
+        return run_or_undo(called, undo)
+
+    def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
+        self._say_why(args, kwargs)
+        entry = self._entry(args, kwargs, None, prepared)
+        self.entries = (entry, *self.entries)
+        return entry
+
+    def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        """Records why another graph is made: the guard that fails of the graph that fits best."""
+        best, reason, kind = -1, "", "size"
+        for number, entry in enumerate(reversed(self.entries), 1):
+            guard, passed = nearest_miss(entry, args, kwargs)
+            if guard is not None and guard.kind == "number":
+                self.dynamic_numbers.add(guard.path)
+            if passed >= best:
+                best, kind = passed, "size" if guard is None else guard.kind
+                reason = "other sizes or dims" if guard is None else str(guard)
+                if len(self.entries) > 1:
+                    reason += f", as graph {number} of {len(self.entries)} has it"
+        if self.entries:
+            events.record("recompile", kind, reason, hint=hint_of(kind))
+        if len(self.entries) == QUIET_GRAPHS:
+            name = _name(self)
+            warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
+
+    def _entry(
+        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
+    ) -> Entry:
+        """Traces a call, for a specification if there is one."""
+        unset: set[int] = set()
+        while True:
+            names = Names()
+            arguments, walk = self._arguments(args, kwargs, names, prepared)
+            reads = Reads(walk)
+            program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
+            missing = {key for key in program.inputs.unset_gradients if key not in unset}
+            if not missing:
+                break
+            unset |= missing
+        written = {id(effect.container) for effect in program.effects.entries}
+        forget_unread(walk, reads, written, partial(walk_function, self.function, self._roots(arguments)))
+        if self.options.freeze:
+            frozen = [
+                position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
+            ]
+            program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
+        _count[0] += self._is_counted(program)
+        return _build(program, arguments, walk, names, self.options)
+
+    def _arguments(
+        self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
+    ) -> tuple[Arguments, StateWalk]:
+        """The arguments of a call taken apart, and what the function reaches."""
+        arguments = Arguments(args, kwargs, names)
+        return arguments, walk_prepared(self.function, self._roots(arguments), prepared)
+
+    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
+        """Values besides the function from which state is reached, with their names."""
+        return arguments.leaves
+
+    def _traced(
+        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
+    ) -> Callable[..., object]:
+        """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
+        return self.function
+
+    def _is_counted(self, program: Program) -> bool:
+        """Whether a trace is one of the graphs that `graph_count` tells."""
+        return True
+
+    def _record(
+        self,
+        arguments: Arguments,
+        walk: StateWalk,
+        names: Names,
+        unset: set[int],
+        spec: ParamsSpec | None,
+        reads: Reads,
+    ) -> Program:
+        reads.enter()
+        opened = None if spec is None else spec.open()
+        frozen = Frozen(walk, self.options.freeze)
+        scope = Scope() if opened is None else opened.scope
+        numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
+        recorder = Recorder(self.function, walk, names, frozen, numbers)
+
+        def stand_in(position: int, name: str, value: object) -> object:
+            if opened is None:
+                return self._stand_in(recorder, position, name, value)
+            return aot.stand_in(opened, recorder, position, name, value)
+
+        recorder.function = self._traced(recorder, arguments, stand_in)
+        program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
+        if opened is not None:
+            program = aot.finish(opened, program)
+        reads.leave()
+        return program
+
+    def _stand_in(self, recorder: Recorder, position: int, name: str, value: object) -> object:
+        """What stands for an argument while tracing."""
+        if isinstance(value, Handle):
+            type_ = open_type(recorder, value, position) if self.options.dynamic else value.form.type
+            return recorder.argument(position, value, type_)
+        return recorder.number(name, value) if type(value) is int or type(value) is float else value
+
+
+class SpecifiedFunction(CompiledFunction):
+    """A function whose calls run the artifact of the first specification that they fit."""
+
+    def __init__(self, function: Callable[..., object], options: Options, specs: tuple[ParamsSpec, ...]) -> None:
+        super().__init__(function, options)
+        self.specs = specs
+        self._made: dict[ParamsSpec, Entry] = {}
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run the artifact for the call; C022 where it fits no specification."""
+        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
+            return self.function(*args, **kwargs)
+        spec = aot.first_fitting(self.specs, args, kwargs)
+        return self._run(spec, aot.in_order(spec.args, args), aot.in_order(spec.kwargs, kwargs))
+
+    def reset(self) -> None:
+        """Forgets all artifacts."""
+        super().reset()
+        self._made.clear()
+
+    def _run(self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        entry = self._made.get(spec)
+        result = MISS if entry is None else entry.call(args, kwargs)
+        if result is not MISS:
+            return result
+        with self._lock:
+            made = self._made.get(spec)
+            if made is not None and made is not entry:  # another thread made it meanwhile
+                return self._run(spec, args, kwargs)
+            return self._first_call(partial(self._specified, spec, args, kwargs), args, kwargs)
+
+    def _specified(
+        self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo
+    ) -> Entry:
+        entry = self._made[spec] = self._entry(args, kwargs, spec, prepared)
+        self.entries = tuple(reversed(self._made.values()))
+        return entry
+
+
+class Forbidden(BaseException):
+    """Leaves a function in parts with an error of the stance, past the program's handlers."""
+
+    def __init__(self, error: CompileError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class PartFunction(CompiledFunction):
+    """What runs the graphs of one place in a function that is compiled in parts."""
+
+    def __init__(self, continuation: Continuation, options: Options) -> None:
+        super().__init__(continuation, options)
+        self.continuation = continuation
+        self.changing: set[int] = set()
+        self._modules: list[object] = []  # that traces reach through objects
+
+    def _entry(
+        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
+    ) -> Entry:
+        while True:
+            try:
+                return super()._entry(args, kwargs, spec, prepared)
+            except Reroot as reached:
+                self._modules.append(reached.root)
+
+    def _arguments(
+        self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
+    ) -> tuple[Arguments, StateWalk]:
+        arguments = Arguments(args, kwargs, names, is_object)
+        walk = walk_prepared(self.function, self._roots(arguments), prepared)
+        arguments.pin({id(leaf.value) for leaf in walk.leaves})
+        return arguments, walk
+
+    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
+        leaves = [(name, value) for name, value in arguments.leaves if id(value) not in arguments.objects]
+        return [*leaves, *[(type(module).__name__, module) for module in self._modules]]
+
+    def _traced(
+        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
+    ) -> Callable[..., object]:
+        def stands(value: object, text: str, first: int) -> object:
+            leaves = arguments.leaves[first:]
+            stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
+            return rebuild(value, iter(stand_ins), text, recorder.copies)
+
+        recorder.objects = arguments.objects
+        return partial(self.continuation.trace, ReachedObjects(arguments, stands, recorder.copies, self._modules))
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        super().reset()
+        self.changing.clear()
+
+    def _is_counted(self, program: Program) -> bool:
+        return bool(program.graph.calls)
+
+    def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        try:
+            super()._runs_eagerly(args, kwargs)
+        except CompileError as error:
+            raise Forbidden(error) from None
+        raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
+
+    def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        for entry in self.entries:
+            guard = why_missed(entry, args, kwargs)
+            if guard is not None and guard.kind in ("object", "arguments"):
+                leaf = f"{guard.path} = "
+                text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
+                position = _POSITION.match(text)
+                if position is not None:
+                    self.changing.add(int(position[1]))
+        super()._say_why(args, kwargs)
+
+
+class ResumingFunction(CompiledFunction):
+    """A function that is compiled in parts: what no graph can hold runs in Python between graphs."""
+
+    def __init__(self, function: Callable[..., object], options: Options) -> None:
+        super().__init__(function, options)
+        self._driver = Driver(function, partial(PartFunction, options=options))
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run graphs, and between them what only Python can do."""
+        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
+            return self.function(*args, **kwargs)
+        if STANCE.name == "eager_on_recompile" and not self._driver.parts:
+            return self.function(*args, **kwargs)
+        try:
+            return self._driver.run(args, kwargs)
+        except Forbidden as forbidden:
+            raise forbidden.error from None
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        super().reset()
+        self._driver.parts.clear()
+
+    def parts(self) -> list[PartFunction]:
+        """What runs its parts."""
+        return [part.compiled for part in self._driver.parts.values() if isinstance(part.compiled, PartFunction)]
+
+
+def compiled_functions() -> list[CompiledFunction]:
+    """All compiled functions that there are."""
+    return [function for ref in list(_compiled.values()) if (function := ref()) is not None]
+
+
+def reset() -> None:
+    """Forgets every trace of every compiled function, and the count."""
+    for function in compiled_functions():
+        function.reset()
+    _count[0] = 0
+    forget()
+
+
+def graph_count() -> int:
+    """Graphs compiled since the last reset; a forward and its backward are one."""
+    return _count[0]
+
+
+def _name(function: CompiledFunction) -> str:
+    return getattr(function, "__qualname__", None) or type(function.function).__name__
+
+
+def _is_traced() -> bool:
+    """Whether calls are part of a trace. Errors: C036 where a dispatch mode would see the first call alone."""
+    if STATE.tracer is not None:
+        return True
+    modes = STATE.modes or STATE.functions
+    if modes:
+        fail(
+            "C036",
+            "compile: a compiled function is called while a dispatch mode is active",
+            mode=type(modes[-1]).__name__,
+            hint="call the function itself, without rl.compile",
+        )
+    return False
+
+
+def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """What a fresh entry gives for the call that it was made for."""
+    result = entry.call(args, kwargs)
+    if result is MISS:
+        reason = why_missed(entry, args, kwargs)
+        fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
+    return result
+
+
+def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
+    backward, sizes = program.backward, program.inputs.sizes
+    if backward is None:
+        return Writer(program, _runner(program.graph, options, sizes), arguments, walk, names).entry(None)
+    joint = backward.joint
+    count = len(program.graph.outputs) - sum([len(gradient.total) for gradient in joint.gradients])
+    tangents = len(joint.tangents)
+    living = [position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
+    with clock.stage("partition"):
+        recompute = options.recomputes()
+        split = split_joint(program.graph, count, tangents, late=joint.passed, living=living, recompute=recompute)
+    sources = program.inputs.sources[: len(program.graph.parameters) - tangents]
+    program = replace(program, graph=split.forward, inputs=replace(program.inputs, sources=sources))
+    forward = _runner(split.forward, options, sizes)
+    part = BackwardPart(backward, len(program.outputs), split, options.compile_backward)
+    return Writer(program, forward, arguments, walk, names).entry(part.attach)
+
+
+def _runner(graph: Graph, options: Options, sizes: Collection[object]) -> Executable | Segmented:
+    """What runs a graph: one executable, or several with sizes between them that no input shows.
+
+    `sizes` are those that Python knows before the call.
+    """
+    if is_segmented(graph) or (sizes and hidden_symbols(graph)):
+        return Segmented(graph, options.compile_graph)
+    return options.compile_graph(with_dense_outputs(graph))
