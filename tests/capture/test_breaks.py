@@ -46,6 +46,7 @@ class Shy:
 
 POINT = Point(3)
 SIZES = array("l", [2])
+KEPT = [0]
 SHY = Shy()
 COUNT = itertools.count(1)
 
@@ -74,7 +75,7 @@ def call(x):
 
 @makes("B003")
 def outside(x):
-    POINT.seen = x.shape[0]
+    KEPT[:] = [x.shape[0]]
     return x + 1
 
 

@@ -227,3 +227,73 @@ def test_a_view_of_an_objects_variables_is_left_to_python():
     compiled = rl.compile(varied, fullgraph=False)
     for _ in range(3):
         assert compiled(Config(), rl.ones(2)).equal(rl.full((2,), 3.0))
+
+
+RATE = 0
+SEEN: dict[str, Any] = {}
+
+
+class Shared:
+    """An object that functions reach through a global."""
+
+    count = 0
+
+
+SHARED = Shared()
+SHARED.count, SHARED.last = 0, None
+
+
+def with_state(module):
+    """A function that writes to a cell, a global, a module, a dict and an object, and what it has written."""
+    calls = 0
+
+    def step(x):
+        nonlocal calls
+        global RATE
+        calls += 1
+        RATE = RATE + 2
+        module.steps += 1
+        module.last = module(x)
+        SHARED.count += 3
+        SHARED.last = x * 2
+        SEEN["x"] = x + 1
+        return module.last * calls + RATE + SHARED.count
+
+    def written():
+        return calls, RATE, module.steps, module.last, SHARED.count, SHARED.last, SEEN["x"]
+
+    return step, written
+
+
+def test_state_that_a_function_reaches_by_itself_is_written_by_each_call():
+    global RATE
+    module = rl.nn.Linear(3, 3)
+    outcomes: list[Any] = []
+    for compiled in (False, True):
+        RATE, SHARED.count, SHARED.last, module.steps, module.last = 0, 0, None, 0, None
+        SEEN.clear()
+        step, written = with_state(module)
+        run = rl.compile(step, fullgraph=False) if compiled else step
+        outcomes.append([(run(rl.ones(3) * turn), *written()) for turn in range(4)])
+    for expected, found in zip(*outcomes, strict=True):
+        for left, right in zip(expected, found, strict=True):
+            assert left.equal(right) if isinstance(left, rl.Tensor) else (left, type(left)) == (right, type(right))
+    assert rl.compiler.graph_count() <= 4
+
+
+def test_a_new_global_and_an_object_in_state_are_left_to_python(monkeypatch: pytest.MonkeyPatch):
+    module = rl.nn.Linear(2, 2)
+
+    def step(x):
+        global APPEARED
+        APPEARED = x * 2
+        module.made = Config()
+        module.made.scale = 7.0
+        return x + APPEARED
+
+    compiled = rl.compile(step, fullgraph=False)
+    for turn in range(3):
+        monkeypatch.delitem(step.__globals__, "APPEARED", raising=False)
+        x = rl.ones(2) * turn
+        assert compiled(x).equal(x * 3) and step.__globals__["APPEARED"].equal(x * 2)
+        assert module.made.scale == 7.0

@@ -315,7 +315,7 @@ with config_context(array_api_dispatch=True):
 assert [isinstance(one, rl.Tensor) for one in found] == [True] * 6 + [False] * 3
 for one, other in zip(found, expected, strict=True):
     # Averages of labels are computed in the default float dtype.
-    error = 1e-7 if one is found[-1] else 1e-9
+    error = 1e-7 if one is found[-2] else 1e-9
     np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=error, atol=1e-9)
 """
 

@@ -104,7 +104,7 @@ FOUND = {
         "nn.utils.vector_to_parameters(far_indices(), objects())",
         "nn.ModuleList(modules=texts())",
         "halves().sub_(int63(), alpha=leaf())",
-        "vector().bernoulli(seed=ints(), ordinal=scalar())",
+        "vector().bernoulli(scalar(), generator=ints())",
         "torch.broadcast_tensors(inner(), [matrix(), matrix()])",
         "torch.take_along_dim(scalar(), minus_googol(), dim=0)",
         "meta_scalar().repeat_interleave(no_columns(), dim=0)",

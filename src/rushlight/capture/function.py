@@ -357,7 +357,8 @@ class PartFunction(CompiledFunction):
             return rebuild(value, iter(stand_ins), text, recorder.copies)
 
         recorder.objects = arguments.objects
-        return partial(self.continuation.trace, ReachedObjects(arguments, stands, recorder.copies, self._modules))
+        reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, self._modules)
+        return partial(self.continuation.trace, reached)
 
     def reset(self) -> None:
         """Forgets all traces."""

@@ -25,6 +25,9 @@ class Hooks:
     def writes(self, target: object, *values: object) -> None:
         """Is told of an object that is going to change, and of what is put into it."""
 
+    def binds(self, variables: object, name: object, value: object) -> None:
+        """Is told of a variable that is going to be bound, or unbound (UNBOUND): of a cell (0), or a global."""
+
     def own_attribute(self, owner: object, name: str) -> object:
         """What an object has in its `__dict__` under a name; MISSING if nothing."""
         return getattr(owner, "__dict__", {}).get(name, MISSING)

@@ -51,8 +51,8 @@ CALL = _register(
 OUTSIDE = _register(
     "B003",
     "An object changes that was there before the call",
-    "An item, a variable of a closure or a global of what the function has not made itself is written, or an attribute"
-    " of what it reaches through a global. Python carries the write out, in order with everything else.",
+    "A graph writes tensors, numbers and texts to attributes, variables and dicts. Python carries out, in order with"
+    " everything else, a change of a list, a set or a class, and a write of an object that the graph has made.",
     "return the new value instead, or write once, at the end",
 )
 ARGUMENT = _register(

@@ -14,6 +14,7 @@ from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import APART, Break, Reason, Retrace
@@ -70,6 +71,7 @@ _MUTATING = frozenset(
     }
 )
 _TEXTS = frozenset({repr, format, ascii})
+_SETTING = (object.__setattr__, object.__delattr__)
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, ModuleType, frozenset)
@@ -193,9 +195,14 @@ class CautiousInterpreter(Interpreter):
         if issubclass(type(owner), Handle):
             if name not in _TENSOR_ATTRIBUTES:
                 raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
-        else:
+        elif not self.reached.is_state_of(owner, name, value):
             self.writes(owner, value)
         return False
+
+    def binds(self, variables: object, name: object, value: object) -> None:
+        """Breaks before a variable changes that was there before, unless each call can change it."""
+        if not self.reached.is_variable(variables, name, value):
+            self.writes(variables, value)
 
     def makes_class(self) -> None:
         """Breaks before a class is made."""
@@ -231,6 +238,8 @@ class CautiousInterpreter(Interpreter):
 
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
+        if self.reached.is_state(target, *values):
+            return
         if id(target) in self.given and any(type(item) is Opaque or id(item) in self.made for item in values):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
@@ -281,6 +290,8 @@ class CautiousInterpreter(Interpreter):
                 raise Break(breaks.ITERATOR, f"a call is given a {type(value).__name__} that was there before")
         if args and issubclass(type(args[0]), type) and python_method(self, args[0], "__del__") is not None:
             raise Break(breaks.FINALIZER, "an object is made that does something at the end of its life")
+        if function in _SETTING and self.sets(*args, *[MISSING] * (3 - len(args))):
+            return None
         if function is vars and args:
             self.owner(args[0], "__dict__")
         module = module_of(function)

@@ -26,8 +26,9 @@ from rushlight.capture.interpreter.slots import MISSING, lookup
 from rushlight.capture.resume.blueprint import KEY_KINDS, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
-from rushlight.capture.state.reachable import MARK
+from rushlight.capture.state.reachable import MARK, PLAIN, CellBox, StateWalk
 from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymInt
 
 _PACKAGE = __name__.partition(".")[0]
 _DEEPEST = 16  # containers in each other; one that contains itself is passed by
@@ -85,15 +86,37 @@ class ReachedObjects:
         arguments: Arguments,
         stand_in: Callable[[Any, str, int], object],
         copies: Sequence[Copy],
+        walk: StateWalk,
         roots: Sequence[object],
     ) -> None:
         self.arguments = arguments
+        self.walk = walk
         self.copies = copies
         self.roots = roots
         self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
         self.written: dict[tuple[int, str], tuple[object, str, object]] = {}
         self._stand_in = stand_in
         self._read: dict[tuple[int, str], object] = {}
+
+    def is_state(self, container: object, *values: object) -> bool:
+        """Whether values may be put into a dict that is part of the state: each call writes what changed."""
+        return type(container) is dict and id(container) in self.walk.before and all(map(_is_written, values))
+
+    def is_state_of(self, owner: object, name: str, value: object) -> bool:
+        """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""
+        if value is not MISSING and not _is_written(value):
+            return False
+        of_class = lookup(type(owner), name)
+        data = of_class is not MISSING and _is_data(type(of_class))
+        return not data and id(getattr(owner, "__dict__", None)) in self.walk.before
+
+    def is_variable(self, variables: object, name: object, value: object) -> bool:
+        """Whether a cell or a global is part of the state, and may be bound to a value."""
+        return _is_written(value) and any(
+            (leaf.container.cell if isinstance(leaf.container, CellBox) else leaf.container) is variables
+            and leaf.key == name
+            for leaf in self.walk.leaves
+        )
 
     def knows(self, value: object) -> bool:
         """Whether a value is one of the objects."""
@@ -178,6 +201,12 @@ def containers_in(value: Any) -> Iterator[Any]:
         yield value
         for item in value.values() if type(value) is dict else value:
             yield from containers_in(item)
+
+
+def _is_written(value: Any) -> bool:
+    """Whether what a call puts into state in place of a value of the trace is the same."""
+    kind = type(value)
+    return kind in PLAIN or issubclass(kind, (Handle, SymInt)) or (kind is tuple and all(map(_is_written, value)))
 
 
 def _absent(owner: object, name: str) -> object:

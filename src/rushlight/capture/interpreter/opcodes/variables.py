@@ -149,7 +149,7 @@ def _unbound_cell(frame: Frame, index: int) -> NameError:
 @operation("STORE_DEREF")
 def store_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Puts a value into a cell."""
-    interpreter.writes(frame.locals[index])
+    interpreter.binds(frame.locals[index], 0, frame.stack[-1])
     frame.locals[index].cell_contents = frame.stack.pop()
 
 
@@ -157,7 +157,7 @@ def store_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
 def delete_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Empties a cell."""
     _contents(frame, index)
-    interpreter.writes(frame.locals[index])
+    interpreter.binds(frame.locals[index], 0, UNBOUND)
     del frame.locals[index].cell_contents
 
 
@@ -255,14 +255,14 @@ def load_global(interpreter: Interpreter, frame: Frame, operand: tuple[str, bool
 @operation("STORE_GLOBAL")
 def store_global(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Binds a global."""
-    interpreter.writes(frame.globals)
+    interpreter.binds(frame.globals, name, frame.stack[-1])
     frame.globals[name] = frame.stack.pop()
 
 
 @operation("DELETE_GLOBAL")
 def delete_global(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Unbinds a global."""
-    interpreter.writes(frame.globals)
+    interpreter.binds(frame.globals, name, UNBOUND)
     if name not in frame.globals:
         raise _unknown(name)
     del frame.globals[name]
