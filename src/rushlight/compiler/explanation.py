@@ -21,7 +21,7 @@ from rushlight.support.events import Event
 from rushlight.support.frozen import frozen
 
 MOST_FINDINGS = 12
-MOST_GRAPHS = 6  # of one function, in text
+MOST_GRAPHS = 4  # of one function, in text
 _ARGUMENT = re.compile(r"args\[(\d+)\]|kwargs\[(?:'|\")(\w+)(?:'|\")\]")
 _SECTIONS = {
     "breaks": "graph breaks",
