@@ -198,6 +198,7 @@ class Recorder:
 
     def leave(self) -> None:
         """Restores the state that `enter` changed. An interrupted call may be repeated."""
+        self.function = _ended  # what ran may refer to this
         self.frozen.leave()
         self.walk.restore()
         self.gradients.restore()
@@ -319,6 +320,10 @@ class Recorder:
             unset_gradients=self.gradients.relied_on(used),
             hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
         )
+
+
+def _ended(*args: object, **kwargs: object) -> None:
+    """In place of a function whose trace has ended."""
 
 
 def _start(recorder: Recorder, fake: object) -> int:

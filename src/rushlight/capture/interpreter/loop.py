@@ -130,12 +130,18 @@ class Interpreter(Evaluator):
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         """Goes on after an error that an instruction of a frame has raised: at the user's handler."""
-        self._unwind(error)
+        try:
+            self._unwind(error)
+        finally:
+            del error  # this frame is in its traceback
 
     def interrupt(self, error: BaseException) -> None:
         """Raises an error in front of the next instruction of the innermost frame."""
         self.frames[-1].position += 1
-        self._unwind(error)
+        try:
+            self._unwind(error)
+        finally:
+            del error
 
     def step(self) -> None:
         """Carries out one instruction of the innermost frame, or goes to the handler of what that raises."""
@@ -188,7 +194,10 @@ class Interpreter(Evaluator):
                 error = frame.generator.failed(self, error)
                 traceback = error.__traceback__
         self.escaped = error
-        raise error
+        try:
+            raise error
+        finally:  # a frame of the traceback that holds the error would be a circle
+            del error, escaped
 
     def _set_context(self, error: BaseException) -> None:
         """Makes the exception that is being handled the context of a new one, as raising in C does."""

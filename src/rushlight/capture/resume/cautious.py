@@ -71,6 +71,7 @@ _MUTATING = frozenset(
     }
 )
 _TEXTS = frozenset({repr, format, ascii})
+_PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
 _SETTING = (object.__setattr__, object.__delattr__)
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
@@ -116,7 +117,7 @@ _PACKAGE = __name__.partition(".")[0]
 def is_leaf(function: FunctionType) -> bool:
     """Whether a function of ours is called as it is. Modules' calls are interpreted, since they call the user's."""
     module: str = function.__globals__.get("__name__", "")
-    if not module.startswith(f"{_PACKAGE}."):
+    if not module.startswith(f"{_PACKAGE}.") or module.split(".")[1] in _PROGRAMS:
         return False
     return module != f"{_PACKAGE}.nn.modules.module" and module != f"{_PACKAGE}.nn.modules.container"
 

@@ -111,7 +111,10 @@ class Driver:
         if type(begun) is not Frame:
             return begun
         interpreter.frames.append(begun)
-        return interpreter.in_loop(partial(self._run, interpreter))
+        try:
+            return interpreter.in_loop(partial(self._run, interpreter))
+        finally:
+            interpreter.escaped = None
 
     def _run(self, interpreter: Interpreter) -> Any:
         frames = interpreter.frames

@@ -108,9 +108,12 @@ class TracingInterpreter(CautiousInterpreter):
         super()._run_frames()
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
-        if isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error) or _is_interrupt(error, frame):
-            raise error
-        super()._raised(error, frame)
+        try:
+            if isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error) or _is_interrupt(error, frame):
+                raise error
+            super()._raised(error, frame)
+        finally:
+            del error  # this frame is in its traceback
 
     def operations_of(self, body: Body) -> list[Operation]:
         """What carries out the instructions of a body, and writes down what they make."""

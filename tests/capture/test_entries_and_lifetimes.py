@@ -1,0 +1,109 @@
+"""Entries of a compiled function: what makes no new one, and what captures leave behind."""
+
+import threading
+import weakref
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.compiler import graph_count
+from tools.soak import left_behind
+
+WAYS = pytest.mark.parametrize("fullgraph", [None, False], ids=["whole", "parts"])
+THREADS = 8
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    rl.compiler.reset()
+
+
+class Scaled(rl.nn.Module):
+    def __init__(self, weight: rl.nn.Parameter) -> None:
+        super().__init__()
+        self.weight = weight
+        self.label = "first"
+        self.calls = 0
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        return x @ self.weight
+
+
+def test_a_shape_that_is_unpacked_stays_in_the_graph():
+    def rows(x: Any) -> Any:
+        batch, _ = x.shape
+        first, second = x.unbind(1)
+        return (first + second).reshape(batch, 1) * 2
+
+    x = rl.arange(6.0).reshape(3, 2)
+    assert rl.compile(rows, fullgraph=False)(x).tolist() == rows(x).tolist()
+    assert graph_count() == 1
+
+
+def test_writing_an_attribute_that_was_not_read_makes_no_graph():
+    module = Scaled(rl.nn.Parameter(rl.ones(2, 2)))
+    compiled, x = rl.compile(lambda x: x @ module.weight), rl.ones(2, 2)
+    for label in ("second", "third", "fourth"):
+        module.label = label
+        assert compiled(x).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert graph_count() == 1
+
+
+def test_a_counter_makes_one_graph_more_at_most():
+    module = Scaled(rl.nn.Parameter(rl.ones(2, 2)))
+    compiled = rl.compile(module)
+    for _ in range(6):
+        compiled(rl.ones(2, 2))
+    assert module.calls == 6
+    assert graph_count() <= 2
+
+
+@WAYS
+@pytest.mark.row("11.3")
+def test_a_hundred_failed_captures_leave_nothing(fullgraph: bool | None):
+    """With the collector off: no graph, node, fake tensor or traceback."""
+    failed: list[int] = []
+
+    def run(number: int) -> None:
+        with suppress(rl.RushlightError):
+            rl.compile(lambda x: (x * 2).view(7, 7), fullgraph=fullgraph)(rl.ones(4, 4))
+        failed.append(number)
+
+    assert left_behind(run, 97) == {}
+    assert len(failed) == 100
+
+
+@WAYS
+@pytest.mark.row("11.4")
+def test_captured_parameters_have_as_many_weak_references_as_before(fullgraph: bool | None):
+    module = rl.nn.Linear(3, 3)
+    before = [weakref.getweakrefcount(parameter) for parameter in module.parameters()]
+    compiled = rl.compile(module, fullgraph=fullgraph)
+    compiled(rl.ones(2, 3)).sum().backward()
+    assert [weakref.getweakrefcount(parameter) for parameter in module.parameters()] == before
+
+
+@WAYS
+def test_functions_that_share_parameters_are_captured_by_threads_at_once(fullgraph: bool | None):
+    weight = rl.nn.Parameter(rl.eye(4) * 3)
+    functions = [
+        rl.compile(lambda x: x @ weight + 1, fullgraph=fullgraph),
+        rl.compile(lambda x: (x @ weight).relu() - 1, fullgraph=fullgraph),
+    ]
+    barrier = threading.Barrier(THREADS)
+    results: list[tuple[int, float]] = []
+
+    def run(number: int) -> None:
+        barrier.wait()
+        results.append((number % 2, float(functions[number % 2](rl.ones(2, 4)).sum())))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [(0, 32.0)] * 4 + [(1, 16.0)] * 4
+    assert graph_count() == 2
