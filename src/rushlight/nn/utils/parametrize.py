@@ -174,13 +174,15 @@ def _register(module: Module, name: str, tensor: Tensor) -> None:
         module.register_buffer(name, tensor)
 
 
+def _refuse_state(self: object) -> NoReturn:
+    """In place of `__getstate__`, which modules have themselves."""
+    fail("A004", "Serialization of parametrized modules is only supported through state_dict()")
+
+
 class _Parametrized:
     """What the class of a parametrized module has besides: such a class belongs to one module alone."""
 
     __slots__ = ()
-
-    def __getstate__(self) -> NoReturn:
-        fail("A004", "Serialization of parametrized modules is only supported through state_dict()")
 
     def __deepcopy__(self: Any, memo: dict[int, object]) -> object:
         base = type_before_parametrizations(self)
@@ -196,7 +198,8 @@ class _Parametrized:
 def _class_for(base: type, names: ModuleDict) -> type:
     """A class of modules of which some tensors are parametrized."""
     properties = {name: _property_of(name) for name in names}
-    return type(f"Parametrized{base.__name__}", (base, _Parametrized), {"__module__": base.__module__, **properties})
+    namespace = {"__module__": base.__module__, "__getstate__": _refuse_state, **properties}
+    return type(f"Parametrized{base.__name__}", (base, _Parametrized), namespace)
 
 
 def _property_of(name: str) -> property:
