@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import rushlight as rl
+from rushlight.capture.values import Constant, Container, flatten_value
+from rushlight.eager.symbols import SymBool
 
 
 @pytest.fixture(autouse=True)
@@ -297,3 +299,12 @@ def test_a_new_global_and_an_object_in_state_are_left_to_python(monkeypatch: pyt
         x = rl.ones(2) * turn
         assert compiled(x).equal(x * 3) and step.__globals__["APPEARED"].equal(x * 2)
         assert module.made.scale == 7.0
+
+
+def test_a_tuple_is_handed_out_as_it_is_only_if_all_that_stands_in_it_is():
+    def classify(tensor: object) -> int:
+        raise AssertionError(tensor)
+
+    plain = (1, ("a", None))
+    assert flatten_value(plain, classify) == Constant(plain)
+    assert flatten_value((1, SymBool(True)), classify) == Container(tuple, (Constant(1), Constant(True)))

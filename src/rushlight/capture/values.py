@@ -121,11 +121,15 @@ def flatten_value(
         return Reached(text)
     if isinstance(value, (dict, tuple, list)):
         made = flatten_items(value, classify, reached)
-        constant = type(value) is tuple and all(isinstance(part, Constant) for part in made.items)
-        return Constant(value) if constant else made
+        return Constant(value) if type(value) is tuple and _is_constant(made, value) else made
     if _holds_tensor(value):
         fail("C014", "a compiled function returned an object that holds traced tensors", value=type(value).__name__)
     return Constant(value)
+
+
+def _is_constant(made: Container, value: tuple[object, ...]) -> bool:
+    """Whether a tuple's template makes nothing but what stands in the tuple."""
+    return all(isinstance(part, Constant) and part.value is held for part, held in zip(made.items, value, strict=True))
 
 
 def traced_parts(value: Any) -> tuple[Callable[..., object], tuple[Handle, ...]] | None:
