@@ -57,18 +57,15 @@ def written(result: Any, out: Any, name: str = "") -> Any:
 def _fill(name: str, target: Handle, value: Handle) -> None:
     if STATE.grad and (requires(value) or requires(target)):
         fail("A004", f"{name}: with out= nothing is recorded, but a tensor requires gradients", hint="drop out=")
-    _require_cast(name, target, value)
-    fit_empty(target, value.form.shape)
-    _store(name, target, value)
+    _store(name, target, value, may_grow=True)
 
 
-def _require_cast(name: str, target: Handle, value: Handle) -> None:
+def _store(name: str, target: Handle, value: Handle, may_grow: bool = False) -> None:
+    """Writes a value to a tensor. One without elements that `may_grow` gets the value's shape first."""
     if not can_cast(value.dtype, target.dtype):
         fail("D003", f"{name}: {value.dtype.name} cannot be stored in {target.dtype.name}", target=target)
-
-
-def _store(name: str, target: Handle, value: Handle) -> None:
-    _require_cast(name, target, value)
+    if may_grow:
+        fit_empty(target, value.form.shape)
     fits = same_shape(target.form.shape, value.form.shape)
     require(fits, "S009", f"{name}: the result does not fit its target", target=target, result=value)
     dispatch(COPY, (target, value), {})
