@@ -81,9 +81,9 @@ class Arguments:
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:
         """The variable of what one of the objects has in its `__dict__`, or in a slot, under a name."""
-        variable = f"{self.objects[id(owner)]}_{len(self.unpack)}"
-        text = f"{self.objects[id(owner)]}.{name}" if is_slot else f"{self.objects[id(owner)]}.__dict__[{name!r}]"
-        self._say(f"{variable} = {text}")
+        held_by = self.objects[id(owner)]
+        variable = f"{held_by}_{len(self.unpack)}"
+        self._say(f"{variable} = {held_by}.{name}" if is_slot else f"{variable} = {held_by}.__dict__[{name!r}]")
         return variable
 
     def guard_absent(self, owner: object, name: str, is_slot: bool) -> None:

@@ -22,6 +22,7 @@ from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
 from rushlight.capture.entry.writer import MISS, Writer
+from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, rebuild, record
 from rushlight.capture.resume import breaks
@@ -177,8 +178,8 @@ class CompiledFunction:
         best, reason, kind = -1, "", "size"
         for number, entry in enumerate(reversed(self.entries), 1):
             guard, passed = nearest_miss(entry, args, kwargs)
-            if guard is not None and guard.kind == "number":
-                self.dynamic_numbers.add(guard.path)
+            if guard is not None:
+                self._note_miss(entry, guard)
             if passed >= best:
                 best, kind = passed, "size" if guard is None else guard.kind
                 reason = "other sizes or dims" if guard is None else str(guard)
@@ -189,6 +190,11 @@ class CompiledFunction:
         if len(self.entries) == QUIET_GRAPHS:
             name = _name(self)
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
+
+    def _note_miss(self, entry: Entry, guard: Guard) -> None:
+        """Writes down what the next trace does otherwise, since a guard of an entry has failed."""
+        if guard.kind == "number":
+            self.dynamic_numbers.add(guard.path)
 
     def _entry(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
@@ -249,15 +255,15 @@ class CompiledFunction:
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
         numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
-        recorder = Recorder(self.function, walk, names, frozen, numbers)
+        recorder = Recorder(walk, names, frozen, numbers)
 
         def stand_in(position: int, name: str, value: object) -> object:
             if opened is None:
                 return self._stand_in(recorder, position, name, value)
             return aot.stand_in(opened, recorder, position, name, value)
 
-        recorder.function = self._traced(recorder, arguments, stand_in)
-        program = record(recorder, arguments, stand_in, self.dynamic_numbers, unset)
+        function = self._traced(recorder, arguments, stand_in)
+        program = record(recorder, function, arguments, stand_in, self.dynamic_numbers, unset)
         if opened is not None:
             program = aot.finish(opened, program)
         reads.leave()
@@ -356,7 +362,6 @@ class PartFunction(CompiledFunction):
             stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
             return rebuild(value, iter(stand_ins), text, recorder.copies)
 
-        recorder.objects = arguments.objects
         reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, self._modules)
         return partial(self.continuation.trace, reached)
 
@@ -375,16 +380,14 @@ class PartFunction(CompiledFunction):
             raise Forbidden(error) from None
         raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
 
-    def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        for entry in self.entries:
-            guard = why_missed(entry, args, kwargs)
-            if guard is not None and guard.kind in ("object", "arguments"):
-                leaf = f"{guard.path} = "
-                text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
-                position = _POSITION.match(text)
-                if position is not None:
-                    self.changing.add(int(position[1]))
-        super()._say_why(args, kwargs)
+    def _note_miss(self, entry: Entry, guard: Guard) -> None:
+        super()._note_miss(entry, guard)
+        if guard.kind in ("object", "arguments"):
+            leaf = f"{guard.path} = "
+            text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
+            position = _POSITION.match(text)
+            if position is not None:
+                self.changing.add(int(position[1]))
 
 
 class ResumingFunction(CompiledFunction):

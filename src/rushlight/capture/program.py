@@ -113,10 +113,7 @@ class Recorder:
     tracer_class = Tracer
     gradients_class = Gradients
 
-    def __init__(
-        self, function: Callable[..., object], walk: StateWalk, names: Names, frozen: Frozen, numbers: ProgramNumbers
-    ) -> None:
-        self.function = function
+    def __init__(self, walk: StateWalk, names: Names, frozen: Frozen, numbers: ProgramNumbers) -> None:
         self.frozen = frozen
         self.walk = walk
         self.text_of = names
@@ -198,18 +195,17 @@ class Recorder:
 
     def leave(self) -> None:
         """Restores the state that `enter` changed. An interrupted call may be repeated."""
-        self.function = _ended  # what ran may refer to this
         self.frozen.leave()
         self.walk.restore()
         self.gradients.restore()
         self.tracer.close()
         self.numbers.made.clear()
 
-    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Program:
-        """The program that one call leaves behind."""
+    def run(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Program:
+        """The program that one call of a function leaves behind."""
         self.tape_start = mark()
         with self.tracer.active(), self.scope.noting():
-            result = self.function(*args, **kwargs)
+            result = function(*args, **kwargs)
             self.walk.refuse_changes()
             refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
             return self._program_of(result)
@@ -230,7 +226,7 @@ class Recorder:
             source = self.input_source(tensor)
             return output(tensor) if source is None else source
 
-        reached = self.container_namer()
+        reached = self.namer_of_reached()
         changed = list(changed_state(self.walk, self.text_of))
         self.sources |= state_sources(changed, self.walk, {id(handle) for _, handle in self.duplicates}, self.text_of)
         template = flatten_value(result, classify, reached)
@@ -240,8 +236,8 @@ class Recorder:
         gradients = [(owner, flatten_value(now, classify, reached)) for owner, now in self.gradients.changed()]
         return self._finish(nodes, handles, template, effects, gradients)
 
-    def container_namer(self) -> Callable[[object], str | None]:
-        """A function from a container to its text in the entry's function. None for one that the call makes."""
+    def namer_of_reached(self) -> Callable[[object], str | None]:
+        """A function from what was there before to its text in the entry's function. None for other values."""
         return namer_of_reached(self.walk, self.copies, self.objects, self.text_of)
 
     def input_source(self, tensor: Handle) -> Source | None:
@@ -322,10 +318,6 @@ class Recorder:
         )
 
 
-def _ended(*args: object, **kwargs: object) -> None:
-    """In place of a function whose trace has ended."""
-
-
 def _start(recorder: Recorder, fake: object) -> int:
     """Where an argument starts in its storage, which the program relies on; 0 for what is none."""
     source = recorder.sources.get(id(fake))
@@ -335,6 +327,7 @@ def _start(recorder: Recorder, fake: object) -> int:
 
 def record(
     recorder: Recorder,
+    function: Callable[..., object],
     arguments: Arguments,
     stand_in: Callable[[int, str, object], object],
     dynamic_numbers: Collection[str] = (),
@@ -344,6 +337,7 @@ def record(
     state = dict(vars(STATE))
 
     recorder.gradients.unset = unset
+    recorder.objects = arguments.objects
 
     def traced() -> Program:
         leaves = [stand_in(position, name, value) for position, (name, value) in enumerate(arguments.leaves)]
@@ -354,7 +348,7 @@ def record(
             rebuild(arguments.kwargs, rest, "kwargs", copies),
         )
         recorder.enter(dynamic_numbers)
-        program = recorder.run(args, kwargs)
+        program = recorder.run(function, args, kwargs)
         program = replace(program, observed=_observed(arguments, leaves, program))
         recorder.leave()
         return program

@@ -55,7 +55,7 @@ class ExportRecorder(Recorder):
     gradients_class = ExportGradients
     tracer: ExportTracer
 
-    def container_namer(self) -> Callable[[object], str | None]:
+    def namer_of_reached(self) -> Callable[[object], str | None]:
         """No container has a text: a program makes those that it returns."""
         return lambda value: None
 
@@ -98,14 +98,14 @@ class Tracing:
         walk = walk_prepared(self.function, arguments.leaves)
         opened = spec.open(examples=examples)
         numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack))
-        recorder = ExportRecorder(self.function, walk, names, Frozen(walk, False), numbers)
+        recorder = ExportRecorder(walk, names, Frozen(walk, False), numbers)
         recorder.tracer.outside = self.outside
 
         def stand_in(position: int, name: str, value: object) -> object:
             return aot.stand_in(opened, recorder, position, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
-            program = record(recorder, arguments, stand_in)
+            program = record(recorder, self.function, arguments, stand_in)
         self._require_apart(program, spec)
         return program, opened
 

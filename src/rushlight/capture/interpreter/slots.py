@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from rushlight.capture.interpreter.frame import Evaluator
@@ -40,6 +40,19 @@ def lookup(cls: type, name: str) -> object:
         if name in entries:
             return entries[name]
     return MISSING
+
+
+def is_data_descriptor(kind: type) -> bool:
+    """Whether objects of a class, found in another class, come before what an instance has itself."""
+    return lookup(kind, "__set__") is not MISSING or lookup(kind, "__delete__") is not MISSING
+
+
+def slot_value(slot: MemberDescriptorType, owner: object) -> object:
+    """What an object has in a slot; MISSING if nothing."""
+    try:
+        return slot.__get__(owner)
+    except AttributeError:
+        return MISSING
 
 
 def python_method(interpreter: Evaluator, cls: type, name: str) -> FunctionType | None:
@@ -364,8 +377,7 @@ def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str
         elif kind is not FunctionType:
             method = python_method(interpreter, kind, "__get__")
             if method is not None:
-                data = lookup(kind, "__set__") is not MISSING or lookup(kind, "__delete__") is not MISSING
-                own = MISSING if data else interpreter.own_attribute(owner, name)
+                own = MISSING if is_data_descriptor(kind) else interpreter.own_attribute(owner, name)
                 return interpreter.call(method, (class_attribute, owner, cls)) if own is MISSING else own
     native = lookup(cls, "__getattribute__")
     if python_method(interpreter, cls, "__getattr__") is None or type(native) is FunctionType or not callable(native):

@@ -8,15 +8,14 @@ from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.slots import HEAP_TYPE
-from rushlight.capture.state.reachable import MARK
+from rushlight.capture.interpreter.slots import HEAP_TYPE, MISSING, slot_value
+from rushlight.capture.state.reachable import MARK, PLAIN
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.support.frozen import frozen
 
 _PACKAGE = __name__.partition(".")[0]
 _IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
-KEY_KINDS = frozenset({type(None), bool, int, float, str, bytes})  # whose hash is asked without running Python
 
 
 @frozen(eq=False)
@@ -46,14 +45,13 @@ def blueprint_of(value: Any) -> Blueprint | None:
     kind = type(value)
     base = native_base(kind)
     rule = _BASES.get(base)
-    ours = kind.__module__.partition(".")[0] == _PACKAGE and base is not tuple
-    if rule is None or ours or hasattr(kind, MARK) or issubclass(kind, (Handle, InterpretedGenerator)):
+    if rule is None or not (base is tuple or is_of_program(kind)):
         return None
     if rule.content in (_pairs, _members) and not _has_plain_keys(value):
         return None
     names = list(getattr(value, "__dict__", ()))
-    slots = [slot for slot in _slots_of(kind) if _is_set(slot, value)]
-    attributes = [vars(value)[name] for name in names] + [slot.__get__(value) for slot in slots]
+    slots = {slot: held for slot in _slots_of(kind) if (held := slot_value(slot, value)) is not MISSING}
+    attributes = [*[vars(value)[name] for name in names], *slots.values()]
     content = rule.content(value)
     count = len(content)
 
@@ -66,6 +64,13 @@ def blueprint_of(value: Any) -> Blueprint | None:
             slot.__set__(made, part)
 
     return Blueprint(rule.first(value), lambda first: rule.make(kind, first), [*content, *attributes], fill)
+
+
+def is_of_program(kind: type) -> bool:
+    """Whether a class is none of ours: no tensor, module or optimizer, and no generator of the interpreter."""
+    if hasattr(kind, MARK) or issubclass(kind, (Handle, InterpretedGenerator)):
+        return False
+    return kind.__module__.partition(".")[0] != _PACKAGE
 
 
 def native_base(kind: type) -> type:
@@ -84,18 +89,10 @@ def _slots_of(kind: type) -> list[MemberDescriptorType]:
     return [member for cls in written for member in vars(cls).values() if type(member) is MemberDescriptorType]
 
 
-def _is_set(slot: MemberDescriptorType, value: object) -> bool:
-    try:
-        slot.__get__(value)
-    except AttributeError:
-        return False
-    return True
-
-
 def _has_plain_keys(value: Any) -> bool:
     """Whether keys of a dict, or members of a set, are hashed and compared without running Python."""
     keys = dict.__iter__(value) if isinstance(value, dict) else set.__iter__(value)
-    return all(type(plain_key(key)) in KEY_KINDS for key in keys)
+    return all(type(plain_key(key)) in PLAIN for key in keys)
 
 
 def _nothing(value: object) -> Sequence[object]:

@@ -202,7 +202,7 @@ class CautiousInterpreter(Interpreter):
 
     def binds(self, variables: object, name: object, value: object) -> None:
         """Breaks before a variable changes that was there before, unless each call can change it."""
-        if not self.reached.is_variable(variables, name, value):
+        if id(variables) not in self.made and not self.reached.is_variable(variables, name, value):
             self.writes(variables, value)
 
     def makes_class(self) -> None:

@@ -44,37 +44,30 @@ class FrameShape:
         return made
 
 
-@frozen
-class Effect:
-    """An attribute that a trace has set on an object that was there before, or deleted."""
-
-    name: str
-    is_deleted: bool
-
-
 @frozen(eq=False)
 class Exit:
     """Where a trace ended: the frames that are left, or none where the function returned; and why.
 
-    The recipe gives the values of the frames, or the result; then the object and the value of each effect.
+    The recipe gives the values of the frames, or the result; then the object and the value of each attribute that is
+    `written` (MISSING: deleted).
     """
 
     shapes: tuple[FrameShape, ...]
     recipe: Recipe
-    effects: tuple[Effect, ...]
+    written: tuple[str, ...]
     reason: Reason | None
     instructions: int
     calls: int
 
     def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[object]:
-        """What the recipe gives, once the effects have happened."""
+        """What the recipe gives, once the attributes are written."""
         built = self.recipe.build(leaves, before)
-        first = len(built) - 2 * len(self.effects)
-        for effect, owner, value in zip(self.effects, built[first::2], built[first + 1 :: 2], strict=True):
-            if effect.is_deleted:
-                object.__delattr__(owner, effect.name)
+        first = len(built) - 2 * len(self.written)
+        for name, owner, value in zip(self.written, built[first::2], built[first + 1 :: 2], strict=True):
+            if value is MISSING:
+                object.__delattr__(owner, name)
             else:
-                object.__setattr__(owner, effect.name, value)
+                object.__setattr__(owner, name, value)
         del built[first:]
         return built
 
@@ -160,13 +153,13 @@ class Continuation(Traced):
                 raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, reached.containers.keys() | reached.arguments.objects.keys())
-        effects = [Effect(name, value is MISSING) for _, name, value in reached.written.values()]
-        written = [part for owner, _, value in reached.written.values() for part in (owner, value)]
-        recipe = writer.write([*state, *written])
+        written = list(reached.written.values())
+        recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
         shapes = () if returned else tuple([FrameShape.of(frame) for frame in frames])
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
         calls = len(STATE.tracer.builder.calls)
-        return Exit(shapes, recipe, tuple(effects), reason, interpreter.count, calls), *writer.leaves
+        names = tuple([name for _, name, _ in written])
+        return Exit(shapes, recipe, names, reason, interpreter.count, calls), *writer.leaves
 
 
 def same_containers(values: Sequence[object]) -> dict[int, int]:

@@ -22,8 +22,8 @@ from weakref import getweakrefcount
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.slots import MISSING, lookup
-from rushlight.capture.resume.blueprint import KEY_KINDS, native_base
+from rushlight.capture.interpreter.slots import MISSING, is_data_descriptor, lookup, slot_value
+from rushlight.capture.resume.blueprint import is_of_program, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
 from rushlight.capture.state.reachable import MARK, PLAIN, CellBox, StateWalk
@@ -32,9 +32,7 @@ from rushlight.eager.symbols import SymInt
 
 _PACKAGE = __name__.partition(".")[0]
 _DEEPEST = 16  # containers in each other; one that contains itself is passed by
-_PLAIN = frozenset(
-    {type(None), bool, int, float, complex, str, bytes, ModuleType, type, range, slice, type(...), type(NotImplemented)}
-)
+_LOOKED_AT = PLAIN | {complex, ModuleType, type, range, slice, type(...), type(NotImplemented)}
 
 
 class Reroot(BaseException):
@@ -48,11 +46,9 @@ class Reroot(BaseException):
 def is_object(value: object) -> bool:
     """Whether a value is an object whose attributes are read one by one: of a class written in Python, without more."""
     kind = type(value)
-    if issubclass(kind, (Handle, InterpretedGenerator, type, Enum, BaseException)) or hasattr(kind, MARK):
+    if not is_of_program(kind) or issubclass(kind, (type, Enum, BaseException)):
         return False
-    if kind.__module__.partition(".")[0] == _PACKAGE or hasattr(kind, "__next__") or hasattr(kind, "__del__"):
-        return False
-    if getweakrefcount(value):  # somebody is told when it dies
+    if hasattr(kind, "__next__") or hasattr(kind, "__del__") or getweakrefcount(value):  # somebody is told when it dies
         return False
     return native_base(kind) in (object, SimpleNamespace)
 
@@ -63,11 +59,13 @@ def is_passed(value: Any, depth: int = 0) -> bool:
     Others may be others at each call, or have methods that C would run while a graph is traced.
     """
     kind = type(value)
-    if kind in _PLAIN or issubclass(kind, (Handle, Enum)) or type(kind) is not type:
-        return type(kind) is not type and not issubclass(kind, (Handle, Enum)) and not is_object(value)
+    if kind in _LOOKED_AT or issubclass(kind, (Handle, Enum)):
+        return False
+    if type(kind) is not type:
+        return not is_object(value)
     if kind in (tuple, list, dict):
         parts = value.values() if kind is dict else value
-        odd = kind is dict and any(type(key) not in KEY_KINDS for key in value)
+        odd = kind is dict and any(type(key) not in PLAIN for key in value)
         return odd or depth == _DEEPEST or any(is_passed(item, depth + 1) for item in parts)
     if kind is FunctionType:
         return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
@@ -107,8 +105,7 @@ class ReachedObjects:
         if value is not MISSING and not _is_written(value):
             return False
         of_class = lookup(type(owner), name)
-        data = of_class is not MISSING and _is_data(type(of_class))
-        return not data and id(getattr(owner, "__dict__", None)) in self.walk.before
+        return not is_data_descriptor(type(of_class)) and id(getattr(owner, "__dict__", None)) in self.walk.before
 
     def is_variable(self, variables: object, name: object, value: object) -> bool:
         """Whether a cell or a global is part of the state, and may be bound to a value."""
@@ -135,7 +132,7 @@ class ReachedObjects:
         """An attribute of one of the objects; `native` gives one of its class. Errors: Break, AttributeError."""
         of_class = lookup(type(owner), name)
         kind = type(of_class)
-        if kind is not MemberDescriptorType and of_class is not MISSING and _is_data(kind):
+        if kind is not MemberDescriptorType and is_data_descriptor(kind):
             if name == "__dict__":
                 raise Break(VARIABLES, "the variables of an object that was there before")
             return native(owner, name)
@@ -159,10 +156,11 @@ class ReachedObjects:
     def set(self, owner: object, name: str, value: object) -> None:
         """Writes down that an attribute is set, or deleted (MISSING)."""
         of_class = lookup(type(owner), name)
-        if of_class is not MISSING and _is_data(type(of_class)) and type(of_class) is not MemberDescriptorType:
-            raise Break(OUTSIDE, f"the descriptor {name} is set")
-        if type(of_class) is not MemberDescriptorType and not hasattr(owner, "__dict__"):
-            raise Break(OUTSIDE, f"there is no attribute {name} to be set")
+        if type(of_class) is not MemberDescriptorType:
+            if is_data_descriptor(type(of_class)):
+                raise Break(OUTSIDE, f"the descriptor {name} is set")
+            if not hasattr(owner, "__dict__"):
+                raise Break(OUTSIDE, f"there is no attribute {name} to be set")
         if value is MISSING:
             self.attribute(owner, name, _absent)
         self.written.pop((id(owner), name), None)
@@ -178,10 +176,9 @@ class ReachedObjects:
             if copy.original is value:
                 self.arguments.guard_same(text, copy.text)
                 return copy.copy
-        originals = {id(copy.original) for copy in self.copies}
-        seen: set[int] = set()
+        seen = {id(copy.original) for copy in self.copies}
         for container in containers_in(value):
-            if id(container) in originals | seen:
+            if id(container) in seen:
                 raise Break(PASSED_BY, f"the attribute {name} holds a container that others hold too")
             seen.add(id(container))
         first = len(self.arguments.leaves)
@@ -213,15 +210,8 @@ def _absent(owner: object, name: str) -> object:
     raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
 
 
-def _is_data(kind: type) -> bool:
-    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
-
-
 def _own(owner: object, name: str, of_class: Any) -> object:
     """The value of a slot, or of an entry of the object's `__dict__`."""
     if type(of_class) is MemberDescriptorType:
-        try:
-            return of_class.__get__(owner)
-        except AttributeError:
-            return MISSING
+        return slot_value(of_class, owner)
     return getattr(owner, "__dict__", {}).get(name, MISSING)

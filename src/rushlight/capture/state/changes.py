@@ -142,14 +142,11 @@ def namer_of_reached(
 ) -> Callable[[object], str | None]:
     """A function from what was there before to its text in the entry's function. None for other values.
 
-    That are containers, and `objects` by their identity.
+    It knows containers, and `objects`, whose names are given by identity.
     """
+    texts = {id(one.copy): one.text for one in copies} | dict(objects)
 
     def reached(value: object) -> str | None:
-        if id(value) in walk.before:
-            return names(value)
-        if id(value) in objects:
-            return objects[id(value)]
-        return next((one.text for one in copies if one.copy is value), None)
+        return names(value) if id(value) in walk.before else texts.get(id(value))
 
     return reached
