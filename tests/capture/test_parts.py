@@ -9,6 +9,7 @@ from tests.capture.programs.collection import topics
 from tests.capture.programs_in_parts import differing
 
 import rushlight as rl
+from rushlight.capture.resume import driver
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.support import events
 
@@ -229,3 +230,81 @@ def test_threads_share_the_graphs_of_a_function():
     with ThreadPoolExecutor(8) as pool:
         values = list(pool.map(lambda k: compiled(rl.full((4,), float(k % 7))).tolist(), range(64)))
     assert values == [branch(rl.full((4,), float(k % 7))).tolist() for k in range(64)]
+
+
+def no_frame(*_):
+    raise AssertionError("a frame is made")
+
+
+def test_a_call_that_is_one_graph_makes_no_frame(monkeypatch):
+    class Net(rl.nn.Module):
+        def forward(self, x, scale=2):
+            return {"y": x * scale}
+
+    def add(x, y):
+        return x + y
+
+    x = rl.tensor([1.0, 2.0])
+    compiled, net = rl.compile(add, fullgraph=False), rl.compile(Net(), fullgraph=False)
+    for _ in range(2):
+        assert compiled(x, x * 2).tolist() == [3.0, 6.0]
+        assert net(x)["y"].tolist() == [2.0, 4.0]
+        assert net(x, scale=3)["y"].tolist() == [3.0, 6.0]
+    monkeypatch.setattr(driver, "begin", no_frame)
+    assert compiled(x, x * 2).tolist() == [3.0, 6.0]
+    assert net(x)["y"].tolist() == [2.0, 4.0]
+    assert net(x, scale=3)["y"].tolist() == [3.0, 6.0]
+
+
+def test_a_graph_for_two_lists_does_not_take_one_list_twice():
+    def both(a, b):
+        a[0] = a[0] + 1
+        return b[0] * 2, a is b
+
+    compiled = rl.compile(both, fullgraph=False)
+    for _ in range(2):
+        a, b = [rl.ones(1)], [rl.ones(1)]
+        assert compiled(a, b)[0].tolist() == [2.0]
+        assert a[0].tolist() == [2.0]
+        y, same = compiled(a, a)
+        assert (y.tolist(), same, a[0].tolist()) == ([6.0], True, [3.0])
+
+
+def test_a_tuple_given_twice_is_the_same_tuple():
+    def is_same(x, a, b):
+        return x + 1, a is b
+
+    compiled = rl.compile(is_same, fullgraph=False)
+    x, pair = rl.ones(1), (1, 2)
+    for other in (tuple(range(1, 3)), pair) * 2:
+        assert compiled(x, pair, other)[1] == (other is pair)
+
+
+def test_a_call_that_fails_leaves_the_graphs_to_others():
+    def guarded(x, n):
+        rl.check(n.item() > 0, "positive")
+        return x * 2 + n
+
+    compiled = rl.compile(guarded, fullgraph=False)
+    x = rl.ones(2)
+    for _ in range(3):
+        assert compiled(x, rl.tensor(1)).tolist() == [3.0, 3.0]
+        with pytest.raises(rl.RushlightError, match="positive"):
+            compiled(x, rl.tensor(-1))
+    graphs = rl.compiler.graph_count()
+    assert compiled(x, rl.tensor(2)).tolist() == [4.0, 4.0]
+    assert rl.compiler.graph_count() == graphs == 1
+
+
+def test_a_function_whose_code_is_replaced_runs_the_new_code():
+    def first(x):
+        return x + 1
+
+    def second(x):
+        return x + 2
+
+    compiled = rl.compile(first, fullgraph=False)
+    x = rl.zeros(1)
+    assert [compiled(x).item(), compiled(x).item()] == [1.0, 1.0]
+    first.__code__ = second.__code__
+    assert [compiled(x).item(), compiled(x).item()] == [2.0, 2.0]

@@ -37,7 +37,7 @@ class Arguments:
         args: tuple[object, ...],
         kwargs: dict[str, object],
         names: Names,
-        is_object: Callable[[object], bool] = lambda value: False,
+        is_object: Callable[[object], bool] | None = None,
     ) -> None:
         self.args = args
         self.kwargs = kwargs
@@ -71,13 +71,20 @@ class Arguments:
             name = f"a{len(self.leaves)}"
             self._say(f"{name} = {text}")
             self.leaves.append((name, value))
-            if id(value) not in self.fixed and self.is_object(value):
+            if self.is_object is not None and id(value) not in self.fixed and self.is_object(value):
                 self._guard_object(name, value)
             return
         if type(value) is not tuple and value is not self.kwargs:
             self.containers.append(text)
         for part, entry in parts:
             self.open(entry, part)
+
+    def apart(self) -> list[str]:
+        """Expressions for what one could tell from each other by identity; none where no leaf is an object."""
+        if self.is_object is None:
+            return []
+        tuples = [f"args[{at}]" for at, value in enumerate(self.args) if type(value) is tuple and value]
+        return [*self.objects.values(), *self.containers, *tuples]
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:
         """The variable of what one of the objects has in its `__dict__`, or in a slot, under a name."""

@@ -333,6 +333,18 @@ class PartFunction(CompiledFunction):
         self.changing: set[int] = set()
         self._modules: list[object] = []  # that traces reach through objects
 
+    def hit(self, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """What the first graph gives that fits; None if none does."""
+        for entry in self.entries:
+            result = entry.call(given, {})
+            if result is not MISS:
+                return result
+        return None
+
+    def has_graphs(self) -> bool:
+        """Whether there are graphs."""
+        return bool(self.entries)
+
     def _entry(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
@@ -411,7 +423,7 @@ class ResumingFunction(CompiledFunction):
     def reset(self) -> None:
         """Forgets all traces."""
         super().reset()
-        self._driver.parts.clear()
+        self._driver.reset()
 
     def parts(self) -> list[PartFunction]:
         """What runs its parts."""

@@ -65,8 +65,8 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
 def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
     """What is assumed of the arguments' leaves."""
     guards: list[Guard] = []
-    if arguments.objects:  # a write to one is none to another
-        texts = [*arguments.objects.values(), *arguments.containers]
+    texts = arguments.apart()
+    if len(texts) > 1:  # a write to one is none to another
         failed = f"len({{{', '.join([f'id({text})' for text in texts])}}}) != {len(texts)}"
         guards.append(Guard("object", "objects", "distinct", failed))
     for name, value in arguments.leaves:

@@ -7,18 +7,24 @@ from types import CellType, CodeType, FunctionType
 
 from rushlight.capture.interpreter.frame import UNBOUND, Frame, body_of
 
-_REST = CO_VARARGS | CO_VARKEYWORDS
+REST = CO_VARARGS | CO_VARKEYWORDS
 
 
 def bind(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
     """A frame for a call of a function. Errors: the TypeError of a call whose arguments do not fit."""
     code = function.__code__
     body = body_of(code)
-    if not kwargs and len(args) == code.co_argcount and not code.co_kwonlyargcount and not code.co_flags & _REST:
-        variables = [*args, *[UNBOUND] * (body.local_count - len(args))]
+    count, flags = code.co_argcount, code.co_flags
+    fills = len(args) == count or (flags & CO_VARARGS and len(args) > count)
+    if fills and not kwargs and not code.co_kwonlyargcount:
+        variables: list[object] = [*args[:count]]
+        if flags & CO_VARARGS:
+            variables.append(args[count:])
+        if flags & CO_VARKEYWORDS:
+            variables.append({})
     else:
         variables = _bound(function, code, args, kwargs)
-        variables += [UNBOUND] * (body.local_count - len(variables))
+    variables += [UNBOUND] * (body.local_count - len(variables))
     frame = Frame(body, variables, function.__globals__, function.__closure__)
     frame.function = function
     return frame

@@ -42,29 +42,36 @@ Then = Callable[[object], object]
 
 
 class Body:
-    """A code object ready to be run: for each instruction what carries it out, and its operand."""
+    """A code object ready to be run: for each instruction what carries it out, and its operand.
 
-    __slots__ = ("code", "local_count", "operands", "operations", "raw", "shown")
+    `noting` is what carries instructions out and writes down what they make, once somebody has asked for it.
+    """
+
+    __slots__ = ("code", "local_count", "noting", "operands", "operations", "raw", "shown")
 
     def __init__(self, raw: CodeType) -> None:
         self.raw = raw
         self.code: Code = decode(raw)
         self.operations: list[Operation] = [OPERATIONS[each.name] for each in self.code.instructions]
         self.operands: list[Any] = [each.operand for each in self.code.instructions]
+        self.noting: list[Operation] | None = None
         self.local_count = len(self.code.locals)
         self.shown: dict[
             tuple[int | str, ...], CodeType
         ] = {}  # of frames that stand for interpreted ones in tracebacks
 
 
-_bodies: dict[CodeType, Body] = {}
+_MOST_BODIES = 1 << 14  # programs that make code without end do not keep all of it
+_bodies: dict[int, Body] = {}  # by the identity of the code, which its body keeps alive: hashing code reads all of it
 
 
 def body_of(code: CodeType) -> Body:
     """The body of a code object, decoded once."""
-    body = _bodies.get(code)
-    if body is None or body.raw is not code:  # equal code objects may have other lines
-        body = _bodies[code] = Body(code)
+    body = _bodies.get(id(code))
+    if body is None:
+        if len(_bodies) >= _MOST_BODIES:
+            _bodies.clear()
+        body = _bodies[id(code)] = Body(code)
     return body
 
 

@@ -59,9 +59,16 @@ class Exit:
     instructions: int
     calls: int
 
+    @property
+    def result(self) -> int | None:
+        """Which of the graph's values is the result, where the function returns that and nothing is to be built."""
+        return None if self.shapes or self.written else self.recipe.leaf
+
     def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[object]:
         """What the recipe gives, once the attributes are written."""
         built = self.recipe.build(leaves, before)
+        if not self.written:
+            return built
         first = len(built) - 2 * len(self.written)
         for name, owner, value in zip(self.written, built[first::2], built[first + 1 :: 2], strict=True):
             if value is MISSING:
@@ -162,29 +169,34 @@ class Continuation(Traced):
         return Exit(shapes, recipe, names, reason, interpreter.count, calls), *writer.leaves
 
 
+_CONTAINERS = frozenset({list, dict, tuple})
+
+
 def same_containers(values: Sequence[object]) -> dict[int, int]:
     """Which containers of the state are those of an earlier slot."""
+    slots = [slot for slot, value in enumerate(values) if type(value) in _CONTAINERS and value != ()]
+    if len(slots) < 2:
+        return {}
     first: dict[int, int] = {}
     same: dict[int, int] = {}
-    for slot, value in enumerate(values):
-        if type(value) in (list, dict, tuple) and value != () and first.setdefault(id(value), slot) != slot:
-            same[slot] = first[id(value)]
+    for slot in slots:
+        earlier = first.setdefault(id(values[slot]), slot)
+        if earlier != slot:
+            same[slot] = earlier
     return same
 
 
 def are_apart(values: Sequence[Any]) -> bool:
     """Whether no list or dict is inside of two others."""
+    stack = list({id(value): value for value in values if type(value) in _CONTAINERS}.values())
     seen: set[int] = set()
-    stack = list({id(value): value for value in values if type(value) in (list, dict, tuple)}.values())
     while stack:
         value = stack.pop()
         if type(value) is not tuple:
             if id(value) in seen:
                 return False
             seen.add(id(value))
-        stack += [
-            item for item in (value.values() if type(value) is dict else value) if type(item) in (list, dict, tuple)
-        ]
+        stack += [item for item in (value.values() if type(value) is dict else value) if type(item) in _CONTAINERS]
     return True
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import FunctionType, MethodType
 from typing import Any, Protocol
 
 from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.binding import REST
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
-from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
+from rushlight.capture.resume.continuation import (
+    Continuation,
+    Exit,
+    Place,
+    are_apart,
+    place_of,
+    state_of,
+)
 from rushlight.capture.resume.reached import is_passed
+from rushlight.capture.resume.recipe import Recipe
 from rushlight.support import events
 from rushlight.support.provenance import Frame as Line
 
@@ -29,9 +40,30 @@ class Compiled(Protocol):
         """The Exit and the values of its recipe."""
         ...
 
+    def hit(self, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The same, where there is a graph that fits; None otherwise."""
+        ...
+
+    def has_graphs(self) -> bool:
+        """Whether there are graphs."""
+        ...
+
     def reset(self) -> None:
         """Forgets all traces."""
         ...
+
+
+Outcome = tuple[Exit, list[Any]]
+"""Where a graph ended, and the values that it gave."""
+FAILED: Outcome = (Exit((), Recipe([], []), (), None, 0, 0), [])  # a graph failed, and has done nothing
+ALL = sys.maxsize  # instructions: Python runs the rest of a call
+
+
+def note_failure(error: Exception) -> bool:
+    """Records that a graph could not be made, or failed as it ran: Python runs the part."""
+    reason = Reason.of(error)
+    events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
+    return True
 
 
 class Part:
@@ -44,7 +76,7 @@ class Part:
 
     def __init__(self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled]) -> None:
         self._compile = compile_part
-        self._current = continuation, compile_part(continuation)
+        self._replace(continuation)
         self.steps: int | None = None
         self.reported: set[Exit] = set()
 
@@ -53,13 +85,17 @@ class Part:
         """What runs its graphs."""
         return self._current[1]
 
-    def run(self, before: list[Any]) -> tuple[Exit, list[Any]] | None:
+    @property
+    def given(self) -> list[int]:
+        """Which values of the state its graphs are given."""
+        return self._current[2]
+
+    def run(self, before: list[Any]) -> Outcome | None:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
         if not are_apart(before):
             return None
         while True:
-            continuation, compiled = self._current
-            given = continuation.given()
+            continuation, compiled, given = self._current
             try:
                 ended, *leaves = compiled(*[before[at] for at in given])
             except Retrace as again:
@@ -70,9 +106,10 @@ class Part:
                     return None
                 self._replace(replace(continuation, limit=again.limit, reason=again.reason))
                 continue
-            except Exception as error:  # noqa: BLE001 - Python runs this part, and raises what the program raises
-                reason = Reason.of(error)
-                events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
+            except Exception as error:  # noqa: BLE001 - Python runs the rest, and raises what the program raises
+                note_failure(error)
+                if compiled.has_graphs():  # they serve other calls
+                    return FAILED
                 self.steps = 0
                 return None
             if compiled.changing:
@@ -84,7 +121,7 @@ class Part:
             return ended, leaves
 
     def _replace(self, continuation: Continuation) -> None:
-        self._current = continuation, self._compile(continuation)
+        self._current = continuation, self._compile(continuation), continuation.given()
 
     def report(self, ended: Exit, frame: Frame) -> None:
         """Records why a graph ended, once."""
@@ -96,29 +133,83 @@ class Part:
             events.record("graph_break", kind.code, ended.reason.detail, frame=line, hint=kind.hint)
 
 
+class Start:
+    """The first place of a function whose graphs take the arguments as a call gives them: no frame is needed there.
+
+    They are given `owner` and the arguments, or `owner` and the tuple and the dict of all arguments.
+    """
+
+    __slots__ = ("called", "code", "owner", "part", "takes_any")
+
+    def __init__(self, called: FunctionType, owner: tuple[object, ...], part: Part) -> None:
+        self.called = called
+        self.code = called.__code__
+        self.owner = owner
+        self.part = part
+        self.takes_any = bool(self.code.co_flags & REST)
+
+    def hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+        """What a graph gives that fits a call: its Exit, then its values; None where none fits."""
+        called = self.called
+        if called.__code__ is not self.code or (called is not function and _called_by(function) is not called):
+            return None
+        if self.takes_any:
+            return self.part.compiled.hit((*self.owner, args, kwargs))
+        return None if kwargs else self.part.compiled.hit((*self.owner, *args))
+
+
 class Driver:
     """All parts of one function. `compile_part` makes what runs the graphs of a continuation."""
 
     def __init__(self, function: Callable[..., Any], compile_part: Callable[[Continuation], Compiled]) -> None:
         self.function = function
         self.parts: dict[Place, Part] = {}
+        self._start: Start | None = None
         self._compile_part = compile_part
+
+    def reset(self) -> None:
+        """Forgets all graphs."""
+        self.parts.clear()
+        self._start = None
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives. Errors: what the function raises."""
+        start, failed, outcome = self._start, False, None
+        if start is not None:
+            try:
+                outcome = start.hit(self.function, args, kwargs)
+            except Exception as error:  # noqa: BLE001 - Python runs the call, and raises what the program raises
+                failed = note_failure(error)
+            if outcome is not None:
+                ended: Exit = outcome[0]
+                if ended.result is not None:
+                    return outcome[ended.result + 1]
+                if not ended.shapes and not ended.recipe.reads_state:
+                    return ended.build(outcome[1:], ())[0]
         interpreter = Interpreter(is_leaf)
         begun = begin(interpreter, self.function, args, kwargs)
         if type(begun) is not Frame:
             return begun
         interpreter.frames.append(begun)
+        if start is None or outcome is None:
+            return self._finish(interpreter, ALL if failed else 0)
+        result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
+        return self._finish(interpreter, 1) if interpreter.frames else result
+
+    def _finish(self, interpreter: Interpreter, steps: int) -> Any:
         try:
-            return interpreter.in_loop(partial(self._run, interpreter))
+            return interpreter.in_loop(partial(self._run, interpreter, steps))
         finally:
             interpreter.escaped = None
 
-    def _run(self, interpreter: Interpreter) -> Any:
+    def _run(self, interpreter: Interpreter, steps: int) -> Any:
+        """The result of running the frames: first some instructions, then in turns graphs and instructions."""
         frames = interpreter.frames
-        while frames:
+        while True:
+            for _ in range(steps):
+                interpreter.step()
+                if not frames:
+                    return interpreter.result
             part = self._part(frames) if _can_be_traced(interpreter) else None
             steps = 1
             if part is not None and part.steps is None:
@@ -127,23 +218,33 @@ class Driver:
                     outcome = part.run(before)
                 except KeyboardInterrupt as interrupt:  # nothing has happened; it goes to the program's own handlers
                     interpreter.interrupt(interrupt)
+                    steps = 0
                     continue
-                if outcome is not None:
-                    ended, leaves = outcome
-                    built = ended.build(leaves, before)
-                    if not ended.shapes:
-                        return built[0]
-                    frames[:] = ended.frames(built)
-                    before.clear()  # what the program has let go of is let go of
-                    del outcome, leaves, built
-                    part.report(ended, frames[-1])
+                if outcome is FAILED:
+                    steps = ALL
+                elif outcome is not None:
+                    result = self._leave(interpreter, part, outcome, before)
+                    if not frames:
+                        return result
+                    del result, outcome
             elif part is not None:
                 steps += part.steps or 0
-            for _ in range(steps):
-                interpreter.step()
-                if not frames:
-                    break
-        return interpreter.result
+
+    def _leave(self, interpreter: Interpreter, part: Part, outcome: Outcome, before: list[Any]) -> Any:
+        """Has the interpreter go on where a graph has ended; the result where no frame is left."""
+        ended, leaves = outcome
+        frames = interpreter.frames
+        built = ended.build(leaves, before)
+        if not ended.shapes:
+            if self._start is None and len(frames) == 1:
+                self._start = _start_of(self.function, frames[0], part)
+            frames.clear()
+            return built[0]
+        frames[:] = ended.frames(built)
+        before.clear()  # what the program has let go of is let go of
+        del built[:], leaves[:]
+        part.report(ended, frames[-1])
+        return None
 
     def _part(self, frames: list[Frame]) -> Part | None:
         place = place_of(frames)
@@ -153,6 +254,30 @@ class Driver:
                 return None
             part = self.parts[place] = Part(Continuation.of(frames, is_passed), self._compile_part)
         return part
+
+
+def _start_of(function: Any, frame: Frame, part: Part) -> Start | None:
+    """The start of a function, if a graph that is all of a call is given the arguments as they are."""
+    called = _called_by(function)
+    if called is None or frame.position or called is not frame.function:
+        return None
+    code = called.__code__
+    owner = () if called is function else (function.__self__,) if type(function) is MethodType else (function,)
+    rest = code.co_flags & REST
+    if code.co_kwonlyargcount or (rest and not (rest == REST and code.co_argcount == len(owner))):
+        return None
+    count = code.co_argcount + (2 if rest else 0)
+    return Start(called, owner, part) if part.given == list(range(count)) else None
+
+
+def _called_by(function: Any) -> FunctionType | None:
+    """The Python function that a call of a function, method or object begins with, if there is one."""
+    called: Any = function
+    if type(function) is MethodType:
+        called = function.__func__
+    elif type(function) is not FunctionType:
+        called = getattr(type(function), "__call__", None)  # noqa: B004 - it is the function that is wanted
+    return called if type(called) is FunctionType else None
 
 
 def _can_be_traced(interpreter: Interpreter) -> bool:

@@ -20,13 +20,19 @@ Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
 
 
 class Recipe:
-    """Steps that build objects, and which of them are the roots."""
+    """Steps that build objects, and which of them are the roots.
 
-    __slots__ = ("roots", "steps")
+    `leaf` is which of the graph's values the only root is, if it is one. `reads_state` says whether steps do.
+    """
+
+    __slots__ = ("leaf", "reads_state", "roots", "steps")
 
     def __init__(self, steps: list[Step], roots: list[int]) -> None:
         self.steps = steps
         self.roots = roots
+        only = steps[roots[0]] if len(roots) == 1 else None
+        self.leaf = only.place if isinstance(only, _Leaf) else None
+        self.reads_state = any(isinstance(step, _FromState) for step in steps)
 
     def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[Any]:
         """The roots, for the values that a graph gave and the state before it."""
@@ -68,14 +74,13 @@ class RecipeWriter:
             return known
         kind = type(value)
         if kind is Opaque:
-            slot = slot_of(value)
-            return self._step(value, lambda made, leaves, before: before[slot])
+            return self._step(value, _FromState(slot_of(value)))
         if issubclass(kind, _LEAVES) or id(value) in self.given:
             if issubclass(kind, Handle) and _is_copy(value) and id(value) in self.made:
                 raise Retrace(self.made[id(value)][1], Reason(UNBUILT, "a copy of a tensor that shares its memory"))
             place = len(self.leaves)
             self.leaves.append(value)
-            return self._step(value, lambda made, leaves, before: leaves[place])
+            return self._step(value, _Leaf(place))
         if kind is tuple:
             parts = [self._add(item) for item in value]
             if all(part is item for part, item in zip(map(self._constant_of, parts), value, strict=True)):
@@ -155,6 +160,30 @@ class RecipeWriter:
             return function
 
         return self._step(value, made_function)
+
+
+class _FromState:
+    """A value of the state before the graph."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+
+    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+        return before[self.slot]
+
+
+class _Leaf:
+    """A value that the graph gave."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+        return leaves[self.place]
 
 
 class _Constant:

@@ -117,11 +117,10 @@ class TracingInterpreter(CautiousInterpreter):
 
     def operations_of(self, body: Body) -> list[Operation]:
         """What carries out the instructions of a body, and writes down what they make."""
-        noting = _noting.get(body)
-        if noting is None:
+        if body.noting is None:
             names = [instruction.name for instruction in body.code.instructions]
-            noting = _noting[body] = [_and_note(*pair) for pair in zip(names, body.operations, strict=True)]
-        return noting
+            body.noting = [_and_note(*pair) for pair in zip(names, body.operations, strict=True)]
+        return body.noting
 
     def note_top(self, frame: Frame, operand: object) -> None:
         """Writes down what was made on top of the stack."""
@@ -153,7 +152,6 @@ _NOTES: dict[str, Callable[..., None]] = {
     "UNPACK_EX": TracingInterpreter.note_rest,
     "RETURN_GENERATOR": TracingInterpreter.note_generator,
 }
-_noting: dict[Body, list[Operation]] = {}
 
 
 def _and_note(name: str, operation: Operation) -> Operation:
