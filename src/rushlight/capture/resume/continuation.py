@@ -61,7 +61,7 @@ class Exit:
 
     @property
     def result(self) -> int | None:
-        """Which of the graph's values is the result, where the function returns that and nothing is to be built."""
+        """Which of the graph's values is the result, where nothing is to be built or written."""
         return None if self.shapes or self.written else self.recipe.leaf
 
     def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[object]:

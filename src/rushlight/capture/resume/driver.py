@@ -32,9 +32,14 @@ MOST_PLACES = 64  # of one function; beyond these the rest runs instruction by i
 
 
 class Compiled(Protocol):
-    """What runs the graphs of a place. `changing` are arguments that are another object at each call, by position."""
+    """What runs the graphs of a place.
+
+    `changing` are the arguments, by position, of which another object came than a graph was made for; `reshaped` those
+    of which a container came that holds others.
+    """
 
     changing: set[int]
+    reshaped: set[int]
 
     def __call__(self, *args: Any) -> Any:
         """The Exit and the values of its recipe."""
@@ -72,11 +77,13 @@ class Part:
     What is traced, and what runs the traces, are replaced together, so that threads see both or neither.
     """
 
-    __slots__ = ("_compile", "_current", "reported", "steps")
+    __slots__ = ("_compile", "_current", "_needed", "_trial", "reported", "steps")
 
     def __init__(self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled]) -> None:
         self._compile = compile_part
         self._replace(continuation)
+        self._needed: set[int] = set()  # values of the state that a graph cannot pass by
+        self._trial: tuple[tuple[Continuation, Compiled, list[int]], int] | None = None
         self.steps: int | None = None
         self.reported: set[Exit] = set()
 
@@ -112,13 +119,31 @@ class Part:
                     return FAILED
                 self.steps = 0
                 return None
-            if compiled.changing:
-                passed = continuation.passed | {given[at] for at in compiled.changing}
-                self._replace(replace(continuation, passed=passed))
+            if compiled.changing or compiled.reshaped or self._trial:
+                self._learn(ended.instructions)
             if not ended.calls:
                 self.steps = ended.instructions
                 compiled.reset()
             return ended, leaves
+
+    def _learn(self, instructions: int) -> None:
+        """Has later graphs pass by what is another object at each call, and containers that they do not need.
+
+        Whether they need one a trial shows: its graph is shorter.
+        """
+        continuation, compiled, given = self._current
+        if self._trial is not None:
+            before, longer = self._trial
+            self._trial = None
+            if instructions < longer:
+                self._needed |= continuation.passed - before[0].passed
+                self._current = before
+                return
+        changing = {given[at] for at in compiled.changing}
+        reshaped = {given[at] for at in compiled.reshaped} - self._needed - changing
+        if changing or reshaped:
+            self._trial = (self._current, instructions) if reshaped else None
+            self._replace(replace(continuation, passed=continuation.passed | changing | reshaped))
 
     def _replace(self, continuation: Continuation) -> None:
         self._current = continuation, self._compile(continuation), continuation.given()
@@ -276,7 +301,7 @@ def _called_by(function: Any) -> FunctionType | None:
     if type(function) is MethodType:
         called = function.__func__
     elif type(function) is not FunctionType:
-        called = getattr(type(function), "__call__", None)  # noqa: B004 - it is the function that is wanted
+        called = type(function).__call__
     return called if type(called) is FunctionType else None
 
 
