@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -136,6 +137,22 @@ def test_norms_of_matrices_without_elements_are_zero():
         assert rl.linalg.matrix_norm(rl.zeros(2, 0, 0), order).tolist() == [0.0, 0.0]
     with pytest.raises(RushlightError):
         rl.linalg.matrix_norm(rl.zeros(0, 3), -2)
+
+
+@pytest.mark.parametrize("dims", [(0, 1), (1, 2), (2, 0)])
+def test_nuclear_norms_are_sums_of_singular_values(dims: tuple[int, int]):
+    x = (rl.arange(24.0, dtype=rl.float64) ** 2 * 0.37).sin().reshape(2, 3, 4).requires_grad_()
+    matrices = np.moveaxis(x.detach().numpy(), dims, (-2, -1))
+    wanted = np.linalg.svd(matrices, compute_uv=False).sum(-1)
+    assert np.allclose(rl.norm(x, "nuc", dims).detach().numpy(), wanted, rtol=1e-12)
+    assert rl.equal(x.norm("nuc", dims), rl.nuclear_norm(x, dims))
+    kept = rl.nuclear_norm(x, dims, True)
+    assert kept.shape == tuple([1 if dim in dims else size for dim, size in enumerate(x.shape)])
+    assert gradcheck(lambda x: rl.norm(x, "nuc", dims), (x,))
+    assert rl.equal(rl.compile(lambda x: rl.norm(x, "nuc", dims), fullgraph=True)(x), rl.norm(x, "nuc", dims))
+    with pytest.raises(RushlightError):
+        rl.norm(x, "nuc")
+    assert rl.frobenius_norm(x).item() == pytest.approx(float(np.linalg.norm(x.detach().numpy())), rel=1e-12)
 
 
 def test_cross_finds_its_dim_in_every_dtype():

@@ -128,6 +128,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "sgn": (lambda t, x: t.sgn(x), ROWS),
     "angle": (lambda t, x: t.angle(x), ROWS),
     "sinc": (lambda t, x: t.sinc(x), ROWS),
+    "rms_norm": (lambda t, x, w: t.nn.functional.rms_norm(x, (5,), w[0], eps=0.1), ROWS, OTHER),
+    "norm nuc": (lambda t, x: t.norm(x, "nuc"), ROWS),
     "tanhshrink": (lambda t, x: t.nn.functional.tanhshrink(x), ROWS),
     "float_power": (lambda t, x: t.float_power(x, 1.5), ROWS),
     "lerp": (lambda t, x, y: t.lerp(x, y, 0.3), ROWS, OTHER),

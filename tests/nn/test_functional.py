@@ -1,6 +1,7 @@
 """Functions of layers, their gradients and their modules' texts are PyTorch's; dropouts keep what they promise."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,19 @@ def test_margin_losses_of_one_class_without_dims_are_zero():
         assert found.shape == () and found.item() == 0
         found.backward()
     assert score.grad is not None and score.grad.item() == 0
+
+
+def test_pairwise_distances_of_integers_are_floats():
+    x, y = rl.tensor([[2**40 + 3, -5], [7, 0]]), rl.tensor([[2**40, -9], [7, 0]])
+    found = F.pairwise_distance(x, y, eps=0.0)
+    assert found.dtype is rl.float32 and found.tolist() == [5.0, 0.0]
+    narrow = [rl.tensor([200, 3], dtype=rl.uint8), rl.tensor([203, 7], dtype=rl.uint8)]
+    assert F.pairwise_distance(*narrow, eps=0.0).item() == 5.0
+
+
+def test_functions_of_integers_and_bools_have_pytorchs_dtypes():
+    x = rl.tensor([True, False])
+    assert x.square().dtype is rl.int64 and x.square().tolist() == [1, 0]
+    assert rl.equal(rl.compile(rl.square, fullgraph=True)(x), x.square())
+    assert rl.outer(x, ~x).tolist() == [[False, True], [False, False]] and rl.outer(x, x).dtype is rl.bool
+    assert F.tanhshrink(rl.tensor([0, 1])).tolist() == pytest.approx([0.0, 1 - math.tanh(1.0)])

@@ -2,6 +2,7 @@
 
 from math import inf, nan
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -113,3 +114,48 @@ def test_fractional_pools_of_volumes_draw_their_places():
         F.fractional_max_pool3d(x, 3, 5)
     with pytest.raises(rl.ShapeError, match="draws for each channel"):
         F.fractional_max_pool3d(x, 2, 2, _random_samples=rl.zeros(1, 3, 3))
+
+
+def windows_of(x, count, step=1):
+    """Windows of the last two dims of an array."""
+    return np.lib.stride_tricks.sliding_window_view(x, (count, count), (-2, -1))[..., ::step, ::step, :, :]
+
+
+def test_pools_of_integers_are_exact():
+    x = rl.arange(60).reshape(1, 2, 5, 6) * 2**55 % 37 - 18 + 2**60
+    array = x.numpy()
+    assert np.array_equal(F.max_pool2d(x, 3, 1).numpy(), windows_of(array, 3).max((-2, -1)))
+    values, places = F.max_pool2d(x, 2, return_indices=True)
+    assert rl.equal(x.flatten(2).gather(2, places.flatten(2)).reshape(values.shape), values)
+    small = x - 2**60
+    quotients = windows_of(small.numpy(), 2, 2).sum((-2, -1)) / 4
+    assert np.array_equal(F.avg_pool2d(small, 2).numpy(), np.trunc(quotients).astype(np.int64))
+    assert (quotients < 0).any() and (quotients % 1 != 0).any()
+    narrow = rl.full((1, 4), 120, dtype=rl.int8)
+    assert F.avg_pool1d(narrow, 2).tolist() == [[120, 120]], "sums of narrow integers do not wrap"
+    assert F.local_response_norm(small, 2).dtype is rl.float32
+    pooled = rl.compile(lambda x: (F.avg_pool2d(x, 2, 1, 1), F.max_pool2d(x, 3)), fullgraph=True)(small)
+    assert rl.equal(pooled[0], F.avg_pool2d(small, 2, 1, 1)) and rl.equal(pooled[1], F.max_pool2d(small, 3))
+
+
+def test_convolutions_and_bilinear_forms_of_integers_are_exact():
+    x = rl.arange(60).reshape(1, 2, 5, 6) * 2**50 % 41 - 20 + 2**40
+    weight, bias = rl.arange(24).reshape(3, 2, 2, 2) % 7 - 3, rl.tensor([5, -(2**50), 0])
+    wanted = np.einsum("nchwij,ocij->nohw", windows_of(x.numpy(), 2), weight.numpy()) + bias.numpy()[:, None, None]
+    found = F.conv2d(x, weight, bias)
+    assert found.dtype is rl.int64 and np.array_equal(found.numpy(), wanted)
+    assert rl.equal(rl.compile(F.conv2d, fullgraph=True)(x, weight, bias), found)
+    spread = F.conv_transpose2d(found, weight, stride=2)
+    wide = np.zeros((1, 2, 8, 10), np.int64)
+    for i, j in np.ndindex(4, 5):
+        wide[..., 2 * i : 2 * i + 2, 2 * j : 2 * j + 2] += np.einsum(
+            "no,ocij->ncij", wanted[:, :, i, j], weight.numpy()
+        )
+    assert np.array_equal(spread.numpy(), wide)
+    one, other, forms = (
+        rl.arange(6).reshape(2, 3),
+        rl.arange(8).reshape(2, 4) - 3,
+        rl.arange(60).reshape(5, 3, 4) + 2**40,
+    )
+    products = np.einsum("bi,kij,bj->bk", one.numpy(), forms.numpy(), other.numpy())
+    assert np.array_equal(F.bilinear(one, other, forms).numpy(), products)

@@ -9,7 +9,8 @@ import pytest
 
 import rushlight as rl
 from complex_cases import CASES, ROWS, outcome
-from rushlight.autograd import gradgradcheck
+from rushlight.autograd import gradcheck, gradgradcheck
+from rushlight.nn import functional as F
 
 pytestmark = pytest.mark.usefixtures("quick_code")
 TORCH = np.load(Path(__file__).with_name("torch_complex.npz"))
@@ -95,3 +96,17 @@ def test_logarithms_of_sums_do_not_overflow():
     assert np.isclose(rl.logsumexp(x, 0).item(), expected, rtol=1e-14)
     assert np.isclose(rl.logaddexp(x[0], x[2]).item(), expected, rtol=1e-14)
     assert rl.logaddexp(x[1], x[0]).item() == 1000 + 1j
+
+
+def test_silu_is_a_product_with_the_sigmoid():
+    x = rl.from_numpy(ROWS).requires_grad_()
+    wanted = ROWS / (1 + np.exp(-ROWS))
+    assert np.allclose(F.silu(x).detach().numpy(), wanted, rtol=1e-13)
+    assert np.allclose(F.silu(x.detach().to(rl.complex64)).numpy(), wanted, rtol=1e-5)
+    assert gradcheck(F.silu, (x,))
+
+
+def test_identity_matrices_are_compiled():
+    for dtype in (rl.complex64, rl.complex128):
+        made = rl.compile(lambda dtype=dtype: rl.eye(2, 3, dtype=dtype), fullgraph=True)()
+        assert made.dtype is dtype and made.tolist() == [[1, 0, 0], [0, 1, 0]]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rushlight.ir.dtype import bfloat16, float16, float32, float64, int64, uint32, uint64
+from rushlight.ir.dtype import bfloat16, complex64, complex128, float16, float32, float64, int64, uint32, uint64
 from rushlight.ir.interpret import interpret
 from rushlight.ir.scalar import constant
 from rushlight.ir.type import CPU, TensorType
@@ -86,6 +86,28 @@ def test_randn_has_the_normal_moments(dtype):
     assert abs(x.var() - 1) < 0.02
     assert abs((x**3).mean()) < 0.04
     assert abs((x**4).mean() - 3) < 0.12
+
+
+@pytest.mark.parametrize("dtype", [complex64, complex128], ids=lambda dtype: dtype.name)
+def test_complex_numbers_are_drawn_in_two_parts(dtype):
+    count = 1 << 16
+    x = drawn("randn", (count,), dtype=dtype)
+    assert x.dtype == dtype.numpy
+    for part in (x.real.astype(np.float64), x.imag.astype(np.float64)):
+        assert abs(part.mean()) < 0.015
+        assert abs(part.var() - 0.5) < 0.015
+        assert abs((part**4).mean() - 0.75) < 0.06
+    assert abs((x.real * x.imag).mean()) < 0.01
+    uniform = drawn("rand", (count,), dtype=dtype)
+    for part in (uniform.real, uniform.imag):
+        assert part.min() >= 0 and part.max() < 1
+        assert np.abs(np.histogram(part, 8, (0, 1))[0] - count / 8).max() < 5 * np.sqrt(count / 8)
+    assert abs(np.corrcoef(uniform.real, uniform.imag)[0, 1]) < 0.02
+    like = np.zeros(count, dtype.numpy)
+    moved = OPERATORS["normal"].ref_rule(input=like, mean=3.0, std=2.0, seed=1, ordinal=2)
+    np.testing.assert_allclose(moved, 2 * x + (3 + 3j), rtol=1e-4, atol=1e-5)
+    moved = OPERATORS["uniform"].ref_rule(input=like, low=-1.0, high=3.0, seed=1, ordinal=2)
+    np.testing.assert_allclose(moved, 4 * uniform - (1 + 1j), rtol=1e-4, atol=1e-5)
 
 
 def test_randint_covers_its_range():

@@ -133,6 +133,14 @@ def test_gradient_of_cumprod_with_zeros():
     check_gradients(op, Sample(np.array([1.5, 2.0, 0.0, 3.0, 0.5, 0.0, 2.0], np.float32), 0))
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
+def test_logsumexp_of_integers_and_bools_is_a_float(dtype):
+    x = np.array([[1, 0, 1], [0, 0, 1]], dtype)
+    result = OPERATORS["logsumexp"](World("lower").lift(x), 1).array
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, np.log(np.exp(x.astype(np.float64)).sum(1)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("by", ["ref", "lower", "decompose"])
 def test_logsumexp_of_infinities(by):
     x = np.array([[-np.inf, -np.inf], [np.inf, 0.0]], np.float32)

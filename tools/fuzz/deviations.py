@@ -256,7 +256,10 @@ def _pooled_nothing(difference: Difference) -> bool:
 
 
 def _converted_out(difference: Difference) -> bool:
-    refused = re.search(r"[Ee]xpected (out tensor|object|the dtype for input and out)", difference.expected.message)
+    refused = re.search(
+        r"[Ee]xpected (out tensor|object|the dtype for input and out)|expects \w+ tensor out",
+        difference.expected.message,
+    )
     given = "out=" in difference.program.statements[-1] and difference.actual.error is None
     return given and refused is not None
 
@@ -307,8 +310,10 @@ def _refused_factor(difference: Difference) -> bool:
 def _number_beside(difference: Difference) -> bool:
     """A number beside one tensor, where PyTorch has no overload for it."""
     message = difference.expected.message
-    refused = "must be Tensor, not int" in message or "doesn't apply to a 'int' object" in message
-    return difference.actual.error is None and refused and len(difference.program.inputs) == 1
+    refused = re.search(
+        "must be Tensor, not int|doesn't apply to a 'int' object|'int' object has no attribute", message
+    )
+    return difference.actual.error is None and refused is not None and len(difference.program.inputs) == 1
 
 
 def _negative_powers(difference: Difference) -> bool:

@@ -83,7 +83,9 @@ _atanh_out = out_form(OPERATORS["atanh"])
 _attend = OPERATORS["attend"]
 _avg_pool1d = OPERATORS["avg_pool1d"]
 _avg_pool2d = OPERATORS["avg_pool2d"]
+_avg_pool2d_out = out_form(OPERATORS["avg_pool2d"])
 _avg_pool3d = OPERATORS["avg_pool3d"]
+_avg_pool3d_out = out_form(OPERATORS["avg_pool3d"])
 _baddbmm = OPERATORS["baddbmm"]
 _baddbmm_out = out_form(OPERATORS["baddbmm"])
 _batch_norm = OPERATORS["batch_norm"]
@@ -201,6 +203,7 @@ _fill = OPERATORS["fill"]
 _flatten = OPERATORS["flatten"]
 _flip = OPERATORS["flip"]
 _float_power = OPERATORS["float_power"]
+_float_power_out = out_form(OPERATORS["float_power"])
 _floor = OPERATORS["floor"]
 _floor_out = out_form(OPERATORS["floor"])
 _floor_divide = OPERATORS["floor_divide"]
@@ -222,12 +225,14 @@ _gcd_out = out_form(OPERATORS["gcd"])
 _ge = OPERATORS["ge"]
 _ge_out = out_form(OPERATORS["ge"])
 _gelu = OPERATORS["gelu"]
+_gelu_out = out_form(OPERATORS["gelu"])
 _geqrf = OPERATORS["geqrf"]
 _glu = OPERATORS["glu"]
 _group_norm = OPERATORS["group_norm"]
 _gt = OPERATORS["gt"]
 _gt_out = out_form(OPERATORS["gt"])
 _hardshrink = OPERATORS["hardshrink"]
+_hardshrink_out = out_form(OPERATORS["hardshrink"])
 _hardsigmoid = OPERATORS["hardsigmoid"]
 _hardswish = OPERATORS["hardswish"]
 _hardtanh = OPERATORS["hardtanh"]
@@ -257,7 +262,9 @@ _isfinite = OPERATORS["isfinite"]
 _isinf = OPERATORS["isinf"]
 _isnan = OPERATORS["isnan"]
 _isneginf = OPERATORS["isneginf"]
+_isneginf_out = out_form(OPERATORS["isneginf"])
 _isposinf = OPERATORS["isposinf"]
+_isposinf_out = out_form(OPERATORS["isposinf"])
 _kl_div = OPERATORS["kl_div"]
 _kron = OPERATORS["kron"]
 _kron_out = out_form(OPERATORS["kron"])
@@ -312,6 +319,7 @@ _linalg_vecdot = OPERATORS["linalg_vecdot"]
 _linalg_vecdot_out = out_form(OPERATORS["linalg_vecdot"])
 _linalg_vector_norm = OPERATORS["linalg_vector_norm"]
 _linear = OPERATORS["linear"]
+_linear_out = out_form(OPERATORS["linear"])
 _linspace = OPERATORS["linspace"]
 _log = OPERATORS["log"]
 _log_out = out_form(OPERATORS["log"])
@@ -342,6 +350,7 @@ _logical_xor_out = out_form(OPERATORS["logical_xor"])
 _logit = OPERATORS["logit"]
 _logit_out = out_form(OPERATORS["logit"])
 _logsigmoid = OPERATORS["logsigmoid"]
+_logsigmoid_out = out_form(OPERATORS["logsigmoid"])
 _logsumexp = OPERATORS["logsumexp"]
 _logsumexp_out = out_form(OPERATORS["logsumexp"])
 _lt = OPERATORS["lt"]
@@ -390,8 +399,6 @@ _neg_out = out_form(OPERATORS["neg"])
 _nextafter = OPERATORS["nextafter"]
 _nextafter_out = out_form(OPERATORS["nextafter"])
 _nll_loss = OPERATORS["nll_loss"]
-_norm = OPERATORS["norm"]
-_norm_out = out_form(OPERATORS["norm"])
 _one_hot = OPERATORS["one_hot"]
 _ones = OPERATORS["ones"]
 _ones_like = OPERATORS["ones_like"]
@@ -476,7 +483,9 @@ _softmax = OPERATORS["softmax"]
 _softmax_out = out_form(OPERATORS["softmax"])
 _softmax_backward = OPERATORS["softmax_backward"]
 _softplus = OPERATORS["softplus"]
+_softplus_out = out_form(OPERATORS["softplus"])
 _softshrink = OPERATORS["softshrink"]
+_softshrink_out = out_form(OPERATORS["softshrink"])
 _softsign = OPERATORS["softsign"]
 _special_airy_ai = OPERATORS["special_airy_ai"]
 _special_airy_ai_out = out_form(OPERATORS["special_airy_ai"])
@@ -903,7 +912,7 @@ def avg_pool1d(
     count_include_pad: Any = True,
     divisor_override: Any = None,
 ) -> Any:
-    """The mean of each window over the last 1 dims."""
+    """The mean of each window over the last 1 dims, which integers round towards zero."""
     return call_function(
         _avg_pool1d,
         (input_operand(input),),
@@ -926,8 +935,25 @@ def avg_pool2d(
     ceil_mode: Any = False,
     count_include_pad: Any = True,
     divisor_override: Any = None,
+    *,
+    out: Any = None,
 ) -> Any:
-    """The mean of each window over the last 2 dims."""
+    """The mean of each window over the last 2 dims, which integers round towards zero."""
+    if out is not None:
+        return dispatch(
+            _avg_pool2d_out,
+            (input_operand(input), out),
+            {
+                "kernel_size": fixed_integers(kernel_size),
+                "stride": fixed_integers(stride),
+                "padding": fixed_integers(padding),
+                "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
+                "count_include_pad": count_include_pad
+                if count_include_pad.__class__ is bool
+                else flag(count_include_pad),
+                "divisor_override": fixed_integer(divisor_override),
+            },
+        )
     return call_function(
         _avg_pool2d,
         (input_operand(input),),
@@ -950,8 +976,25 @@ def avg_pool3d(
     ceil_mode: Any = False,
     count_include_pad: Any = True,
     divisor_override: Any = None,
+    *,
+    out: Any = None,
 ) -> Any:
-    """The mean of each window over the last 3 dims."""
+    """The mean of each window over the last 3 dims, which integers round towards zero."""
+    if out is not None:
+        return dispatch(
+            _avg_pool3d_out,
+            (input_operand(input), out),
+            {
+                "kernel_size": fixed_integers(kernel_size),
+                "stride": fixed_integers(stride),
+                "padding": fixed_integers(padding),
+                "ceil_mode": ceil_mode if ceil_mode.__class__ is bool else flag(ceil_mode),
+                "count_include_pad": count_include_pad
+                if count_include_pad.__class__ is bool
+                else flag(count_include_pad),
+                "divisor_override": fixed_integer(divisor_override),
+            },
+        )
     return call_function(
         _avg_pool3d,
         (input_operand(input),),
@@ -1697,8 +1740,10 @@ def flip(input: Any, dims: Any) -> Any:
     return call_function(_flip, (input_operand(input),), {"dims": fixed_integers(dims)})
 
 
-def float_power(input: Any, exponent: Any) -> Any:
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """input to the power exponent, computed in float64, or in complex128."""
+    if out is not None:
+        return dispatch(_float_power_out, (required_operand(input), operand_beside(input, exponent), out), {})
     return call_function(_float_power, (required_operand(input), operand_beside(input, exponent)), {})
 
 
@@ -1783,8 +1828,10 @@ def ge(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_ge, (input_operand(input), required_operand(other)), {})
 
 
-def gelu(input: Any, *, approximate: Any = "none") -> Any:
+def gelu(input: Any, *, approximate: Any = "none", out: Any = None) -> Any:
     """input times the normal distribution function of input, or the tanh formula for it."""
+    if out is not None:
+        return dispatch(_gelu_out, (input_operand(input), out), {"approximate": approximate})
     return call_function(_gelu, (input_operand(input),), {"approximate": approximate})
 
 
@@ -1814,8 +1861,10 @@ def gt(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_gt, (input_operand(input), required_operand(other)), {})
 
 
-def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
+def hardshrink(input: Any, lambd: Any = 0.5, *, out: Any = None) -> Any:
     """input, 0 within lambd of 0."""
+    if out is not None:
+        return dispatch(_hardshrink_out, (input_operand(input), out), {"lambd": number(lambd)})
     return call_function(_hardshrink, (input_operand(input),), {"lambd": number(lambd)})
 
 
@@ -1954,13 +2003,17 @@ def isnan(input: Any) -> Any:
     return call_function(_isnan, (input_operand(input),), {})
 
 
-def isneginf(input: Any) -> Any:
+def isneginf(input: Any, *, out: Any = None) -> Any:
     """Whether each element is -infinity."""
+    if out is not None:
+        return dispatch(_isneginf_out, (input_operand(input), out), {})
     return call_function(_isneginf, (input_operand(input),), {})
 
 
-def isposinf(input: Any) -> Any:
+def isposinf(input: Any, *, out: Any = None) -> Any:
     """Whether each element is infinity."""
+    if out is not None:
+        return dispatch(_isposinf_out, (input_operand(input), out), {})
     return call_function(_isposinf, (input_operand(input),), {})
 
 
@@ -2334,8 +2387,10 @@ def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any =
     )
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
     """input @ weight.mT + bias: the last dim of `input` (..., in) against a weight (out, in)."""
+    if out is not None:
+        return dispatch(_linear_out, (input_operand(input), required_operand(weight), optional_operand(bias), out), {})
     return call_function(_linear, (input_operand(input), required_operand(weight), optional_operand(bias)), {})
 
 
@@ -2455,8 +2510,10 @@ def logit(input: Any, eps: Any = None, *, out: Any = None) -> Any:
     return call_function(_logit, (input_operand(input),), {"eps": number(eps)})
 
 
-def logsigmoid(input: Any) -> Any:
+def logsigmoid(input: Any, *, out: Any = None) -> Any:
     """log(sigmoid(input))."""
+    if out is not None:
+        return dispatch(_logsigmoid_out, (input_operand(input), out), {})
     return call_function(_logsigmoid, (input_operand(input),), {})
 
 
@@ -2795,33 +2852,6 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: Any = -1
     )
 
 
-def norm(
-    input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None, *, out: Any = None
-) -> Any:
-    """The `p`-norm of elements; 'fro' is 2."""
-    if out is not None:
-        return dispatch(
-            _norm_out,
-            (input_operand(input), out),
-            {
-                "p": p,
-                "dim": fixed_integers(dim),
-                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
-                "dtype": element_type(dtype),
-            },
-        )
-    return call_function(
-        _norm,
-        (input_operand(input),),
-        {
-            "p": p,
-            "dim": fixed_integers(dim),
-            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
-            "dtype": element_type(dtype),
-        },
-    )
-
-
 def one_hot(tensor: Any, num_classes: Any) -> Any:
     """int64 rows of zeros with a 1 at each class."""
     return call_function(_one_hot, (required_operand(tensor),), {"num_classes": integer(num_classes)})
@@ -2958,7 +2988,7 @@ def qr(input: Any, some: Any = True) -> Any:
 
 
 def rand(size: Any, *, seed: Any = None, ordinal: Any = None, dtype: Any = None, device: Any = None) -> Any:
-    """Uniform numbers of [0, 1)."""
+    """Uniform numbers of [0, 1), of which a complex number has two."""
     return call_function(
         _rand,
         (optional_operand(seed), optional_operand(ordinal)),
@@ -2987,7 +3017,7 @@ def randint(
 
 
 def randn(size: Any, *, seed: Any = None, ordinal: Any = None, dtype: Any = None, device: Any = None) -> Any:
-    """Normally distributed numbers of mean 0 and variance 1."""
+    """Normally distributed numbers of mean 0 and variance 1; of complex ones each part has half of it."""
     return call_function(
         _randn,
         (optional_operand(seed), optional_operand(ordinal)),
@@ -3351,13 +3381,19 @@ def softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
     )
 
 
-def softplus(input: Any, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
+def softplus(input: Any, beta: Any = 1.0, threshold: Any = 20.0, *, out: Any = None) -> Any:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above threshold."""
+    if out is not None:
+        return dispatch(
+            _softplus_out, (input_operand(input), out), {"beta": number(beta), "threshold": number(threshold)}
+        )
     return call_function(_softplus, (input_operand(input),), {"beta": number(beta), "threshold": number(threshold)})
 
 
-def softshrink(input: Any, lambd: Any = 0.5) -> Any:
+def softshrink(input: Any, lambd: Any = 0.5, *, out: Any = None) -> Any:
     """input moved towards 0 by lambd, 0 within."""
+    if out is not None:
+        return dispatch(_softshrink_out, (input_operand(input), out), {"lambd": number(lambd)})
     return call_function(_softshrink, (input_operand(input),), {"lambd": number(lambd)})
 
 
@@ -3541,7 +3577,7 @@ def sqrt(input: Any, *, out: Any = None) -> Any:
 
 
 def square(input: Any, *, out: Any = None) -> Any:
-    """input * input."""
+    """input * input; an integer of a bool."""
     if out is not None:
         return dispatch(_square_out, (input_operand(input), out), {})
     return call_function(_square, (input_operand(input),), {})
@@ -4058,7 +4094,6 @@ __all__ = [
     "neg",
     "nextafter",
     "nll_loss",
-    "norm",
     "one_hot",
     "ones",
     "ones_like",

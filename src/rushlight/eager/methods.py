@@ -169,7 +169,6 @@ _narrow = OPERATORS["narrow"]
 _ne = OPERATORS["ne"]
 _neg = OPERATORS["neg"]
 _nextafter = OPERATORS["nextafter"]
-_norm = OPERATORS["norm"]
 _orgqr = OPERATORS["orgqr"]
 _ormqr = OPERATORS["ormqr"]
 _outer = OPERATORS["outer"]
@@ -1022,19 +1021,6 @@ class GeneratedMethods(Handle):
         """The next number of the dtype in the direction of the other operand."""
         return dispatch(_nextafter, (self, required_operand(other)), {})
 
-    def norm(self, p: Any = "fro", dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Any:
-        """The `p`-norm of elements; 'fro' is 2."""
-        return dispatch(
-            _norm,
-            (self,),
-            {
-                "p": p,
-                "dim": fixed_integers(dim),
-                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
-                "dtype": element_type(dtype),
-            },
-        )
-
     def orgqr(self, tau: Any) -> Any:
         """Another name of linalg.householder_product."""
         return dispatch(_orgqr, (self, required_operand(tau)), {})
@@ -1227,7 +1213,7 @@ class GeneratedMethods(Handle):
         return dispatch(_sqrt, (self,), {})
 
     def square(self) -> Any:
-        """input * input."""
+        """input * input; an integer of a bool."""
         return dispatch(_square, (self,), {})
 
     def squeeze(self, dim: Any = None) -> Any:
@@ -1801,7 +1787,7 @@ class GeneratedMethods(Handle):
         return dispatch(_sqrt_, (self,), {})
 
     def square_(self) -> Any:
-        """input * input. In place."""
+        """input * input; an integer of a bool. In place."""
         return dispatch(_square_, (self,), {})
 
     def sub_(self, other: Any, *, alpha: Any = None) -> Any:

@@ -263,8 +263,9 @@ def normal(
     real = not any(isinstance(one, complex) for one in (mean, std))
     require(real, "A001", "normal: mean and std must be real numbers", mean=mean, std=std)
     if size is not None:
-        drawn = randn(size, generator=generator, dtype=dtype, device=device) * std + mean
-        return with_gradient(drawn, requires_grad)
+        drawn = randn(size, generator=generator, dtype=dtype, device=device)
+        shift = mean * (1 + 1j) if drawn.is_complex() else mean  # both parts are moved
+        return with_gradient(drawn * std + shift, requires_grad)
     either = mean + std
     require(isinstance(either, Handle), "A001", "normal: of two numbers a size is needed too", mean=mean, std=std)
     wanted = either.dtype if dtype is None else dtype

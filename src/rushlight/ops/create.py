@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import DType, Kind, bool_, complex64, complex128, compute_dtype, float32, float64, int64
+from rushlight.ir.dtype import (
+    DType,
+    Kind,
+    bool_,
+    complex64,
+    complex128,
+    compute_dtype,
+    float32,
+    float64,
+    int64,
+    real_dtype,
+)
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, cast, constant, index, lift, select
 from rushlight.ir.type import CPU, Device, TensorType
@@ -17,7 +28,7 @@ from rushlight.ops.dims import Array, At, Shape, convert, normal
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.promote import DEFAULT_FLOAT, pointwise_strides
 from rushlight.ops.record import OPERATORS, Fact, Gradients, Sample, define
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
 from rushlight.sym import Size, ceildiv, ge, maximum, ne, required
 
 CREATION = Fact.NONDIFFERENTIABLE
@@ -494,15 +505,12 @@ def eye_ref(n: int, m: int | None, dtype: DType | None, device: Device | None) -
 def eye_lower(at: At, n: Size, m: Size | None, dtype: DType | None, device: Device | None) -> Scalar:
     chosen = dtype or DEFAULT_FLOAT
     on_diagonal = index(at[0]).equals(index(at[1]))
-    if chosen.kind is Kind.COMPLEX:
-        fail("D006", "eye: complex results are not supported")
-    return cast(
-        select(on_diagonal, constant(1, compute_dtype(chosen)), constant(0, compute_dtype(chosen))),
-        chosen,
-    )
+    real = real_dtype(compute_dtype(chosen))
+    return cast(select(on_diagonal, constant(1, real), constant(0, real)), chosen)
 
 
 @eye.samples
 def eye_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(3)
     yield Sample(2, 4, dtype=int64)
+    yield Sample(3, dtype=complex64)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rushlight.ir.dtype import real_dtype
+from rushlight.ir.dtype import Kind, int64, real_dtype
 from rushlight.ir.value import Value
 from rushlight.ops.dims import (
     Array,
@@ -20,7 +20,7 @@ from rushlight.ops.dims import (
 from rushlight.ops.index.read import index_select
 from rushlight.ops.pointwise.complex import real_of
 from rushlight.ops.pointwise.rounding import maximum
-from rushlight.ops.promote import broadcast, promote_dtypes
+from rushlight.ops.promote import DEFAULT_FLOAT, broadcast, promote_dtypes
 from rushlight.ops.record import FAMILIES, Sample, define
 from rushlight.ops.reduce.moment import vector_norm, vector_norm_ref
 from rushlight.ops.reduce.reduction import sum_
@@ -48,7 +48,7 @@ pdist = define(
 pairwise_distance = define(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
     "The p-norm of x1 - x2 + eps along the last dim.",
-    dtypes="inexact",
+    dtypes="number",
     variants="function",
 )
 cosine_similarity = define(
@@ -62,7 +62,9 @@ cosine_similarity = define(
 def _pair(x1: Value, x2: Value, op: str, dtypes: str = "float") -> tuple[Value, Value]:
     """Both operands in one dtype."""
     dtype = promote_dtypes(x1.dtype, x2.dtype)
-    require(dtype.kind in FAMILIES[dtypes], "D001", f"{op}: operands must be floating-point", x1=x1.dtype, x2=x2.dtype)
+    require(
+        dtype.kind in FAMILIES[dtypes], "D001", f"{op}: operands must be of dtypes {dtypes}", x1=x1.dtype, x2=x2.dtype
+    )
     return convert(x1, dtype), convert(x2, dtype)
 
 
@@ -135,16 +137,24 @@ def pdist_samples(rng: np.random.Generator) -> Iterator[Sample]:
 @pairwise_distance.decompose
 def pairwise_distance_decompose(x1: Value, x2: Value, p: float, eps: float, keepdim: bool) -> Value:
     broadcast(x1.shape, x2.shape)
-    x1, x2 = _pair(x1, x2, "pairwise_distance", "inexact")
+    x1, x2 = _pair(x1, x2, "pairwise_distance", "number")
     require(x1.ndim or x2.ndim, "S002", "pairwise_distance: a vector is needed", x1=x1.shape, x2=x2.shape)
-    return convert(_distance(widened(x1) - widened(x2) + eps, p, keepdim), real_dtype(x1.dtype))
+    if x1.dtype.kind is Kind.INT:  # differences of narrow integers do not wrap
+        difference, result = convert(convert(x1, int64) - convert(x2, int64), DEFAULT_FLOAT), DEFAULT_FLOAT
+    else:
+        difference, result = widened(x1) - widened(x2), real_dtype(x1.dtype)
+    return convert(_distance(difference + eps, p, keepdim), result)
 
 
 @pairwise_distance.ref
 def pairwise_distance_ref(x1: Array, x2: Array, p: float, eps: float, keepdim: bool) -> Array:
-    difference = compute_array(x1) - compute_array(x2)
-    difference = difference + difference.dtype.type(eps)
     result = np.real(np.zeros((), np.result_type(x1, x2))).dtype
+    if result.kind in "iu":
+        result = DEFAULT_FLOAT.numpy
+        difference: Array = (x1.astype(np.int64) - x2.astype(np.int64)).astype(result)
+    else:
+        difference = compute_array(x1) - compute_array(x2)
+    difference = difference + difference.dtype.type(eps)
     return _distance_array(difference, p, keepdim).astype(result)
 
 

@@ -179,7 +179,7 @@ def layer_norm_backward_weight_samples(rng: np.random.Generator) -> Iterator[Sam
 rms_norm = define(
     "rms_norm(Tensor input, Size[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     "Divided by the root of the mean square over the last dims, then scaled; eps defaults to the dtype's epsilon.",
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 

@@ -14,7 +14,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import DType, Kind, compute_dtype, float32, float64, int64, uint32, uint64
+from rushlight.ir.dtype import (
+    DType,
+    Kind,
+    complex64,
+    complex128,
+    compute_dtype,
+    float32,
+    float64,
+    int64,
+    real_dtype,
+    uint32,
+    uint64,
+)
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, apply, bitcast, cast, index
 from rushlight.ir.type import CPU, Device, TensorType
@@ -68,7 +80,8 @@ def _joined(low: Array, high: Array) -> Array:
 
 
 def _require_float(op: Operator, dtype: DType) -> DType:
-    require(dtype in UNIFORM_BITS, "D001", f"{op.name}: the dtype must be floating-point", dtype=dtype)
+    valid = real_dtype(dtype) in UNIFORM_BITS
+    require(valid, "D001", f"{op.name}: the dtype must be floating-point or complex", dtype=dtype)
     return dtype
 
 
@@ -116,7 +129,7 @@ def random_bits_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 rand = define(
     f"rand(Size[] size, *, {_STATE}, DType? dtype=None, Device? device=None) -> Tensor",
-    "Uniform numbers of [0, 1).",
+    "Uniform numbers of [0, 1), of which a complex number has two.",
     facts=_FACTS,
     variants="function",
 )
@@ -138,8 +151,15 @@ def rand_meta(
 def rand_ref(
     size: tuple[int, ...], seed: ArrayDraw, ordinal: ArrayDraw, dtype: DType | None, device: Device | None
 ) -> Array:
-    dtype = dtype or DEFAULT_FLOAT
-    bits, words = UNIFORM_BITS[dtype], _array_words(size, seed, ordinal)
+    dtype, words = dtype or DEFAULT_FLOAT, _array_words(size, seed, ordinal)
+    if dtype.is_complex:
+        parts = [_uniform_array(given, real_dtype(dtype)) for given in (words, (*words[2:], *words[:2]))]
+        return (parts[0] + 1j * parts[1]).astype(dtype.numpy)
+    return _uniform_array(words, dtype)
+
+
+def _uniform_array(words: philox.ArrayWords, dtype: DType) -> Array:
+    bits = UNIFORM_BITS[dtype]
     if dtype is float64:
         return (_joined(words[0], words[1]) >> np.uint64(64 - bits)).astype(np.float64) * 2.0**-bits
     return ((words[0] >> np.uint32(32 - bits)).astype(np.float32) * np.float32(2.0**-bits)).astype(dtype.numpy)
@@ -149,19 +169,24 @@ def rand_ref(
 def rand_lower(
     at: At, size: tuple[Size, ...], seed: Operand, ordinal: Operand, dtype: DType | None, device: Device | None
 ) -> Scalar:
-    dtype = dtype or DEFAULT_FLOAT
-    return cast(philox.uniform(_words(at, size, seed, ordinal), dtype), dtype)
+    dtype, words = dtype or DEFAULT_FLOAT, _words(at, size, seed, ordinal)
+    if dtype.is_complex:
+        real = real_dtype(dtype)
+        return apply("complex", philox.uniform(words, real), philox.uniform(philox.turned(words), real))
+    return cast(philox.uniform(words, dtype), dtype)
 
 
 @rand.samples
 def rand_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample((3, 5), seed=42, ordinal=7)
     yield Sample((7,), seed=42, ordinal=7, dtype=float64)
+    yield Sample((7,), seed=42, ordinal=7, dtype=complex64)
+    yield Sample((5,), seed=42, ordinal=7, dtype=complex128)
 
 
 randn = define(
     f"randn(Size[] size, *, {_STATE}, DType? dtype=None, Device? device=None) -> Tensor",
-    "Normally distributed numbers of mean 0 and variance 1.",
+    "Normally distributed numbers of mean 0 and variance 1; of complex ones each part has half of it.",
     facts=_FACTS,
     variants="function",
 )
@@ -181,27 +206,34 @@ def randn_ref(
 ) -> Array:
     dtype = dtype or DEFAULT_FLOAT
     words = _array_words(size, seed, ordinal)
-    if dtype is float64:
+    if real_dtype(dtype) is float64:
         length = _joined(words[0], words[1]).astype(np.float64) * 2.0**-64 + 2.0**-65
         turns = _joined(words[2], words[3]).astype(np.float64) * 2.0**-64
     else:
         length = words[0].astype(np.float32).astype(np.float64) * 2.0**-32 + 2.0**-33
         turns = words[1].astype(np.float64) * 2.0**-32
-    return (np.sqrt(-2.0 * np.log(length)) * np.cos(2.0 * np.pi * turns)).astype(dtype.numpy)
+    radius = np.sqrt(-2.0 * np.log(length))
+    if dtype.is_complex:
+        return (radius * np.sqrt(0.5) * np.exp(2.0j * np.pi * turns)).astype(dtype.numpy)
+    return (radius * np.cos(2.0 * np.pi * turns)).astype(dtype.numpy)
 
 
 @randn.lower
 def randn_lower(
     at: At, size: tuple[Size, ...], seed: Operand, ordinal: Operand, dtype: DType | None, device: Device | None
 ) -> Scalar:
-    dtype = dtype or DEFAULT_FLOAT
-    return cast(philox.normal(_words(at, size, seed, ordinal), dtype), dtype)
+    dtype, words = dtype or DEFAULT_FLOAT, _words(at, size, seed, ordinal)
+    if dtype.is_complex:
+        return apply("complex", *philox.normal_parts(words, real_dtype(dtype)))
+    return cast(philox.normal(words, dtype), dtype)
 
 
 @randn.samples
 def randn_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample((3, 5), seed=42, ordinal=7)
     yield Sample((7,), seed=42, ordinal=7, dtype=float64)
+    yield Sample((7,), seed=42, ordinal=7, dtype=complex64)
+    yield Sample((5,), seed=42, ordinal=7, dtype=complex128)
 
 
 # Integers.
@@ -283,7 +315,7 @@ rand_like = define(
     f"rand_like(Tensor input, *, {_STATE}, DType? dtype=None) -> Tensor",
     "Uniform numbers of [0, 1) in the shape of input.",
     facts=_FACTS,
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 
@@ -304,14 +336,14 @@ def rand_like_ref(input: Array, seed: ArrayDraw, ordinal: ArrayDraw, dtype: DTyp
 
 
 def _dtype_of(array: Array) -> DType:
-    return next(dtype for dtype in (*UNIFORM_BITS, int64) if dtype.numpy == array.dtype)
+    return next(dtype for dtype in (*UNIFORM_BITS, int64, complex64, complex128) if dtype.numpy == array.dtype)
 
 
 randn_like = define(
     f"randn_like(Tensor input, *, {_STATE}, DType? dtype=None) -> Tensor",
     "Normally distributed numbers in the shape of input.",
     facts=_FACTS,
-    dtypes="float",
+    dtypes="inexact",
     variants="function",
 )
 
@@ -335,7 +367,7 @@ uniform = define(
     f"uniform(Tensor input, Tensor low=0.0, Tensor high=1.0, *, {_STATE}) -> Tensor",
     "Uniform numbers of [low, high) in the shape and dtype of input.",
     facts=_FACTS,
-    dtypes="float",
+    dtypes="inexact",
     variants="inplace",
 )
 
@@ -343,26 +375,33 @@ uniform = define(
 @uniform.decompose
 def uniform_decompose(input: Value, low: Value | float, high: Value | float, seed: Draw, ordinal: Draw) -> Value:
     drawn = _drawn(rand, input, input.shape, seed, ordinal, input.dtype)
-    return drawn * (high - low) + low
+    return drawn * (high - low) + _of_each_part(low, drawn)
+
+
+def _of_each_part(shift: Value | float, of: Value) -> Value | complex:
+    """What to add to numbers so that a complex one's parts are both moved, as PyTorch does."""
+    return shift * (1 + 1j) if of.dtype.is_complex else shift
 
 
 @uniform.ref
 def uniform_ref(input: Array, low: Array | float, high: Array | float, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     dtype = _dtype_of(input)
     drawn: Array = rand_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
-    return np.asarray(drawn * (high - low) + low).astype(input.dtype)
+    shift = np.multiply(low, 1 + 1j) if dtype.is_complex else low
+    return np.asarray(drawn * (high - low) + shift).astype(input.dtype)
 
 
 @uniform.samples
 def uniform_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(sample_array(rng, (3, 5)), -2.0, 3.0, seed=42, ordinal=7)
+    yield Sample(np.zeros((3, 5), np.complex64), -2.0, 3.0, seed=42, ordinal=7)
 
 
 normal = define(
     f"normal(Tensor input, Tensor mean=0.0, Tensor std=1.0, *, {_STATE}) -> Tensor",
     "Normally distributed numbers in the shape and dtype of input.",
     facts=_FACTS,
-    dtypes="float",
+    dtypes="inexact",
     variants="inplace",
 )
 
@@ -370,19 +409,21 @@ normal = define(
 @normal.decompose
 def normal_decompose(input: Value, mean: Value | float, std: Value | float, seed: Draw, ordinal: Draw) -> Value:
     drawn = _drawn(randn, input, input.shape, seed, ordinal, input.dtype)
-    return drawn * std + mean
+    return drawn * std + _of_each_part(mean, drawn)
 
 
 @normal.ref
 def normal_ref(input: Array, mean: Array | float, std: Array | float, seed: ArrayDraw, ordinal: ArrayDraw) -> Array:
     dtype = _dtype_of(input)
     drawn: Array = randn_ref(input.shape, seed, ordinal, dtype, None).astype(compute_dtype(dtype).numpy)
-    return np.asarray(drawn * std + mean).astype(input.dtype)
+    shift = np.multiply(mean, 1 + 1j) if dtype.is_complex else mean
+    return np.asarray(drawn * std + shift).astype(input.dtype)
 
 
 @normal.samples
 def normal_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(sample_array(rng, (3, 5)), 1.0, 2.0, seed=42, ordinal=7)
+    yield Sample(np.zeros((3, 5), np.complex64), 1.0, 2.0, seed=42, ordinal=7)
 
 
 # Chances.

@@ -18,6 +18,10 @@ from rushlight.support.errors import require
 if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
 
+# Factorisations with several results.
+geqrf, lu_unpack, qr = with_out(ops.geqrf), with_out(ops.lu_unpack), with_out(ops.qr)
+svd, triangular_solve = with_out(ops.svd), with_out(ops.triangular_solve)
+
 
 @with_out
 def tensordot(a: Tensor, b: Tensor, dims: object = 2) -> Tensor:

@@ -55,7 +55,7 @@ class CompositeMethods(GeneratedMethods):
     quantile, nanquantile = quantiles.quantile, quantiles.nanquantile
     aminmax, diff, histc = statistics.aminmax, statistics.diff, statistics.histc
     nanmean, nanmedian, nansum = statistics.nanmean, statistics.nanmedian, statistics.nansum
-    renorm, renorm_ = statistics.renorm, statistics.renorm_
+    norm, renorm, renorm_ = statistics.norm, statistics.renorm, statistics.renorm_
 
     stft, istft = spectra.stft, spectra.istft
     lu, ger, adjoint = low_rank.lu, low_rank.ger, low_rank.adjoint

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import fixed_integer, flag, number, required_tensor
+from rushlight.eager.arguments import element_type, fixed_integer, fixed_integers, flag, number, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import in_place, with_out
 from rushlight.eager.dispatch import dispatch
@@ -68,6 +68,41 @@ def nanmedian(input: Tensor, dim: object = None, keepdim: bool = False) -> Any:
 
 
 # Extremes, norms and moments.
+
+cummax, cummin = with_out(ops.cummax), with_out(ops.cummin)
+
+
+@with_out
+def norm(input: Tensor, p: object = "fro", dim: object = None, keepdim: bool = False, dtype: object = None) -> Tensor:
+    """Return the `p`-norm of elements, of all or along dims.
+
+    'fro' is 2, and 'nuc' the nuclear norm of matrices.
+    """
+    dims = fixed_integers(dim)
+    if p == "nuc":
+        return nuclear_norm(input if dtype is None else input.to(dtype), dims, keepdim)
+    attrs = {"p": p, "dim": dims, "keepdim": flag(keepdim), "dtype": element_type(dtype)}
+    return dispatch(OPERATORS["norm"], (input,), attrs)
+
+
+@with_out
+def frobenius_norm(input: Tensor, dim: object = (), keepdim: bool = False) -> Tensor:
+    """Return the square root of the sum of squares, of all elements or along one dim or two."""
+    return norm(input, "fro", dim, keepdim)
+
+
+@with_out
+def nuclear_norm(input: Tensor, dim: object = None, keepdim: bool = False) -> Tensor:
+    """Return the sums of the singular values of the matrices in two dims, by default of a matrix."""
+    dims = fixed_integers(dim)
+    require(dims is not None or input.ndim == 2, "S002", "nuclear_norm: a matrix, or dims, are needed", input=input)
+    require(dims is None or len(dims) == 2, "A004", "nuclear_norm: dim must be two dims", dim=dim)
+    matrices = [wrap_dim(axis, input.ndim, "nuclear_norm") for axis in dims or (0, 1)]
+    require(matrices[0] != matrices[1], "A004", "nuclear_norm: the two dims must differ", dim=dim)
+    total = ops.sum(ops.linalg_svdvals(input.movedim(matrices, (-2, -1))), -1)
+    for axis in sorted(matrices) if keepdim else ():
+        total = total.unsqueeze(axis)
+    return total
 
 
 @checked

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rushlight.eager import functions as ops
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.statistics import norm
 from rushlight.eager.creation import ones_like, zeros
 from rushlight.eager.random import rand, rand_like
 from rushlight.eager.tensor import Parameter, Tensor
@@ -317,7 +318,7 @@ class LnStructured(BasePruningMethod):
         """Return a mask without the least channels."""
 
         def norms(along: int) -> Tensor:
-            return ops.norm(t, self.n, tuple([at for at in range(t.ndim) if at != along]))
+            return norm(t, self.n, tuple([at for at in range(t.ndim) if at != along]))
 
         return _without_channels(norms, t, default_mask, self.amount, self.dim)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.ir.dtype import Kind
 from rushlight.ir.value import Value
 from rushlight.ops.contract.matmul import common_dtype, matmul
 from rushlight.ops.dims import Array, compute_array, convert, normal, same_shape, same_size, widened
@@ -19,7 +20,7 @@ from rushlight.support.errors import require
 bilinear = define(
     "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
     "x1' W_k x2 + b_k for each matrix of weight (out, in1, in2), of vectors along the last dims.",
-    dtypes="float",
+    dtypes="number",
     variants="function",
 )
 
@@ -37,6 +38,7 @@ def bilinear_decompose(input1: Value, input2: Value, weight: Value, bias: Value 
     matrix = reshape(permute(weight, (1, 0, 2)), (first, out * second))
     half = reshape(matmul(input1, matrix), (*input1.shape[:-1], out, second))
     result = sum_(widened(half) * unsqueeze(widened(input2), -2), -1)
+    result = convert(result, dtype) if dtype.kind is Kind.INT else result
     if bias is not None:
         require(same_shape(bias.shape, (out,)), "S014", "bilinear: a bias for each matrix", bias=bias.shape, **shapes)
         result = result + widened(bias)

@@ -344,7 +344,7 @@ def dot_samples(rng: np.random.Generator) -> Iterator[Sample]:
 outer = define(
     "outer(Tensor input, Tensor vec2) -> Tensor",
     "All products of two vectors' elements.",
-    dtypes="number",
+    dtypes="all",
     variants="function method out",
 )
 
@@ -455,7 +455,7 @@ linear = define(
     facts=Fact.REDUCTION,
     dtypes="number",
     autocast="lower",
-    variants="function",
+    variants="function out",
 )
 
 

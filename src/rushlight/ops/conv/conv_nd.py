@@ -31,7 +31,7 @@ def _named(dims: int) -> Operator:
         f"{name}(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, static padding=0, int[] dilation=1, "
         "int groups=1) -> Tensor",
         f'Cross-correlation over {dims} spatial dims. padding: numbers, "valid" (none) or "same" (the input\'s sizes).',
-        dtypes="inexact",
+        dtypes="number",
         autocast="lower",
         variants="function",
     )
@@ -118,7 +118,7 @@ def _transposed(dims: int) -> Operator:
         f"{name}(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, "
         "int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor",
         f"The adjoint of conv{dims}d as a layer: weights are (in, out / groups, *kernel).",
-        dtypes="inexact",
+        dtypes="number",
         autocast="lower",
         variants="function",
     )

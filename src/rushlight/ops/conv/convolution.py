@@ -127,7 +127,7 @@ convolution = define(
     "-> Tensor",
     "Cross-correlation over any number of spatial dims, padded with zeros.",
     facts=Fact.REDUCTION,
-    dtypes="inexact",
+    dtypes="number",
     autocast="lower",
     variants="function",
 )
@@ -276,7 +276,7 @@ convolution_input = define(
     "int groups) -> Tensor",
     "The adjoint of convolution in its input, whose spatial sizes are given: a transposed convolution.",
     facts=Fact.REDUCTION,
-    dtypes="inexact",
+    dtypes="number",
     autocast="lower",
     variants="",
 )
@@ -384,7 +384,7 @@ convolution_weight = define(
     "int groups) -> Tensor",
     "The adjoint of convolution in its weight, whose spatial sizes are given.",
     facts=Fact.REDUCTION,
-    dtypes="inexact",
+    dtypes="number",
     autocast="lower",
     variants="",
 )

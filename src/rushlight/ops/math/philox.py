@@ -81,6 +81,11 @@ def joined(low: Scalar, high: Scalar) -> Scalar:
 UNIFORM_BITS: dict[DType, int] = {bfloat16: 8, float16: 11, float32: 24, float64: 53}
 
 
+def turned(words: Words) -> Words:
+    """The words with the last two first: another number from the same call, of those that take two."""
+    return (*words[2:], *words[:2])
+
+
 def uniform(words: Words, dtype: DType) -> Scalar:
     """A number of [0, 1) in the dtype in which `dtype` is computed, every one of 2^bits equally likely."""
     bits = UNIFORM_BITS[dtype]
@@ -91,6 +96,19 @@ def uniform(words: Words, dtype: DType) -> Scalar:
 
 def normal(words: Words, dtype: DType) -> Scalar:
     """A normally distributed number (Box and Muller), in the dtype in which `dtype` is computed."""
+    radius, rest, quadrant = _polar(words, dtype)
+    return radius * cos_of_quarter(rest, quadrant)
+
+
+def normal_parts(words: Words, dtype: DType) -> tuple[Scalar, Scalar]:
+    """The parts of a normally distributed complex number of variance 1, half of which each part has."""
+    radius, rest, quadrant = _polar(words, dtype)
+    radius = radius * 0.5**0.5
+    return radius * cos_of_quarter(rest, quadrant), radius * cos_of_quarter(rest, quadrant + 3)
+
+
+def _polar(words: Words, dtype: DType) -> tuple[Scalar, Scalar, Scalar]:
+    """The length of a pair of normally distributed numbers, and its angle: a quarter of a turn and the rest."""
     if dtype is float64:
         length = fma(cast(joined(words[0], words[1]), float64), _c(2.0**-64), _c(2.0**-65))
         turn, width, wide = joined(words[2], words[3]), 64, float64
@@ -101,7 +119,7 @@ def normal(words: Words, dtype: DType) -> Scalar:
     quadrant = quarter >> (width - 2)
     rest = cast(bitcast(turn - (quadrant << (width - 2)), int64 if width == 64 else int32), wide)
     radius = apply("sqrt", log(length) * -2.0)
-    return radius * cos_of_quarter(rest * (2.0 * np.pi * 2.0**-width), quadrant)
+    return radius, rest * (2.0 * np.pi * 2.0**-width), quadrant
 
 
 def _c(value: float) -> Scalar:

@@ -18,10 +18,13 @@ from rushlight.ir.scalar import Scalar, constant, fma, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import convert, own_dim, same_size, widened
-from rushlight.ops.math import error_function, exponential, logarithm
+from rushlight.ops.math import complex_elementary, error_function, exponential, logarithm
+from rushlight.ops.math.complex_elementary import by_kind
 from rushlight.ops.math.core import like, magnitude
 from rushlight.ops.pointwise.comparison import logical_and
+from rushlight.ops.pointwise.complex import conjugate
 from rushlight.ops.pointwise.definition import (
+    FLOAT,
     Array,
     At,
     array_type,
@@ -285,6 +288,7 @@ softplus = _activation(
     "softplus",
     "log(1 + exp(beta * input)) / beta; input itself where beta * input is above threshold.",
     "float beta=1.0, float threshold=20.0",
+    forms="function out",
 )
 
 
@@ -319,7 +323,7 @@ def softplus_vjp(g: Value, input: Value, beta: float, threshold: float) -> Value
 
 _samples(softplus, {"beta": 2.0}, {"threshold": 0.75})
 
-logsigmoid = _activation("logsigmoid", "log(sigmoid(input)).", forms="function")
+logsigmoid = _activation("logsigmoid", "log(sigmoid(input)).", forms="function out")
 
 
 def _logsigmoid(x: Scalar) -> Scalar:
@@ -354,6 +358,7 @@ gelu = _activation(
     "gelu",
     "input times the normal distribution function of input, or the tanh formula for it.",
     "*, str approximate='none'",
+    forms="function out",
 )
 _ROOT_2_OVER_PI, _CUBIC = math.sqrt(2.0 / math.pi), 0.044715
 
@@ -398,7 +403,9 @@ def gelu_vjp(g: Value, input: Value, approximate: str) -> Value:
 
 _samples(gelu, {"approximate": "tanh"})
 
-silu = _activation("silu", "input * sigmoid(input).")
+_sigmoid = by_kind(exponential.sigmoid, complex_elementary.sigmoid)
+
+silu = _activation("silu", "input * sigmoid(input).", dtypes="inexact")
 
 
 @silu.meta
@@ -413,14 +420,14 @@ def silu_ref(input: ArrayLike) -> Array:
 
 @silu.lower
 def silu_lower(at: At, input: Operand) -> Scalar:
-    return lowered(silu, lambda x: x * exponential.sigmoid(x), at, [input])
+    return lowered(silu, lambda x: x * _sigmoid(x), at, [input])
 
 
 @silu.vjp
 def silu_vjp(g: Value, input: Value) -> Value:
     x = widened(input)
     gate = sigmoid(x)
-    return convert(widened(g) * (gate * (1 + x * (1 - gate))), g.dtype)
+    return convert(widened(g) * conjugate(gate * (1 + x * (1 - gate))), g.dtype)
 
 
 _samples(silu)
@@ -504,23 +511,26 @@ def softsign_ref(input: ArrayLike) -> Array:
 
 _samples(softsign)
 
-tanhshrink = _activation("tanhshrink", "input - tanh(input).", dtypes="inexact")
+tanhshrink = _activation("tanhshrink", "input - tanh(input).", dtypes="number")
 
 
 @tanhshrink.decompose
 def tanhshrink_decompose(input: Value) -> Value:
     x = widened(input)
-    return convert(x - tanh(x), input.dtype)
+    result = x - tanh(x)
+    return result if input.dtype.kind is Kind.INT else convert(result, input.dtype)
 
 
 @tanhshrink.ref
 def tanhshrink_ref(input: ArrayLike) -> Array:
-    return computed(tanhshrink, lambda x: x - np.tanh(x), [input])
+    return computed(tanhshrink, lambda x: x - np.tanh(x), [input], FLOAT)
 
 
 _samples(tanhshrink)
 
-softshrink = _activation("softshrink", "input moved towards 0 by lambd, 0 within.", "float lambd=0.5")
+softshrink = _activation(
+    "softshrink", "input moved towards 0 by lambd, 0 within.", "float lambd=0.5", forms="function out"
+)
 
 
 @softshrink.decompose
@@ -536,7 +546,7 @@ def softshrink_ref(input: ArrayLike, lambd: float) -> Array:
 
 _samples(softshrink, {"lambd": 0.3})
 
-hardshrink = _activation("hardshrink", "input, 0 within lambd of 0.", "float lambd=0.5")
+hardshrink = _activation("hardshrink", "input, 0 within lambd of 0.", "float lambd=0.5", forms="function out")
 
 
 @hardshrink.decompose

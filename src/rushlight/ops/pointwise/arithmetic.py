@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import Kind, bool_
+from rushlight.ir.dtype import DType, Kind, bool_, int64
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, apply, constant, select
+from rushlight.ir.scalar import Scalar, apply, cast, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.math import complex_elementary
@@ -181,7 +181,40 @@ def _times(g: Value, of: object, factor: Value | complex) -> Value:
     return g * conjugate(factor) if isinstance(of, Value) else g
 
 
-square = unary("square", "input * input.", ref=lambda x: x * x, scalar=lambda x: x * x, dtypes="number")
+square = define(
+    "square(Tensor input) -> Tensor",
+    "input * input; an integer of a bool.",
+    dtypes="all",
+    facts=Fact.POINTWISE,
+    variants="function method inplace out",
+)
+
+
+@square.meta
+def square_meta(input: TensorType) -> TensorType:
+    return typed_result(square, [input], dtype=_squared_dtype(input))
+
+
+def _squared_dtype(input: TensorType) -> DType:
+    return int64 if input.dtype is bool_ else operating_dtype(square, [input])
+
+
+@square.ref
+def square_ref(input: ArrayLike) -> Array:
+    return computed(square, lambda x: x * x, [input], dtype=_squared_dtype(array_type(input)))
+
+
+@square.lower
+def square_lower(at: At, input: Operand) -> Scalar:
+    dtype = _squared_dtype(input.type)
+    x = converted(input, at, dtype)
+    return cast(x * x, dtype)
+
+
+@square.samples
+def square_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(sample_array(rng, (7,)))
+    yield Sample(sample_array(rng, (3, 5)))
 
 
 @square.vjp
@@ -226,7 +259,8 @@ def _floor_divide(a: Scalar, b: Scalar) -> Scalar:
     return select(b.equals(0.0), plain, whole)
 
 
-def _truncated_divide(a: Scalar, b: Scalar) -> Scalar:
+def truncated_quotient(a: Scalar, b: Scalar) -> Scalar:
+    """The quotient rounded towards zero; 0 for an integer divisor 0."""
     if a.type.kind is Kind.FLOAT:
         return apply("trunc", a / b)
     floor = apply("floordiv", a, b)
@@ -251,7 +285,8 @@ def _floor_divide_array(a: Array, b: Array) -> Array:
     return np.where(b == 0, a / b, np.floor_divide(a, b))
 
 
-def _truncated_divide_array(a: Array, b: Array) -> Array:
+def truncated_quotient_array(a: Array, b: Array) -> Array:
+    """`truncated_quotient` of arrays."""
     if a.dtype.kind == "f":
         return np.trunc(a / b)
     floor = _floor_divide_array(a, b)
@@ -261,7 +296,7 @@ def _truncated_divide_array(a: Array, b: Array) -> Array:
 _ROUNDINGS: dict[str | None, tuple[Result, Any, Any]] = {
     None: (FLOAT, lambda a, b: a / b, np.divide),
     "floor": (SAME, _floor_divide, _floor_divide_array),
-    "trunc": (SAME, _truncated_divide, _truncated_divide_array),
+    "trunc": (SAME, truncated_quotient, truncated_quotient_array),
 }
 
 div = define(

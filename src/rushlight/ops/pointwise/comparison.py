@@ -222,7 +222,7 @@ def _test(
         scalar=tested,
         result=BOOL,
         dtypes=dtypes,
-        variants="function method",
+        variants="function method" if dtypes == "all" else "function method out",
         facts=Fact.NONDIFFERENTIABLE | (Fact.STORED if dtypes == "all" else Fact.NONE),
     )
 

@@ -168,6 +168,7 @@ float_power = define(
     "float_power(Tensor input, Tensor exponent) -> Tensor",
     "input to the power exponent, computed in float64, or in complex128.",
     facts=Fact.POINTWISE | Fact.LEADING,
+    variants="function method out",
 )
 
 

@@ -50,7 +50,7 @@ def _max(dims: int) -> Operator:
         f"{name}(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, "
         "bool ceil_mode=False) -> Tensor",
         f"The largest element of each window over the last {dims} dims.",
-        dtypes="float",
+        dtypes="ordered",
         autocast="float32" if dims == 3 else None,
         variants="function",
     )
@@ -86,7 +86,7 @@ def _max_with_indices(dims: int) -> Operator:
         f"{name}(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, "
         "bool ceil_mode=False) -> (Tensor out, Tensor indices)",
         f"max_pool{dims}d and the flat place in space of each largest element.",
-        dtypes="float",
+        dtypes="ordered",
         autocast="float32" if dims == 3 else None,
         variants="function",
     )
@@ -126,10 +126,10 @@ def _avg(dims: int) -> Operator:
     op = define(
         f"{name}(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, bool ceil_mode=False, "
         "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-        f"The mean of each window over the last {dims} dims.",
-        dtypes="float",
+        f"The mean of each window over the last {dims} dims, which integers round towards zero.",
+        dtypes="ordered",
         autocast="float32" if dims == 3 else None,
-        variants="function",
+        variants="function" if dims == 1 else "function out",
     )
 
     @op.decompose

@@ -14,8 +14,10 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.conv.convolution import Ints, check_windows, kernel_axes, window_places, windows_over
 from rushlight.ops.create import zeros_of
-from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, require_floating, same_size, zero
+from rushlight.ops.dims import Array, At, Shape, compute_array, guarded, normal, same_size, zero
 from rushlight.ops.index.write import scatter_add
+from rushlight.ops.pointwise.arithmetic import truncated_quotient, truncated_quotient_array
+from rushlight.ops.promote import promote_sum
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.ops.view.reshape import reshape
 from rushlight.support.errors import require
@@ -77,7 +79,7 @@ max_pool = define(
     "max_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> Tensor",
     "The largest element of each window; padding never wins.",
     facts=Fact.REDUCTION,
-    dtypes="float",
+    dtypes="ordered",
     variants="",
 )
 
@@ -153,7 +155,7 @@ max_pool_indices = define(
     "-> Tensor",
     "The flat place in space of each window's largest element, the first of equals.",
     facts=Fact.REDUCTION | Fact.NONDIFFERENTIABLE,
-    dtypes="float",
+    dtypes="ordered",
     variants="",
 )
 
@@ -202,9 +204,9 @@ def max_pool_indices_samples(rng: np.random.Generator) -> Iterator[Sample]:
 avg_pool = define(
     "avg_pool(Tensor input, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, "
     "int? divisor_override) -> Tensor",
-    "The mean of each window.",
+    "The mean of each window, which integers round towards zero.",
     facts=Fact.REDUCTION,
-    dtypes="float",
+    dtypes="ordered",
     variants="",
 )
 
@@ -219,7 +221,6 @@ def avg_pool_meta(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> TensorType:
-    require_floating(input, "avg_pool")
     require(divisor_override != 0, "A002", "avg_pool: divisor_override must not be 0")
     _, space = _space(input.shape, kernel_size)
     sizes = pooled_sizes(space, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
@@ -250,14 +251,16 @@ def avg_pool_ref(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Array:
-    x = compute_array(input)
+    x = input.astype(np.int64) if input.dtype.kind in "iu" else compute_array(input)
     _, space = _space(x.shape, kernel_size)
     ones = (1,) * len(kernel_size)
     out: Any = pooled_sizes(space, kernel_size, stride, padding, ones, ceil_mode)
     windows, _ = _window_arrays(x, kernel_size, stride, padding, ones, out, 0)
     rule: Any = (space, kernel_size, stride, padding, count_include_pad, divisor_override)
     counts = np.array([_divisor(index, *rule) for index in np.ndindex(*out)]).reshape(out)
-    return (np.sum(windows, -1) / counts.astype(x.dtype)).astype(input.dtype)
+    total, counts = np.sum(windows, -1), counts.astype(x.dtype)
+    divide = truncated_quotient_array if x.dtype.kind in "iu" else np.divide
+    return divide(total, counts).astype(input.dtype)
 
 
 @avg_pool.lower
@@ -274,10 +277,12 @@ def avg_pool_lower(
     lead, space = _space(input.shape, kernel_size)
     out, axes = at[len(lead) :], kernel_axes(kernel_size)
     places, conditions = window_places(out, axes, space, stride, padding, (1,) * len(axes))
-    wide = compute_dtype(input.dtype)
+    wide = promote_sum(compute_dtype(input.dtype))
     element = guarded(conditions, cast(input[(*at[: len(lead)], *places)], wide), zero(wide))
     count = _divisor(out, space, kernel_size, stride, padding, count_include_pad, divisor_override)
-    return cast(reduce("sum", axes, element, BLOCKED) / lift(count, wide), input.dtype)
+    total, count = reduce("sum", axes, element, BLOCKED), lift(count, wide)
+    mean = truncated_quotient(total, count) if wide.kind is Kind.INT else total / count
+    return cast(mean, input.dtype)
 
 
 @avg_pool.vjp(types=("input",))

@@ -208,7 +208,7 @@ norm = define(
     "norm(Tensor input, static p='fro', int[]? dim=None, bool keepdim=False, DType? dtype=None) -> Tensor",
     "The `p`-norm of elements; 'fro' is 2.",
     dtypes="inexact",
-    variants="function method out",
+    variants="",
 )
 
 

@@ -18,6 +18,7 @@ from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.complex import abs_, conjugate, real_of
 from rushlight.ops.pointwise.elementary import exp, log
 from rushlight.ops.pointwise.selection import where
+from rushlight.ops.promote import DEFAULT_FLOAT
 from rushlight.ops.record import Sample, define
 from rushlight.ops.reduce.minmax import amax_or_lowest
 from rushlight.ops.reduce.reduction import restored, sum_
@@ -201,7 +202,7 @@ def log_softmax_backward_samples(rng: np.random.Generator) -> Iterator[Sample]:
 logsumexp = define(
     "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
     "The logarithm of the sum of exponentials.",
-    dtypes="inexact",
+    dtypes="all",
     variants="function method out",
 )
 
@@ -209,6 +210,8 @@ logsumexp = define(
 @logsumexp.decompose
 def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Value:
     dims = wrap_dims(dim, input.ndim, "logsumexp")
+    if not (input.dtype.is_floating_point or input.dtype.is_complex):
+        input = convert(input, DEFAULT_FLOAT)
     x = widened(input)
     top = amax_or_lowest(real_of(x), dims, True)
     # An infinite largest element is not taken off: inf - inf would be NaN.
@@ -220,6 +223,8 @@ def logsumexp_decompose(input: Value, dim: Dims, keepdim: bool) -> Value:
 
 @logsumexp.ref
 def logsumexp_ref(input: Array, dim: Dims, keepdim: bool) -> Array:
+    if input.dtype.kind in "biu":
+        input = input.astype(DEFAULT_FLOAT.numpy)
     x, axes = compute_array(input), wrap_dims(dim, input.ndim, "logsumexp")
     with np.errstate(all="ignore"):
         top = np.max(np.real(x), axes, keepdims=True)
