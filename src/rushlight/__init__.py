@@ -9,6 +9,7 @@ from rushlight.compat import errors as _errors
 from rushlight.compat import layouts as _layouts
 from rushlight.compat import modes as _modes
 from rushlight.compat import operators as _operators
+from rushlight.compat.creation import arange, empty, eye, full, linspace, ones, rand, randint, randn, randperm, zeros
 from rushlight.compat.elsewhere import ELSEWHERE as _ELSEWHERE
 from rushlight.compat.errors import *  # noqa: F403 - a module whose names are written out
 from rushlight.compat.functions import (
@@ -96,22 +97,15 @@ from rushlight.eager.autograd.modes import (
 from rushlight.eager.composite.sequences import standard_gamma as _gamma_numbers
 from rushlight.eager.control import cond, map, scan, while_loop
 from rushlight.eager.creation import (
-    arange,
     as_tensor,
     asarray,
-    empty,
     empty_like,
-    eye,
     from_numpy,
     frombuffer,
-    full,
     full_like,
-    linspace,
-    ones,
     ones_like,
     scalar_tensor,
     tensor,
-    zeros,
     zeros_like,
 )
 from rushlight.eager.legacy import (
@@ -134,12 +128,8 @@ from rushlight.eager.random import (
     initial_seed,
     manual_seed,
     normal,
-    rand,
     rand_like,
-    randint,
-    randn,
     randn_like,
-    randperm,
     seed,
     set_rng_state,
 )

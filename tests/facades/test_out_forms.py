@@ -93,6 +93,45 @@ def test_values_and_indices_are_written_to_two_tensors(form):
     assert [part.tolist() for part in targets] == [part.tolist() for part in wanted]
 
 
+MADE = {
+    "arange": (2, 9, 3),
+    "empty": (2, 3),
+    "eye": (2, 3),
+    "full": ((2, 3), 7),
+    "linspace": (0, 3, 4),
+    "ones": (2, 3),
+    "rand": (2, 3),
+    "randint": (5, (2, 3)),
+    "randn": (2, 3),
+    "randperm": (5,),
+    "zeros": (2, 3),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_is_written_in_the_dtype_of_the_target(name):
+    make = getattr(rl, name)
+    for dtype in (rl.int64,) if name in ("randint", "randperm") else (rl.float64, rl.float32):
+        rl.manual_seed(3)
+        wanted = make(*MADE[name], dtype=dtype)
+        target = rl.empty(0, dtype=dtype)
+        rl.manual_seed(3)
+        assert make(*MADE[name], out=target) is target and target.shape == wanted.shape
+        assert name == "empty" or target.tolist() == wanted.tolist()
+        part = rl.zeros((*wanted.shape, 2), dtype=dtype)[..., 1]
+        rl.manual_seed(3)
+        make(*MADE[name], dtype=dtype, out=part)
+        assert name == "empty" or part.tolist() == wanted.tolist()
+    with pytest.raises(RushlightError) as caught:
+        make(*MADE[name], dtype=rl.bool, out=target)
+    assert caught.value.code == "D002"
+
+
+def test_a_compiled_function_makes_it_there_too():
+    made = rl.compile(lambda: rl.ones(2, 3, out=rl.zeros(2, 3, dtype=rl.float64)), fullgraph=True)()
+    assert made.dtype is rl.float64 and made.tolist() == [[1.0] * 3] * 2
+
+
 @pytest.mark.parametrize("name", ["amax", "cat", "hstack", "matmul", "msort", "where"])
 def test_a_target_without_elements_gets_memory_for_the_result(name):
     wanted = FORMS[name](None)
