@@ -208,6 +208,20 @@ def disabled(x):
     return y * 2
 
 
+@makes("B022")
+def unkept(x):
+    weight = rl.ones(3, requires_grad=True)
+    print(end="")
+    (weight * x).sum().backward()
+    return weight.grad
+
+
+@makes("B023")
+def autograd(x):
+    y = x + 1
+    return y * (y._base is None)
+
+
 @pytest.mark.parametrize("code", sorted(KINDS))
 def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
     program = PROGRAMS[code]

@@ -341,6 +341,11 @@ def disabled_function_in_one_graph():
     rl.compile(lambda x: logged(x) + 1, fullgraph=True)(rl.ones(2))
 
 
+@triggers("C042")
+def leaf_is_made_and_returned():
+    rl.compile(lambda: rl.ones(2, requires_grad=True), fullgraph=True)()
+
+
 @triggers("C040")
 def stance_forbids_compiling():
     double = rl.compile(lambda x: x * 2)

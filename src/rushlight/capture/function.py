@@ -375,6 +375,7 @@ class PartFunction(CompiledFunction):
             stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
             return rebuild(value, iter(stand_ins), text, recorder.copies)
 
+        recorder.ends, recorder.takes_hooks = breaks.end_before, False
         reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, self._modules)
         return partial(self.continuation.trace, reached)
 

@@ -16,7 +16,7 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
 from rushlight.eager.autograd.history import attach, records, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.handle import SPARSE, Gradient, Handle
+from rushlight.eager.handle import SPARSE, Gradient, Handle, mark_required
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.ir.graph import Call
 from rushlight.ir.type import row_major
@@ -43,6 +43,7 @@ class ArgumentNode(Node):
 
     def __init__(self) -> None:
         super().__init__((), located=False)
+        self.sequence = 0  # before the trace, also where the trace has met the argument on its way
 
     def name(self) -> str:
         """As it is shown in errors."""
@@ -66,7 +67,7 @@ def share_history(tensor: Handle, fake: Any) -> Gradient | None:
     if record is not None and record.node is not None:
         attach(fake, ArgumentNode(), 0)
     elif record is not None:
-        fake.requires_grad_(True)
+        mark_required(fake)
         share_hooks(record, fake.gradient)
     return record
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.gradients import Gradients, Owner
 from rushlight.capture.joint import Derived, derived, share_history
+from rushlight.capture.leaving import Ends, SharedView, refuse_unkept, shared_views
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
-from rushlight.capture.source import ArgumentSource, NumberSource, Source, TensorSource, ViewSource
+from rushlight.capture.source import ArgumentSource, NumberSource, OutputSource, Source, TensorSource, ViewSource
 from rushlight.capture.state.changes import (
     Copy,
     argument_effects,
@@ -27,7 +28,7 @@ from rushlight.capture.state.changes import (
     state_sources,
 )
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import StateWalk
+from rushlight.capture.state.reachable import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, InputRef, SizeOf, Template, flatten_value
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
@@ -38,13 +39,14 @@ from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
-from rushlight.ir.graph import Graph, GraphBuilder, Node, unbacked_outputs_of
+from rushlight.ir.graph import PARAMETER, Graph, GraphBuilder, Node, unbacked_outputs_of
 from rushlight.ir.spec.leaf import FloatSpec, IntSpec
 from rushlight.ir.spec.propose import Observed
 from rushlight.ir.type import TensorType, dense_order, symbols_in
+from rushlight.ops.record import OPERATORS
 from rushlight.runtime.generator import Generator
 from rushlight.runtime.native import run_or_undo
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 from rushlight.sym import Guard, Origin, OriginKind, Scope, Size, SizeExpr, free_symbols, optimization_hint
 
@@ -132,9 +134,11 @@ class Recorder:
         self.arguments: dict[int, Handle] = {}  # by the tensor
         self.real_tensors: dict[int, Handle] = {}  # the tensors, by what stands for them
         self.duplicates: list[tuple[int, Handle | ArgumentSource]] = []
-        self.views: dict[int, tuple[Handle, ViewSource]] = {}  # views of inputs among the results, by identity
+        self.views: dict[int, tuple[Handle, ViewSource]] = {}  # views among the results, by identity
         self.tape_start = 0  # when the function began
         self.dynamic: dict[str, str] = {}
+        self.ends: Ends = _refuse
+        self.takes_hooks = True  # those on gradients of what the function computes are part of the graph
         self.reachable_ids = {id(leaf.value) for leaf in walk.leaves} | {id(tensor) for tensor in walk.tensors}
 
     def argument(self, position: int, tensor: Handle, type_: TensorType, apart: bool = False) -> Handle:
@@ -147,7 +151,7 @@ class Recorder:
             first = self.arguments.get(id(tensor))
             self.duplicates.append((position, tensor if first is None else self.argument_sources[id(first)]))
             return tensor if first is None else first
-        fake = self.tracer.fake(type_)
+        fake = self.tracer.fake(type_, type(tensor))
         self.tracer.names[id(fake)] = f"argument {position}"
         self.sources[id(fake)] = self.argument_sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
@@ -218,16 +222,27 @@ class Recorder:
         def output(tensor: Handle) -> int:
             if id(tensor) not in positions:
                 positions[id(tensor)] = len(nodes)
-                nodes.append(self.tracer.node(tensor))
+                nodes.append(_own_value(self.builder, self.tracer.node(tensor)))
                 handles.append(tensor)
             return positions[id(tensor)]
 
         def classify(tensor: Handle) -> Source | int:
             source = self.input_source(tensor)
-            return output(tensor) if source is None else source
+            if source is not None:
+                return source
+            view = views.get(id(tensor))
+            if view is None:
+                return output(tensor)
+            if id(tensor) not in self.views:
+                shown = ViewSource(OutputSource(output(view.base)), view.steps, view.recorded)
+                self.views[id(tensor)] = tensor, shown
+            return self.views[id(tensor)][1]
 
         reached = self.namer_of_reached()
         changed = list(changed_state(self.walk, self.text_of))
+        leaving = self._leaving(result, changed, reached)
+        refuse_unkept(self.tracer, leaving, self.tape_start, self.ends, self.takes_hooks)
+        views = self.shared_views(leaving)
         self.sources |= state_sources(changed, self.walk, {id(handle) for _, handle in self.duplicates}, self.text_of)
         template = flatten_value(result, classify, reached)
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.real_tensors)
@@ -235,6 +250,25 @@ class Recorder:
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
         gradients = [(owner, flatten_value(now, classify, reached)) for owner, now in self.gradients.changed()]
         return self._finish(nodes, handles, template, effects, gradients)
+
+    def _leaving(
+        self, result: object, changed: Sequence[tuple[Leaf, object]], reached: Callable[[object], str | None]
+    ) -> list[Handle]:
+        """The tensors that the program made and that outlive it."""
+        found: dict[int, Handle] = {}
+
+        def collect(tensor: Handle) -> int:
+            if tensor.storage is None and tensor.node is not None and tensor.node.cell.source is not tensor:
+                found[id(tensor)] = tensor
+            return 0
+
+        values = partial(flatten_value, classify=collect, reached=reached)
+        values(result)
+        for _ in (*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)):
+            pass
+        for _, gradient in self.gradients.changed():
+            values(gradient)
+        return list(found.values())
 
     def namer_of_reached(self) -> Callable[[object], str | None]:
         """A function from what was there before to its text in the entry's function. None for other values."""
@@ -249,11 +283,16 @@ class Recorder:
         if base is None:
             return None
         source = self.sources.setdefault(id(base), TensorSource(base))
-        if not binding.steps:
-            return source
+        if not binding.steps:  # else it is another tensor on the same storage
+            return source if tensor is base else self.sources.setdefault(id(tensor), TensorSource(tensor))
         if id(tensor) not in self.views:
-            self.views[id(tensor)] = tensor, ViewSource(source, binding.steps)
+            recorded = tensor.view_of is None or tensor.view_of.recorded
+            self.views[id(tensor)] = tensor, ViewSource(source, binding.steps, recorded)
         return self.views[id(tensor)][1]
+
+    def shared_views(self, leaving: Sequence[Handle]) -> dict[int, SharedView]:
+        """Which of the tensors that leave the trace are views of others that it made, by identity."""
+        return shared_views(self.tracer, leaving, self.ends)
 
     def _source(self, tensor: Handle) -> Source:
         return self.sources.get(id(tensor)) or TensorSource(tensor)
@@ -316,6 +355,15 @@ class Recorder:
             unset_gradients=self.gradients.relied_on(used),
             hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
         )
+
+
+def _own_value(builder: GraphBuilder, node: Node) -> Node:
+    """What an output of the graph is: a copy of an input, where that is the value of a tensor that the trace made."""
+    return builder.apply(OPERATORS["clone"], (node,), {}) if node.call.op is PARAMETER else node
+
+
+def _refuse(moment: int, reason: str) -> NoReturn:
+    fail("C042", f"a compiled function gives a tensor that is more than its elements: {reason}")
 
 
 def _start(recorder: Recorder, fake: object) -> int:

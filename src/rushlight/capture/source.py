@@ -51,13 +51,24 @@ class NumberSource:
     dtype: DType
 
 
+@frozen
+class OutputSource:
+    """Output number `position` of the graph: only as what a result is a view of, never as an input."""
+
+    position: int
+
+
 @frozen(eq=False)
 class ViewSource:
-    """A view of an input, made by steps (operator, other operands, attributes): only as a result, never as an input."""
+    """A view of an input or output, made by steps (operator, other operands, attributes): only as a result.
+
+    `recorded`: it was made while autograd was recording.
+    """
 
     base: Source
     steps: tuple[tuple[object, tuple[object, ...], Mapping[str, object]], ...]
+    recorded: bool = True
 
 
-Source = ArgumentSource | TensorSource | StateSource | GradientSource | NumberSource | ViewSource
+Source = ArgumentSource | TensorSource | StateSource | GradientSource | NumberSource | OutputSource | ViewSource
 DYNAMIC = (ArgumentSource, StateSource, GradientSource)  # those that may be another tensor at each call

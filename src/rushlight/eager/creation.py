@@ -24,8 +24,8 @@ from rushlight.eager.arguments import (
 )
 from rushlight.eager.autograd.history import differentiable
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import Key, call_function, register
-from rushlight.eager.handle import AUTOGRAD, Handle, allocate, gradient_of
+from rushlight.eager.dispatch import STATE, Key, call_function, register
+from rushlight.eager.handle import AUTOGRAD, Handle, allocate, mark_required
 from rushlight.eager.interchange import taken
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
@@ -47,11 +47,13 @@ T = TypeVar("T", bound=Handle)
 
 
 def require_gradient(tensor: T, wanted: bool = True) -> T:
-    """Makes a leaf require gradients, or not; D005 for dtypes without them."""
+    """Makes a leaf require gradients, or not; D005 for dtypes without them. In a trace G016 for one from outside."""
+    before = tensor.gradient is not None and tensor.gradient.required
+    if STATE.tracer is not None and flag(wanted) is not before:
+        STATE.tracer.note_place(tensor, "requires_grad")
     if flag(wanted):
         require(differentiable(tensor), "D005", "requires_grad: the dtype has no gradients", tensor=tensor)
-        gradient_of(tensor).required = True
-        tensor.keys |= AUTOGRAD
+        mark_required(tensor)
     elif tensor.gradient is not None:
         tensor.gradient.required = False
         if tensor.view_of is None:
@@ -135,7 +137,10 @@ def tensor(
     require(
         plain or dtype_.is_complex or dtype_ is bool_, "D007", f"tensor: a complex number does not fit {dtype_.name}"
     )
-    return require_gradient(_moved(copied(array, dtype_), place_of_new(device)), requires_grad)
+    made = copied(array, dtype_)
+    if STATE.tracer is not None:
+        made = STATE.tracer.constant(made)
+    return require_gradient(_moved(made, place_of_new(device)), requires_grad)
 
 
 def _check_range(array: Array, dtype: DType) -> None:

@@ -327,7 +327,10 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
     if tensor.keys & SPARSE:
         fail_without_data(tensor)
     result = make_view(tensor, tensor.form, tensor.offset)
-    result.node = tensor.node
+    if STATE.tracer is None:
+        result.node = tensor.node
+    else:
+        STATE.tracer.share(tensor, result)
     if own_version:
         result.version = HiddenVersion(tensor.version)
     result.keys = tensor.keys & ~AUTOGRAD
@@ -343,6 +346,12 @@ def wrap(handle: Handle, cls: type[H]) -> H:
         setattr(result, name, getattr(handle, name))
     result.keys |= cls.class_keys
     return result
+
+
+def mark_required(tensor: Handle) -> None:
+    """Makes a tensor a leaf that requires gradients."""
+    gradient_of(tensor).required = True
+    tensor.keys |= AUTOGRAD
 
 
 def gradient_of(tensor: Handle) -> Gradient:

@@ -115,6 +115,7 @@ class Autograd(GeneratedMethods):
             require(same and value is not self, "G007", "grad: does not fit its tensor", tensor=self, grad=value)
         if STATE.tracer is not None:
             STATE.tracer.gradients_read.setdefault(id(self), WRITTEN)
+            STATE.tracer.note_change(self)
         gradient_of(self).grad = value
 
     @grad.deleter
@@ -135,6 +136,8 @@ class Autograd(GeneratedMethods):
         """Keeps `grad` also of a tensor that is no leaf."""
         require(requires(self), "G005", "retain_grad: the tensor does not require gradients", tensor=self)
         if not self.is_leaf:
+            if STATE.tracer is not None:
+                STATE.tracer.note_place(self, "retain_grad")
             gradient = gradient_of(self)
             gradient.retained = True
             gradient.node.retain(gradient.output, self)
@@ -147,7 +150,8 @@ class Autograd(GeneratedMethods):
     def register_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(grad)` whenever its gradient is computed; what it returns, unless None, is used instead."""
         require(requires(self), "G005", "register_hook: the tensor does not require gradients", tensor=self)
-        _refuse_outside(self)
+        if STATE.tracer is not None:
+            STATE.tracer.note_place(self, "register_hook")
         gradient = gradient_of(self)
         if gradient.node is not None:
             return add_hook(gradient.node.hooks_of_output(gradient.output), hook)
@@ -157,7 +161,8 @@ class Autograd(GeneratedMethods):
     def register_post_accumulate_grad_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(tensor)` after its gradient was accumulated; for leaves."""
         require(self.is_leaf and requires(self), "G005", "the hook is for leaves that require gradients", tensor=self)
-        _refuse_outside(self)
+        if STATE.tracer is not None:
+            STATE.tracer.note_place(self, "register_hook")
         gradient = gradient_of(self)
         gradient.accumulated = {} if gradient.accumulated is None else gradient.accumulated
         return add_hook(gradient.accumulated, hook)
@@ -519,10 +524,3 @@ def _named_as(cls: type, bases: Iterable[type]) -> None:
 
 _named_as(Tensor, Tensor.__mro__[1:-1])
 adopt(Tensor)
-
-
-def _refuse_outside(tensor: Handle) -> None:
-    """G016 for a hook that a traced function registers on what it did not make: each call would add another one."""
-    tracer = STATE.tracer
-    if tracer is not None and (tensor.storage is not None or tracer.binding(tensor).cell.source is tensor):
-        fail("G016", "register_hook: the tensor is an input of the function that is traced", tensor=tensor)

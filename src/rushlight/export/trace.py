@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.gradients import Gradients
+from rushlight.capture.leaving import SharedView
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
 from rushlight.capture.source import ArgumentSource, Source
@@ -63,6 +64,10 @@ class ExportRecorder(Recorder):
         """The argument that a result is; None of other results, which the graph gives."""
         source = super().input_source(tensor)
         return source if isinstance(source, ArgumentSource) else None
+
+    def shared_views(self, leaving: Sequence[Handle]) -> dict[int, SharedView]:
+        """None: results of a program are apart from each other."""
+        return {}
 
 
 class Tracing:

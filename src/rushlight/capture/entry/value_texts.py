@@ -10,6 +10,7 @@ from rushlight.capture.arguments import Names
 from rushlight.capture.segmented import concrete
 from rushlight.capture.source import Source, ViewSource
 from rushlight.capture.values import Constant, Container, InputRef, Made, Number, Output, Reached, SizeOf, Template
+from rushlight.eager.dispatch import Scope
 from rushlight.sym import SizeExpr, free_symbols, to_python
 
 
@@ -24,6 +25,9 @@ class ValueTexts(ABC):
     views: Sequence[ViewSource]  # those that the call makes before, as w0, w1, ...
     _hoisted: list[str] | None = None
 
+    def __init__(self) -> None:
+        self._replayed: dict[int, str] = {}  # the variables of views that the text makes, by the source's identity
+
     @abstractmethod
     def output(self, position: int) -> str:
         """An output of the graph, as a tensor."""
@@ -36,8 +40,9 @@ class ValueTexts(ABC):
         """Whether a template is an output that counted as a Python number: it is known only after the call."""
 
     def view_text(self, source: ViewSource) -> str:
-        """A view of an input, made again."""
-        return f"replay_view({self._input_text(source.base)}, {self.names(source.steps)}, plan.values)"
+        """A view of an input or output, made again."""
+        replay = "replay_view" if source.recorded else self.names(replay_unrecorded)
+        return f"{replay}({self._input_text(source.base)}, {self.names(source.steps)}, plan.values)"
 
     def value(self, template: Template) -> str:
         """A value, as an expression."""
@@ -88,7 +93,13 @@ class ValueTexts(ABC):
         source = template.source
         if isinstance(source, ViewSource):
             made = [position for position, view in enumerate(self.views) if view is source]
-            return f"w{made[0]}" if made else self.view_text(source)
+            if made:
+                return f"w{made[0]}"
+            known = self._replayed.get(id(source))
+            if known is None:
+                known = self._replayed[id(source)] = f"shown{len(self._replayed)}"
+                return f"({known} := {self.view_text(source)})"
+            return known
         return self._input_text(source)
 
 
@@ -96,6 +107,12 @@ def with_attributes(value: object, attributes: Iterable[tuple[str, object]]) -> 
     """An instance of a subclass of a container, with what was set on it."""
     vars(value).update(attributes)
     return value
+
+
+def replay_unrecorded(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:
+    """`replay_view` for a view that was made under no_grad."""
+    with Scope(grad=False):
+        return replay_view(base, steps, values)
 
 
 def replay_view(base: Any, steps: Any, values: Mapping[SizeExpr, int]) -> Any:

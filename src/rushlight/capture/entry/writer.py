@@ -28,6 +28,7 @@ from rushlight.capture.source import (
     ArgumentSource,
     GradientSource,
     NumberSource,
+    OutputSource,
     Source,
     StateSource,
     TensorSource,
@@ -246,6 +247,7 @@ class Writer(ValueTexts):
     def __init__(
         self, program: Program, executable: Executable | Segmented, arguments: Arguments, walk: StateWalk, names: Names
     ) -> None:
+        super().__init__()
         self.program = program
         self.constants = _constant_cache(program, executable)
         self.sources: list[Source] = [*program.inputs.sources]
@@ -256,7 +258,6 @@ class Writer(ValueTexts):
         self.has_many = len(executable.output_types) > _MANY
         self.arguments = arguments
         self.names = names
-        self._hoisted: list[str] | None = None
         self._held: dict[str, str] = {}  # the variables of tensors that stand in places of state
         self.views = () if program.backward is None else program.backward.views
         types = (*executable.input_types, *executable.output_types)
@@ -341,6 +342,8 @@ class Writer(ValueTexts):
             return f"{self.owner(source.owner)}.gradient.grad"
         if isinstance(source, NumberSource):
             return source.text
+        if isinstance(source, OutputSource):
+            return self.output(source.position)
         if isinstance(source, StateSource):
             return self._held.setdefault(source.text, source.name)
         assert isinstance(source, TensorSource)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NoReturn
 
 from rushlight.support.errors import DataDependentError, InternalError, RushlightError
 from rushlight.support.frozen import frozen
@@ -174,6 +175,24 @@ DISABLED = _register(
 )
 
 
+UNKEPT = _register(
+    "B022",
+    "A new tensor is more than its elements",
+    "A tensor that a graph makes has elements, and a history that leads to what the graph was given. One that requires"
+    " gradients by itself, keeps a gradient, has hooks, is a Parameter, or is `data` of another, is made by Python.",
+    "make parameters and other leaves outside of the compiled function",
+)
+
+
+AUTOGRAD = _register(
+    "B023",
+    "It is asked what autograd keeps of a tensor",
+    "The step of the tape that made a tensor, how often it was written to, and what it is a view of are what they are"
+    " once the graph has run.",
+    "look at gradients instead of the tape",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""
@@ -215,3 +234,8 @@ class Retrace(BaseException):
         super().__init__(limit, reason)
         self.limit = limit
         self.reason = reason
+
+
+def end_before(moment: int, reason: str) -> NoReturn:
+    """Asks for a trace that ends before a tensor becomes what no graph gives. See `Recorder.ends`."""
+    raise Retrace(moment, Reason(UNKEPT, reason))

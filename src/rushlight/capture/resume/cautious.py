@@ -74,6 +74,7 @@ _TEXTS = frozenset({repr, format, ascii})
 _PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
 _SETTING = (object.__setattr__, object.__delattr__)
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
+_OF_AUTOGRAD = frozenset({"grad_fn", "output_nr", "retains_grad", "_version", "_base"})  # of tensors
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, ModuleType, frozenset)
 _SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
@@ -226,6 +227,8 @@ class CautiousInterpreter(Interpreter):
         """What an attribute is taken of: a number is fixed. Errors: Retrace for the variables of a new object."""
         if type(value) is TracedNumber:
             return value.item()
+        if name in _OF_AUTOGRAD and issubclass(type(value), Handle):
+            raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
         if name == "__dict__" and id(value) in self.made:
             raise Retrace(self.made[id(value)][1], Reason(breaks.VARIABLES, "the variables of a new object"))
         return value
@@ -291,6 +294,8 @@ class CautiousInterpreter(Interpreter):
                 raise Break(breaks.ITERATOR, f"a call is given a {type(value).__name__} that was there before")
         if args and issubclass(type(args[0]), type) and python_method(self, args[0], "__del__") is not None:
             raise Break(breaks.FINALIZER, "an object is made that does something at the end of its life")
+        if args and hasattr(type(args[0]), "__exit__") and id(args[0]) not in self.made:
+            raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
         if function in _SETTING and self.sets(*args, *[MISSING] * (3 - len(args))):
             return None
         if function is vars and args:

@@ -111,7 +111,8 @@ class Part:
                 if again.limit <= 0:
                     self.steps = 0
                     return None
-                self._replace(replace(continuation, limit=again.limit, reason=again.reason))
+                reason = continuation.reason or again.reason  # what comes up of an earlier end follows from the first
+                self._replace(replace(continuation, limit=again.limit, reason=reason))
                 continue
             except Exception as error:  # noqa: BLE001 - Python runs the rest, and raises what the program raises
                 note_failure(error)

@@ -73,7 +73,9 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return not isinstance(value.__self__, ModuleType) and is_passed(value.__self__)
     if hasattr(kind, MARK) or is_object(value):
         return False
-    return not kind.__module__.startswith(_PACKAGE) or hasattr(kind, "__next__") or kind is InterpretedGenerator
+    if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or kind is InterpretedGenerator:
+        return True
+    return not kind.__module__.startswith(_PACKAGE)
 
 
 class ReachedObjects:

@@ -76,8 +76,6 @@ class RecipeWriter:
         if kind is Opaque:
             return self._step(value, _FromState(slot_of(value)))
         if issubclass(kind, _LEAVES) or id(value) in self.given:
-            if issubclass(kind, Handle) and _is_copy(value) and id(value) in self.made:
-                raise Retrace(self.made[id(value)][1], Reason(UNBUILT, "a copy of a tensor that shares its memory"))
             place = len(self.leaves)
             self.leaves.append(value)
             return self._step(value, _Leaf(place))
@@ -218,17 +216,6 @@ class _FillCell:
 
     def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
         made[self.place].cell_contents = made[self.part]
-
-
-def _is_copy(tensor: Handle) -> bool:
-    """Whether a tensor is another object for an input: a graph would give the input itself."""
-    binding = tensor.node
-    return (
-        binding is not None
-        and not binding.steps
-        and binding.cell.source is not None
-        and binding.cell.source is not tensor
-    )
 
 
 def _holds_traced(container: Any) -> bool:

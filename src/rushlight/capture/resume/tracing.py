@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 from rushlight.capture.interpreter.frame import Body, Frame
@@ -14,7 +15,7 @@ from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, State
 from rushlight.support.errors import RushlightError
 
 _CREATING = frozenset(
@@ -53,6 +54,7 @@ class TracingInterpreter(CautiousInterpreter):
         while frames:
             if self.count == self.limit:
                 return False
+            STATE.tracer.moment = self.count
             frame = frames[-1]
             at = frame.position
             stack = frame.stack[:]
@@ -146,6 +148,7 @@ class TracingInterpreter(CautiousInterpreter):
         self.note(self.frames[-1].stack[-1] if len(self.frames) > self.base else self.result)
 
 
+_fields = attrgetter(*State.__annotations__)  # of a thread's scopes
 _NOTES: dict[str, Callable[..., None]] = {
     **dict.fromkeys(_CREATING, TracingInterpreter.note_top),
     "MAKE_CELL": TracingInterpreter.note_cell,
@@ -168,7 +171,7 @@ def _and_note(name: str, operation: Operation) -> Operation:
 
 def _settings() -> tuple[object, ...]:
     """What scopes say that outlive a trace where it ends inside of them."""
-    return STATE.grad, STATE.autocast, STATE.device, STATE.modes, STATE.functions
+    return _fields(STATE)
 
 
 def _is_interrupt(error: BaseException, frame: Frame) -> bool:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
@@ -48,6 +49,8 @@ class RemovableHandle:
 def add_hook(hooks: Hooks, hook: Callable[..., object]) -> RemovableHandle:
     """Adds a hook to a table of hooks, which run in order of registration."""
     require(callable(hook), "A001", "a hook must be a function", hook=hook)
+    if STATE.tracer is not None:
+        STATE.tracer.note_change(hooks)
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     HOOK_CHANGES[0] += 1
@@ -131,6 +134,12 @@ class Node:
         """Lets the gradient of an output be kept in the tensor's `grad`."""
         self._retained = {} if self._retained is None else self._retained
         self._retained[output] = weakref.ref(tensor)
+
+    def watched(self) -> tuple[list[Hooks], list[Handle]]:
+        """The tables of its hooks that have some, and the tensors that keep gradients of its outputs."""
+        tables = [*(self._tensor_hooks or {}).values(), self._before, self._after]
+        kept = [reference() for reference in (self._retained or {}).values()]
+        return [table for table in tables if table], [tensor for tensor in kept if tensor is not None]
 
     def prepare(self, gradients: list[object], owned: set[int]) -> None:
         """Runs the hooks on arrived gradients, then keeps those that are to be retained."""

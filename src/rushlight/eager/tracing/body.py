@@ -14,7 +14,7 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Tape
 from rushlight.eager.autograd.history import records, requires
 from rushlight.eager.autograd.node import mark
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, mark_required
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import Structure, flatten_tree
 from rushlight.eager.tracing.tensor_values import Binding
@@ -117,7 +117,8 @@ class Body:
             with tracer.scope.within(self.branch), tracer.active():
                 self.arguments = [tracer.fake(type_) for type_ in types]
                 for argument, one in zip(self.arguments, wanted, strict=False):
-                    argument.requires_grad_(one)
+                    if one:
+                        mark_required(argument)
                 for tensor in given:
                     tracer.binding(tensor)
                 since = mark()

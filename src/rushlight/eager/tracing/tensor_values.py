@@ -20,7 +20,7 @@ from rushlight.eager.tracing.sharing import MaybeAlias, direct_steps, in_doubt, 
 from rushlight.ir.dtype import DType, int64
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import Layout, TensorType, dense_order, in_elements_of
-from rushlight.ops.record import Fact
+from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail
 
 Step = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
@@ -43,9 +43,12 @@ class Cell:
 
 
 class Binding:
-    """A tensor as a cell seen through view steps; `node` is its value after `seen` writes."""
+    """A tensor as a cell seen through view steps; `node` is its value after `seen` writes.
 
-    __slots__ = ("cell", "node", "seen", "steps", "tracer")
+    `moment` is when the trace first saw it.
+    """
+
+    __slots__ = ("cell", "moment", "node", "seen", "steps", "tracer")
 
     def __init__(self, tracer: TensorValues, cell: Cell, steps: tuple[Step, ...], node: Node) -> None:
         self.tracer = tracer
@@ -53,6 +56,7 @@ class Binding:
         self.steps = steps
         self.node = node
         self.seen = cell.writes
+        self.moment = tracer.moment
 
 
 class Ties:
@@ -92,8 +96,10 @@ class TensorValues:
     """The tensors that a trace has seen, each bound to a value of `builder`'s graph.
 
     `lift(tensor)` is asked for the type of a tensor from outside when the program first reads it; `offset_of(tensor)`
-    for an argument's place in its storage.
+    for an argument's place in its storage. `moment` is set by who runs the program, and counts its steps.
     """
+
+    moment = 0
 
     def __init__(
         self, builder: GraphBuilder, lift: Callable[[Handle], TensorType], offset_of: Callable[[Any], object]
@@ -121,9 +127,9 @@ class TensorValues:
         self._bind(tensor, Cell(node, tensor), (), node)
         return node
 
-    def fake(self, type_: TensorType) -> Any:
+    def fake(self, type_: TensorType, cls: type[Handle] | None = None) -> Any:
         """A tensor without data that is an input of the graph."""
-        tensor = make(None, form_of_type(type_))
+        tensor = make(None, form_of_type(type_), cls=cls)
         self.parameter(tensor, type_)
         return tensor
 
@@ -132,6 +138,11 @@ class TensorValues:
         tensor = make(None, form_of_type(node.type))
         self._bind(tensor, Cell(node), (), node)
         return tensor
+
+    def share(self, tensor: Handle, other: Handle) -> None:
+        """Makes another tensor show all of one, without its history."""
+        binding = self.binding(tensor)
+        self._bind(other, binding.cell, (*binding.steps, (OPERATORS["detach"], (), {})), binding.node)
 
     def binding(self, tensor: Handle) -> Binding:
         """The tensor's cell and steps, with its value brought up to date; tensors from outside become inputs."""

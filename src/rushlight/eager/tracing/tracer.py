@@ -69,6 +69,8 @@ class Tracer(TensorValues):
         self.gradients_read: dict[int, object] = {}
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self.histories = Histories()
+        # Tensors, by identity, of which the program has set more than elements, and tables of hooks; and when it did.
+        self.changes: dict[int, tuple[object, int]] = {}
         self._stack: Stack | None = None
 
     def active(self) -> Scope:
@@ -146,6 +148,20 @@ class Tracer(TensorValues):
         description = f"{'' if lower is None else 'a size of '}{op.name}() of {self.origin(operand).what}"
         kind = OriginKind.TRUTH if truth else OriginKind.VALUE
         return self.scope.symbol(lower=lower, source=Origin(description, kind, frames[0] if frames else None))
+
+    def constant(self, tensor: Handle) -> Any:
+        """What stands for a new tensor of Python's data: each run has the elements that it has now, in new memory."""
+        return self.wrap(self.binding(tensor).node)
+
+    def note_place(self, tensor: Handle, change: str) -> None:
+        """Notes that a tensor's place in autograd is set. G016 for one from outside: the trace is not its only user."""
+        if tensor.storage is not None or self.binding(tensor).cell.source is tensor:
+            fail("G016", f"{change}: the tensor is an input of the function that is traced", tensor=tensor)
+        self.note_change(tensor)
+
+    def note_change(self, changed: object) -> None:
+        """Notes when something was set of a tensor, or of a table of hooks, that no graph has."""
+        self.changes.setdefault(id(changed), (changed, self.moment))
 
     def origin(self, tensor: Handle) -> Origin:
         """Where a tensor's elements come from: an argument, or a call and its line."""

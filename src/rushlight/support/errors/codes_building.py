@@ -253,6 +253,15 @@ register_code(
 )
 
 register_code(
+    "C042",
+    CompileError,
+    "A compiled function gives a tensor that no graph can give",
+    "A graph gives elements, and gradients to its inputs. A tensor that the function makes and that requires "
+    "gradients, keeps one, or is a Parameter is new at each call, and so is what comes of it.",
+    "make it outside of the compiled function, or compile with fullgraph=False",
+)
+
+register_code(
     "K001",
     CacheWarning,
     "The cache folder cannot be used",

@@ -121,8 +121,9 @@ register_code(
 register_code(
     "G016",
     AutogradError,
-    "A compiled function registers a hook on one of its inputs",
-    "The input outlives the call, and each call would add a hook to it. Hooks on what the function computes are fine.",
+    "A compiled function sets the place in autograd of one of its inputs",
+    "The input outlives the call, which would set `requires_grad`, keep a gradient or add a hook each time. On what "
+    "the function computes these are fine.",
     "register the hook before the call, or on a view of the input, such as x.view_as(x), and use that instead",
 )
 register_code(

@@ -89,7 +89,9 @@ def make_function(interpreter: Interpreter, frame: Frame, flags: int) -> None:
     """Makes a function of a code object, its defaults, annotations and closure."""
     stack = frame.stack
     code = stack.pop()
-    function = FunctionType(code, frame.globals, closure=_closure(stack, code, flags))
+    closure = _closure(stack, code, flags)
+    interpreter.runs(*closure)
+    function = FunctionType(code, frame.globals, closure=closure)
     if flags & 4:
         _set_annotations(function, stack.pop())
     if flags & 2:
@@ -123,6 +125,7 @@ def set_function_attribute(interpreter: Interpreter, frame: Frame, which: int) -
     elif which == 4:
         _set_annotations(function, value)
     else:
+        interpreter.runs(*value)
         function = _with_closure(function, value)
     stack.append(function)
 
