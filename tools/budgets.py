@@ -31,6 +31,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.build.compile",
         "rushlight.build.core_code",
         "rushlight.build.executable",
+        "rushlight.build.index_asserts",
         "rushlight.build.pipeline",
     ),
     "rushlight.tune": ("rushlight.tune.records", "rushlight.tune.search"),

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from rushlight.build import core_code, pipeline
     from rushlight.build.compile import BACKENDS, compile_graph
     from rushlight.build.executable import Executable, Summary
+    from rushlight.build.index_asserts import with_index_asserts
 
-__all__ = ["BACKENDS", "Executable", "Summary", "compile_graph", "core_code", "pipeline"]
+__all__ = ["BACKENDS", "Executable", "Summary", "compile_graph", "core_code", "pipeline", "with_index_asserts"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +23,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("rushlight.build.compile"), name)
     if name in ("Executable", "Summary"):
         return getattr(importlib.import_module("rushlight.build.executable"), name)
+    if name == "with_index_asserts":
+        return importlib.import_module("rushlight.build.index_asserts").with_index_asserts
     if name == "core_code":
         return importlib.import_module("rushlight.build.core_code")
     if name == "pipeline":

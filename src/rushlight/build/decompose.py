@@ -53,7 +53,9 @@ def to_primitives(graph: Graph) -> Graph:
             images[id(call)] = builder.apply(call.op, operands, attrs)
     outputs = [builder.laid_out(images[id(call)], resolve_type(call.type)) for call in graph.outputs]
     mutations = [(position, images[id(call)]) for position, call in graph.mutations]
-    return replace(builder.graph(outputs, mutations, graph.views, graph.sizes), frozen=graph.frozen)
+    asserts = tuple([replace(check, fails=images[id(check.fails)].call) for check in graph.asserts])
+    whole = replace(builder.whole(outputs, mutations, graph.views, graph.sizes), frozen=graph.frozen, asserts=asserts)
+    return whole.without_dead_calls()
 
 
 def resolve_type(type_: Any) -> Any:
@@ -105,4 +107,5 @@ def merge_equal_calls(graph: Graph) -> Graph:
         calls=tuple(calls),
         outputs=tuple([renamed(call) for call in graph.outputs]),
         mutations=tuple([(position, renamed(call)) for position, call in graph.mutations]),
+        asserts=tuple([replace(check, fails=renamed(check.fails)) for check in graph.asserts]),
     ).without_dead_calls()

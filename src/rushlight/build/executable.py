@@ -11,14 +11,15 @@ from typing import NoReturn
 
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.gemm_tile import GemmTile
-from rushlight.ir.graph import Graph
+from rushlight.ir.graph import Graph, ValueAssert
 from rushlight.ir.plan import ENTRY, ONCE
+from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import TensorType
 from rushlight.runtime import context, descriptor, native
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, free_symbols, is_symbol, simplify, to_python
+from rushlight.sym import Size, SizeExpr, evaluate, free_symbols, is_symbol, simplify, to_python
 
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -164,10 +165,16 @@ def types_of(graph: Graph) -> tuple[list[TensorType], list[TensorType]]:
     return [call.type for call in graph.parameters], [call.type for call in graph.outputs]
 
 
-class NativeExecutable(Executable):
-    """Compiled code: one native entry point."""
+def fail_assert(check: ValueAssert, symbols: Mapping[SizeExpr, int]) -> NoReturn:
+    """Raises the error of an assert of a value; `symbols` are those of the call."""
+    size = check.size if isinstance(check.size, int) else evaluate(simplify(check.size), symbols)
+    fail(check.code, check.message.format(size=size), frame=check.frame)
 
-    __slots__ = ("_entry", "_module")
+
+class NativeExecutable(Executable):
+    """Compiled code: one native entry point. `asserts` are those of values."""
+
+    __slots__ = ("_entry", "_module", "asserts")
 
     def __init__(
         self,
@@ -179,6 +186,7 @@ class NativeExecutable(Executable):
         entry: str = ENTRY,
     ) -> None:
         super().__init__(inputs, outputs, summary, cached)
+        self.asserts: tuple[ValueAssert, ...] = ()
         self._module = module
         self._entry = module.address(entry)
 
@@ -187,19 +195,21 @@ class NativeExecutable(Executable):
         """The executable of a graph, with the executable that runs once before it."""
         inputs, outputs = types_of(graph)
         once = summary.once
+        made = () if once is None else once.types
+        executable = NativeExecutable([*inputs, *made], outputs, module, summary, cached)
+        executable.asserts = graph.asserts
         if once is None:
-            return NativeExecutable(inputs, outputs, module, summary, cached)
-        executable = NativeExecutable([*inputs, *once.types], outputs, module, summary, cached)
+            return executable
         executable.once = NativeExecutable([inputs[at] for at in once.reads], once.types, module, summary, cached, ONCE)
         executable.reads = once.reads
         return executable
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
-        """Runs natively; a failed run-time assert is error R002 with its message."""
+        """Runs natively; a failed assert of sizes is error R002 with its message, one of values has its own."""
         _keep, pointer = descriptor.pointers(addresses)
         status = context.call(self._entry, pointer, work, commit)
         if status:
-            self._fail(status)
+            self._fail(status, addresses)
 
     def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:
         """Return the launcher for argument blocks of one plan; short calls take the shortest way."""
@@ -209,7 +219,7 @@ class NativeExecutable(Executable):
             def launch_long(sheet: descriptor.ArgumentBlock) -> None:
                 status = context.call(entry, sheet.pointer, work)
                 if status:
-                    self._fail(status)
+                    self._fail(status, sheet.addresses)
 
             return launch_long
         local, call = context.LOCAL, context.current().call_short
@@ -223,7 +233,7 @@ class NativeExecutable(Executable):
             if status:
                 status = here.settle(status, call, entry, sheet.pointer)
                 if status:
-                    self._fail(status)
+                    self._fail(status, sheet.addresses)
 
         return launch_short
 
@@ -234,9 +244,16 @@ class NativeExecutable(Executable):
         def launch(sheet: descriptor.ArgumentBlock, commit: Commit) -> None:
             status = context.call(entry, sheet.pointer, work, (commit,))
             if status:
-                self._fail(status)
+                self._fail(status, sheet.addresses)
 
         return launch
 
-    def _fail(self, status: int) -> NoReturn:
-        fail("R002", self.summary.messages[status - context.FIRST_ASSERT])
+    def _fail(self, status: int, addresses: Sequence[int]) -> NoReturn:
+        number, messages = status - context.FIRST_ASSERT, self.summary.messages
+        if number < len(messages):
+            fail("R002", messages[number])
+        symbols: dict[SizeExpr, int] = {}
+        for type_, address in zip(self.input_types, addresses, strict=False):
+            _, shape, strides = descriptor.read(address, len(type_.shape))
+            bind_symbols(type_, shape, strides, symbols)
+        fail_assert(self.asserts[number - len(messages)], symbols)

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.build.decompose import to_primitives
-from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, types_of
+from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, fail_assert, types_of
 from rushlight.ir.dtype import DType
-from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph
+from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, ValueAssert
 from rushlight.ir.sizes import bind_symbols
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands, map_sizes
@@ -40,6 +40,9 @@ class ReferenceExecutable(Executable):
         values: dict[int, Any] = {}
         symbols: dict[SizeExpr, int] = {}
         arrays: dict[int, Array] = {}
+        asserts: dict[int, list[ValueAssert]] = {}
+        for check in graph.asserts:
+            asserts.setdefault(id(check.fails), []).append(check)
         for position, (call, address) in enumerate(zip(graph.parameters, addresses, strict=False)):
             data, shape, strides = descriptor.read(address, len(call.type.shape))
             bind_symbols(call.type, shape, strides, symbols)
@@ -49,6 +52,9 @@ class ReferenceExecutable(Executable):
         with np.errstate(all="ignore"):
             for call in graph.calls:
                 values[id(call)] = _run(call, values, symbols)
+                for check in asserts.get(id(call), ()):
+                    if values[id(call)]:
+                        fail_assert(check, symbols)
         for call, address in zip(graph.outputs, addresses[len(graph.parameters) :], strict=True):
             array_at(address, call.type)[...] = values[id(call)]
         commit_on_host([(arrays[position], values[id(call)]) for position, call in graph.mutations], commit)

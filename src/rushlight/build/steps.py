@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.build.executable import Commit, Executable, NativeExecutable, Summary, commit_on_host, types_of
+from rushlight.build.executable import (
+    Commit,
+    Executable,
+    NativeExecutable,
+    Summary,
+    commit_on_host,
+    fail_assert,
+    types_of,
+)
 from rushlight.build.native import compile_native
 from rushlight.build.reference import Array, elements
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
@@ -91,7 +99,7 @@ class ViewStep:
 class StepExecutable(Executable):
     """A graph as a list of steps."""
 
-    __slots__ = ("_copies", "_last", "_parameters", "_steps", "_written")
+    __slots__ = ("_asserts", "_copies", "_last", "_parameters", "_steps", "_written")
 
     def __init__(self, graph: Graph) -> None:
         maker = _StepMaker(graph)
@@ -108,7 +116,10 @@ class StepExecutable(Executable):
         self._steps = tuple(maker.steps)
         self._copies = tuple(maker.copies)
         self._written = maker.written
-        self._last = _last_uses(self._steps, [*[step.operands[0] for step in maker.copies], *self._written.values()])
+        self._asserts = graph.asserts
+        asserted = [check.fails for check in graph.asserts]
+        copied = [step.operands[0] for step in maker.copies]
+        self._last = _last_uses(self._steps, [*copied, *asserted, *self._written.values()])
 
     def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
         """Runs one step."""
@@ -130,6 +141,9 @@ class StepExecutable(Executable):
             self.run_step(step, values, symbols)
             for key in unused:
                 del values[key]
+        for check in self._asserts:
+            if _array(values[id(check.fails)], check.fails.type).item():
+                fail_assert(check, symbols)
         for step, output in zip(self._copies, given[len(self._parameters) :], strict=True):
             step.launch([values[id(step.operands[0])]], [output], symbols)
         writes = [

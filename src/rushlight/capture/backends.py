@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rushlight.build import compile_graph
+from rushlight.build import compile_graph, with_index_asserts
 from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, types_of
 from rushlight.build.reference import array_at
 from rushlight.capture.launching import Launching, evaluated
@@ -53,7 +53,7 @@ class BackendGraph:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = replace(graph, outputs=graph.results(), mutations=(), views=(), frozen=())
-        self._launching = Launching(self._graph, (), lambda graph: compile_graph(graph, "eager"))
+        self._launching = Launching(self._graph, (), lambda graph: compile_graph(with_index_asserts(graph), "eager"))
         names = {id(call): f"in{position}" for position, call in enumerate(graph.parameters)}
         self.inputs: tuple[str, ...] = tuple(names.values())
         computed = [call for call in graph.calls if call.op is not NUMBER]

@@ -72,16 +72,19 @@ class Options:
     freeze: bool
 
     def compile_graph(self, graph: Graph) -> Executable:
-        """The executable of a graph."""
+        """The executable of a graph that was traced, with asserts that its indices are in range."""
         if callable(self.backend):
             return GivenBackend(graph, self.backend)
+        graph = build.with_index_asserts(graph)
         if not self.search:
             return build.compile_graph(graph, self.backend)
         return build.compile_graph(graph, self.backend, tune.tuner_here())
 
     def compile_backward(self, graph: Graph) -> Executable:
         """The executable of a graph of a backward pass: a callable gets those of functions alone."""
-        return build.compile_graph(graph, "eager") if callable(self.backend) else self.compile_graph(graph)
+        if callable(self.backend):
+            return build.compile_graph(build.with_index_asserts(graph), "eager")
+        return self.compile_graph(graph)
 
     def recomputes(self) -> bool:
         """Whether a backward pass may compute values again rather than keep them."""

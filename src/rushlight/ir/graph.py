@@ -104,6 +104,20 @@ class OutputView:
 
 
 @frozen
+class ValueAssert:
+    """What a call of a graph asserts of a value: the bool `fails`, of no dims, is False; else the call is error `code`.
+
+    `message` tells what is wrong then; `{size}` in it stands for `size`, which is known when it fails.
+    """
+
+    fails: Call
+    code: str
+    message: str
+    size: Size = 0
+    frame: Frame | None = None
+
+
+@frozen
 class Graph:
     """Parameters, calls in order, outputs.
 
@@ -111,7 +125,8 @@ class Graph:
 
     `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as
     views; `frozen` are positions of parameters that have the same elements at each call, or the caller says so. `sizes`
-    are symbols born in the graph that the caller asks for too.
+    are symbols born in the graph that the caller asks for too. Where one of `asserts` does not hold, a call writes to
+    no parameter.
     """
 
     parameters: tuple[Call, ...]
@@ -122,6 +137,7 @@ class Graph:
     name: str = "graph"
     frozen: tuple[int, ...] = ()
     sizes: tuple[SizeExpr, ...] = ()
+    asserts: tuple[ValueAssert, ...] = ()
 
     @property
     def inner(self) -> tuple[Graph, ...]:
@@ -129,14 +145,18 @@ class Graph:
         return tuple([nested.graph for call in self.calls for nested in inner_of(call)])
 
     def results(self) -> tuple[Call, ...]:
-        """Everything the graph must compute: outputs, then mutated parameters' values."""
+        """What calls of the graph leave: outputs, then mutated parameters' values."""
         return self.outputs + tuple([value for _, value in self.mutations])
+
+    def needed(self) -> tuple[Call, ...]:
+        """Everything the graph must compute: results, then what is asserted."""
+        return self.results() + tuple([check.fails for check in self.asserts])
 
     def without_dead_calls(self) -> Graph:
         """The graph with only the calls that results, and run-time asserts of sizes born here, depend on."""
         needed: set[int] = set()
         unbacked_outputs = unbacked_outputs_of(self.calls)
-        stack = [*self.results(), *[unbacked_outputs[symbol] for symbol in _asked(self, unbacked_outputs)]]
+        stack = [*self.needed(), *[unbacked_outputs[symbol] for symbol in _asked(self, unbacked_outputs)]]
         while stack:
             call = stack.pop()
             if id(call) not in needed:
@@ -327,6 +347,16 @@ class GraphBuilder:
         sizes: tuple[SizeExpr, ...] = (),
     ) -> Graph:
         """The finished graph; calls that no result needs are left out."""
+        return self.whole(outputs, mutations, views, sizes).without_dead_calls()
+
+    def whole(
+        self,
+        outputs: Iterable[Node],
+        mutations: Sequence[tuple[int, Node]] = (),
+        views: tuple[OutputView, ...] = (),
+        sizes: tuple[SizeExpr, ...] = (),
+    ) -> Graph:
+        """The graph with all calls that were recorded."""
         return Graph(
             tuple(self.parameters),
             tuple(self.calls),
@@ -335,7 +365,7 @@ class GraphBuilder:
             views,
             self.name,
             sizes=sizes,
-        ).without_dead_calls()
+        )
 
 
 def type_of(operand: Any) -> Any:

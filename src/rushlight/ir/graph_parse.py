@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, Inner, OutputView, number, parameter
+from rushlight.ir.graph import RELAYOUT, RESULT, Call, Graph, Inner, OutputView, ValueAssert, number, parameter
 from rushlight.ir.type import CPU, Device, TensorType
 from rushlight.support import lazy
 from rushlight.support.errors import RushlightError, error
@@ -204,6 +204,7 @@ class GraphReader(TypeReader):
         self.outputs: tuple[Call, ...] | None = None
         self.mutations: list[tuple[int, Call]] = []
         self.views: list[OutputView] = []
+        self.asserts: list[ValueAssert] = []
         self.sizes: tuple[Size, ...] = ()
         self.inner: list[Inner] = []
         self.branch: Branch | None = None
@@ -220,6 +221,7 @@ class GraphReader(TypeReader):
             self.name,
             tuple(self.frozen),
             tuple([size for size in self.sizes if isinstance(size, SizeExpr)]),
+            tuple(self.asserts),
         )
 
     def line(self, line: str) -> None:
@@ -371,8 +373,6 @@ class GraphReader(TypeReader):
         reader.expect("sizes")
         self.sizes = self._sizes(reader)
 
-    # Parts of lines.
-
     def _define(self, name: str, call: Call) -> None:
         if not name.startswith("%"):
             _fail(f"expected a name such as %0, found {name!r}")
@@ -438,11 +438,20 @@ class GraphReader(TypeReader):
         return tuple([(name, attrs.get(name)) for name in names])
 
 
+def _read_assert(graph: GraphReader, reader: Reader) -> None:
+    reader.expect("assert")
+    reader.expect("not")
+    fails = graph._value(reader.next())
+    reader.expect(":")
+    graph.asserts.append(ValueAssert(fails, reader.next(), "a value is not what the program asserts"))
+
+
 _LINES: dict[str, Callable[[GraphReader, Reader], None]] = {
     "return": GraphReader._return,
     "write": GraphReader._write,
     "view": GraphReader._view,
     "sizes": GraphReader._sizes_line,
+    "assert": _read_assert,
     "}": GraphReader._close,
 }
 

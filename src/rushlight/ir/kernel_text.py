@@ -181,6 +181,7 @@ def plan_text(plan: Plan) -> str:
         text = _row_block_text(kernel, plan.kernels) if is_rows else kernel_text(kernel)
         lines.append(f"# kernel {number}: {kernel.name}\n{text}")
     lines += [_launch_text(launch, plan.kernels) for launch in plan.launches]
+    lines += [f"assert not {buffer.name}" for buffer in plan.asserted]
     return "\n".join([*lines, *memory_lines(plan)])
 
 

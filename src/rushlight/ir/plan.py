@@ -159,7 +159,8 @@ class Plan:
     """Everything that an entry point needs: inputs and outputs are the descriptors, in order, as buffers.
 
     `once` is a plan of its own that runs before, and again when a frozen input has changed: its inputs are frozen ones,
-    its outputs are the last inputs of this one.
+    its outputs are the last inputs of this one. `asserted` are bools that launches compute and that are False, or no
+    launch writes to an input.
     """
 
     inputs: tuple[Buffer, ...]
@@ -171,6 +172,7 @@ class Plan:
     kernels: tuple[AnyKernel, ...]
     launches: tuple[Launch, ...]
     once: Plan | None = None
+    asserted: tuple[Buffer, ...] = ()
 
     @property
     def tiles(self) -> tuple[GemmTile, ...]:

@@ -94,6 +94,7 @@ class GraphPrinter:
         for position, value in graph.mutations:
             body.append(f"write {self.values[id(graph.parameters[position])]} <- {self.values[id(value)]}")
         body.extend([self.view(view) for view in graph.views])
+        body.extend([f"assert not {self.values[id(check.fails)]}: {check.code}" for check in graph.asserts])
         if graph.sizes:
             body.append(f"sizes [{', '.join([self.size(size) for size in graph.sizes])}]")
         if facts:

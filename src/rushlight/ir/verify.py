@@ -47,6 +47,10 @@ class _Verifier:
         for call in self.graph.outputs:
             if id(call) not in self.defined or not isinstance(call.type, TensorType):
                 self.fail("an output is no tensor of the graph", output=call.op.name)
+        for check in self.graph.asserts:
+            type_: object = check.fails.type
+            if id(check.fails) not in self.defined or not isinstance(type_, TensorType) or type_.shape:
+                self.fail("what is asserted is no value of the graph without dims", value=check.fails.op.name)
         self._mutations()
         self._views()
 

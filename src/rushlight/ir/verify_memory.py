@@ -191,6 +191,9 @@ class _Verifier:
         for output in self.plan.outputs:
             if output not in self.whole and not _is_empty(output):
                 self.unwritten(output, "an output is")
+        for buffer in self.plan.asserted:
+            if buffer not in self.whole and self.only is None:
+                self.unwritten(buffer, "what is asserted is")
         return tuple(self.undecided)
 
     def launch(self, launch: Launch, given: Mapping[Buffer, Buffer], blocks: tuple[_Blocks, ...]) -> None:
@@ -403,6 +406,7 @@ def _verify_lifetimes(plan: Plan) -> None:
         for buffer in launch.buffers:
             first.setdefault(buffer, step)
             last[buffer] = step
+    last.update(dict.fromkeys(plan.asserted, len(plan.launches)))
     below: list[int] = []
     living: dict[Buffer | None, list[int]] = {}
     starts = sorted([(first[slot.buffer], number) for number, slot in enumerate(plan.slots) if slot.buffer in first])

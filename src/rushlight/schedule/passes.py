@@ -76,14 +76,14 @@ def fuse(schedule: Schedule) -> Schedule:
 def order(schedule: Schedule) -> Schedule:
     """Orders the groups, finds chains that run by row blocks, and decides which buffers share memory."""
     in_place = overwrites(schedule.mutations, schedule.groups)
-    parts = find_chains(order_groups(schedule.groups, in_place), in_place)
+    parts = find_chains(order_groups(schedule.groups, in_place, schedule.asserted), in_place)
     schedule = replace(schedule, once_parts=tuple(order_groups(schedule.once_groups, {})), parts=tuple(parts))
-    schedule = with_buffers(schedule, place_mutations(schedule.mutations, groups_of(parts)))
+    schedule = with_buffers(schedule, place_mutations(schedule.mutations, groups_of(parts), schedule.asserted))
     groups = groups_of(schedule.parts)
     mutations = schedule.mutations.items()
     commits = tuple([(new, old) for new, old in mutations if new.scope == "arena"])
     written_over = {new: old for new, old in mutations if new.scope == "global"}
-    aliases = share_storage(groups, written_over, commits, made_in_chains(schedule.parts))
+    aliases = share_storage(groups, written_over, commits, made_in_chains(schedule.parts), schedule.asserted)
     return replace(schedule, aliases=aliases, commits=commits)
 
 

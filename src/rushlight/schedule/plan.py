@@ -40,6 +40,7 @@ def make_plan(schedule: Schedule) -> Plan:
 
 def _main_plan(schedule: Schedule, maker: LaunchMaker, once: Plan | None) -> Plan:
     results = schedule.results
+    asserted = tuple([maker.aliases.get(buffer, buffer) for buffer in schedule.asserted])
     inputs = schedule.inputs if once is None else (*schedule.inputs, *once.outputs)
     symbols = _symbol_sources([*[buffer.type for buffer in inputs], *[buffer.type for buffer in results]])
     return Plan(
@@ -48,10 +49,11 @@ def _main_plan(schedule: Schedule, maker: LaunchMaker, once: Plan | None) -> Pla
         tuple([call.type for call in schedule.graph.outputs]),
         symbols,
         _assertions(symbols),
-        plan_memory(maker.launches, results),
+        plan_memory(maker.launches, results, kept=asserted),
         mark_unread(maker.kernels, maker.launches, schedule.outputs),
         tuple(maker.launches),
         once,
+        asserted,
     )
 
 

@@ -21,7 +21,8 @@ _NO_ALIASES: Mapping[Buffer, Buffer] = MappingProxyType({})
 class Schedule:
     """A graph on its way to a plan. Each pass returns a copy with its own fields set.
 
-    Lowering sets `definitions` and the buffers. `outputs` are the results, then the new values of mutated parameters;
+    Lowering sets `definitions` and the buffers. `outputs` are the results, the new values of mutated parameters, and
+    what is asserted;
     `mutations` maps these new values to the parameters. Folding sets `nodes`, and `once_nodes` for values that depend
     on frozen inputs alone. Fusion sets `groups`, `once_groups` and the fusions it declined, `missed`. Ordering sets
     `parts` and `once_parts`, in the order in which they run, and decides which buffers share memory: `aliases` maps a
@@ -48,3 +49,8 @@ class Schedule:
     def results(self) -> tuple[Buffer, ...]:
         """The outputs of the program, without the new values of mutated parameters."""
         return self.outputs[: len(self.graph.outputs)]
+
+    @property
+    def asserted(self) -> tuple[Buffer, ...]:
+        """The values that the graph asserts to be False."""
+        return self.outputs[len(self.graph.results()) :]

@@ -17,7 +17,7 @@ where an input was not used.
 
 Sizes that are 1 in a sample stay 1, since they are there to be broadcast, and so does the size of a dim whose slices
 become results of their own, as in `unbind`: the number of results of a program is part of it. An index that points
-nowhere is an error of eager alone (I001): it depends on data, and such runs are left out.
+nowhere is an error that depends on data (I001), and such runs are left out.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Pool:
     def compile(self, programs: Sequence[Traced], backend: str | None) -> Running:
         """The programs as an executable."""
         graph, inputs, results = self._graph(programs)
-        return Running(build.compile_graph(graph, backend), inputs, results)
+        return Running(build.compile_graph(build.with_index_asserts(graph), backend), inputs, results)
 
     def _graph(self, programs: Sequence[Traced]) -> tuple[Graph, list[tuple[int, int]], list[tuple[int, int]]]:
         results = [(row, position) for row, traced in enumerate(programs) for position in traced.results()]

@@ -1,4 +1,4 @@
-"""Reading at places that tensors name. An index out of range reads nothing and gives 0; eager checks first (I001)."""
+"""Reading at places that tensors name. An index out of range reads nothing and gives 0, and is found apart (I001)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from rushlight.ir.scalar import Buffer
@@ -10,21 +10,25 @@ from rushlight.schedule.fuse.fusion import Group
 from rushlight.sym import optimization_hint, product
 
 
-def order_groups(groups: Sequence[Group], overwrites: Mapping[Buffer, Buffer]) -> list[Group]:
+def order_groups(
+    groups: Sequence[Group], overwrites: Mapping[Buffer, Buffer], asserted: Iterable[Buffer] = ()
+) -> list[Group]:
     """An order in which groups can run; the time is linear in the number of reads.
 
     `overwrites` maps new values to the parameters in whose memory they could be written. A group that makes such a
-    value waits for all other readers of the old one. If one of these readers depends on the group, the group runs when
-    nothing else can, and the value is copied later.
+    value waits for all other readers of the old one, and for what is `asserted`. If one of these depends on the group,
+    the group runs when nothing else can, and the value is copied later.
 
     Among the groups that can run next, one that does not increase the arena memory in use goes first; otherwise the one
     whose first node comes first in the program.
     """
-    return _Order(groups, overwrites).run()
+    return _Order(groups, overwrites, asserted).run()
 
 
 class _Order:
-    def __init__(self, groups: Sequence[Group], overwrites: Mapping[Buffer, Buffer]) -> None:
+    def __init__(
+        self, groups: Sequence[Group], overwrites: Mapping[Buffer, Buffer], asserted: Iterable[Buffer]
+    ) -> None:
         self.groups = {group.number: group for group in groups}
         self.home = {node.buffer: group.number for group in groups for node in group.nodes}
         self.readers: dict[Buffer, set[int]] = {}
@@ -40,9 +44,10 @@ class _Order:
         self.late: list[tuple[int, int]] = []
         for group in groups:
             self._add(group)
+        checks = {self.home[buffer] for buffer in asserted}
         for new, old in overwrites.items():
             writer = self.home[new]
-            for reader in self.readers.get(old, ()):
+            for reader in self.readers.get(old, set()) | checks:
                 if reader != writer:
                     self.held[reader].append(writer)
                     self.waits[writer] += 1

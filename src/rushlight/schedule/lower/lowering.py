@@ -71,10 +71,11 @@ class Lowered:
 
     `results` are the identities of the calls whose values leave the program. Those have buffers of the caller; for
     others the scheduler chooses the layout: dense, row-major. Where inputs are `frozen`, values that depend on these
-    alone have constant buffers.
+    alone, and are not `needed` at each call, have constant buffers.
     """
 
     results: frozenset[int]
+    needed: frozenset[int]
     frozen: bool
     definitions: list[Definition | ScatterDefinition]
     buffers: dict[int, Buffer]
@@ -98,13 +99,14 @@ class SharedAxes:
 
 def lower_graph(graph: Graph) -> Lowered:
     """Runs the lowering rule of every call, in order."""
-    lowered = Lowered(frozenset([id(call) for call in graph.results()]), bool(graph.frozen), [], {}, {})
+    results, needed = (frozenset([id(call) for call in calls]) for calls in (graph.results(), graph.needed()))
+    lowered = Lowered(results, needed, bool(graph.frozen), [], {}, {})
     operands = lowered.operands
     for position, call in enumerate(graph.parameters):
         buffer = Buffer(call.attr("name"), call.type, constant=position in graph.frozen)
         lowered.buffers[id(call)] = buffer
         operands[id(call)] = BufferOperand(buffer, call.type)
-    results: dict[int, tuple[Any, ...]] = {}
+    several: dict[int, tuple[Any, ...]] = {}
     axes_of = SharedAxes()
     for call in graph.calls:
         if call.op is NUMBER:
@@ -112,7 +114,7 @@ def lower_graph(graph: Graph) -> Lowered:
     # Numbered as in the graph's text: the buffer v4 holds the value %4.
     for position, call in enumerate([call for call in graph.calls if call.op is not NUMBER]):
         if call.op is RESULT:
-            body, axes = results[id(call.operands[0])]
+            body, axes = several[id(call.operands[0])]
             operands[id(call)] = _define(lowered, call, position, axes, body[call.attr("index")])
         elif call.op is RELAYOUT:
             axes = axes_of(call.type.shape)
@@ -123,7 +125,7 @@ def lower_graph(graph: Graph) -> Lowered:
             axes = axes_of(types[0].shape)
             body = _run_rule(call, operands, axes)
             if isinstance(call.type, tuple):
-                results[id(call)] = (body, axes)
+                several[id(call)] = (body, axes)
             else:
                 operands[id(call)] = _define(lowered, call, position, axes, body)
     return lowered
@@ -151,7 +153,8 @@ def _define(lowered: Lowered, call: Call, position: int, axes: tuple[Any, ...], 
     if id(call) in lowered.results:
         buffer = Buffer(f"v{position}", type_)
     else:
-        is_fixed = lowered.frozen and not isinstance(body, Scatter) and is_constant(body, axes)
+        may_be_fixed = lowered.frozen and id(call) not in lowered.needed
+        is_fixed = may_be_fixed and not isinstance(body, Scatter) and is_constant(body, axes)
         buffer = Buffer(f"v{position}", TensorType(type_.shape, type_.dtype, type_.device), "arena", is_fixed)
     lowered.buffers[id(call)] = buffer
     if isinstance(body, Scatter):

@@ -18,26 +18,28 @@ from rushlight.sym import Size, SizeExpr, product
 
 
 def alias_results(graph: Graph, lowered: Lowered) -> list[Buffer]:
-    """The buffer of each output and of the new value of each mutated parameter.
+    """The buffer of each output, of the new value of each mutated parameter, and of what is asserted.
 
-    Values that are output twice, or that are parameters, are copied.
+    Values that are output twice, or that are parameters, are copied. What is asserted lies in the arena.
     """
     taken: set[Buffer] = set()
     defined = {definition.buffer for definition in lowered.definitions}
     outputs: list[Buffer] = []
-    for position, call in enumerate(graph.results()):
+    count = len(graph.results())
+    for position, call in enumerate(graph.needed()):
         buffer = lowered.buffers.get(id(call))
         if buffer is None or buffer in taken or buffer not in defined:
-            buffer = _copy_definition(call, f"out{position}", lowered)
+            scope = "global" if position < count else "arena"
+            buffer = _copy_definition(call, f"out{position}", lowered, scope)
         taken.add(buffer)
         outputs.append(buffer)
     return outputs
 
 
-def _copy_definition(call: Call, name: str, lowered: Lowered) -> Buffer:
+def _copy_definition(call: Call, name: str, lowered: Lowered, scope: str) -> Buffer:
     axes = axes_of(call.type.shape)
     at = tuple([0 if size == 1 else axis for axis, size in zip(axes, call.type.shape, strict=True)])
-    buffer = Buffer(name, call.type)
+    buffer = Buffer(name, call.type, scope)
     lowered.definitions.append(Definition(buffer, axes, lowered.operands[id(call)][at]))
     return buffer
 
@@ -66,9 +68,9 @@ def with_stored(groups: Iterable[Group], stored: Container[Buffer]) -> tuple[Gro
 
 
 def mutated_values(graph: Graph, lowered: Lowered, values: Sequence[Buffer]) -> dict[Buffer, Buffer]:
-    """The parameters to overwrite, by the buffers of their new values."""
+    """The parameters to overwrite, by the buffers of their new values; `values` begins with these."""
     parameters = [lowered.buffers[id(graph.parameters[position])] for position, _ in graph.mutations]
-    return dict(zip(values, parameters, strict=True))
+    return dict(zip(values, parameters, strict=False))
 
 
 def overwrites(mutations: Mapping[Buffer, Buffer], groups: Iterable[Group]) -> dict[Buffer, Buffer]:
@@ -77,15 +79,19 @@ def overwrites(mutations: Mapping[Buffer, Buffer], groups: Iterable[Group]) -> d
     return {new: old for new, old in mutations.items() if reads_in_place(*home[new], old.type, old)}
 
 
-def place_mutations(mutations: Mapping[Buffer, Buffer], groups: Sequence[Group]) -> dict[Buffer, Buffer]:
+def place_mutations(
+    mutations: Mapping[Buffer, Buffer], groups: Sequence[Group], asserted: Iterable[Buffer]
+) -> dict[Buffer, Buffer]:
     """The buffer of each mutated parameter's new value; the groups come in execution order.
 
     The buffer is global if the value is written over the parameter, at the parameter's strides, and lies in the arena
-    if it is copied at the end.
+    if it is copied at the end. Nothing is written over a parameter before all that is `asserted` is known.
     """
-    made = {node.buffer: (position, group) for position, group in enumerate(groups) for node in group.nodes}
+    made = {node.buffer: position for position, group in enumerate(groups) for node in group.nodes}
     last = _last_readers(groups)
-    in_place = {new for new, old in overwrites(mutations, groups).items() if last.get(old, -1) <= made[new][0]}
+    known = max([made[buffer] for buffer in asserted], default=-1)
+    candidates = overwrites(mutations, groups)
+    in_place = {new for new, old in candidates.items() if last.get(old, -1) <= made[new] and known < made[new]}
     placed: dict[Buffer, Buffer] = {}
     for new, old in mutations.items():
         type_ = new.type
@@ -132,17 +138,18 @@ def share_storage(
     written_over: Mapping[Buffer, Buffer],
     commits: Iterable[tuple[Buffer, Buffer]],
     apart: Container[Buffer],
+    asserted: Iterable[Buffer] = (),
 ) -> dict[Buffer, Buffer]:
     """Lets values reuse the memory of an operand that they read for the last time, element by element.
 
     The groups come in execution order. Returns the buffers in whose memory values lie: those `written_over` in that of
     their parameters, an arena value in that of an older value, or of a result that is computed from it. Copies in
-    `commits` read their sources at the end. Values in `apart` are left alone.
+    `commits` read their sources at the end, and so is what is `asserted`. Values in `apart` are left alone.
     """
     aliases = dict(written_over)
     last = _last_readers(groups)
     made: set[Buffer] = set()  # in places that others may take
-    kept = {new for new, _ in commits}
+    kept = {*[new for new, _ in commits], *asserted}
     overwritten = set(aliases.values())
     sharers: dict[Buffer, list[Buffer]] = {}  # all values in a place, by the buffer whose place it is
     for position, group in enumerate(groups):

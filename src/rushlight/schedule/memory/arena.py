@@ -43,11 +43,14 @@ class _Place:
 
 
 def plan_memory(
-    launches: Sequence[Launch], outputs: Sequence[Buffer], outside: Container[Buffer] = ()
+    launches: Sequence[Launch],
+    outputs: Sequence[Buffer],
+    outside: Container[Buffer] = (),
+    kept: Sequence[Buffer] = (),
 ) -> tuple[ArenaSlot, ...]:
     """The slots of all arena buffers: in the arena, or in large outputs before these are written.
 
-    Buffers in `outside` have memory already.
+    Buffers in `outside` have memory already. Those that are `kept` are read after the last launch.
 
     Each buffer takes, at its first use, the smallest gap that it fits in by size hints. At run time only the resulting
     order holds: of two buffers that are alive at once in one memory, one begins after the other has ended, whatever
@@ -59,6 +62,7 @@ def plan_memory(
         for buffer in launch.buffers:
             first.setdefault(buffer, step)
             last[buffer] = step
+    last.update(dict.fromkeys(kept, len(launches)))
     memories = _Memories(first, outputs)
     places: dict[Buffer, _Place] = {}
     for step, launch in enumerate(launches):

@@ -1,7 +1,9 @@
 """The entry point of an executable: `i64 @entry(ctx, descriptors)`.
 
-It reads sizes from descriptors, checks the assertions, lays the arena out and launches kernels in order. It returns 0;
-1 when the arena is too small (the need is in ctx); 2 when interrupted; 16 + n when assertion n failed.
+It reads sizes from descriptors, checks the assertions, lays the arena out and launches kernels in order. Values that
+are asserted are looked at before the first launch that writes to an input's storage. The entry returns 0; 1 when the
+arena is too small (the need is in ctx); 2 when interrupted; 16 + n when assertion n failed, and the numbers behind
+those for values.
 """
 
 from __future__ import annotations
@@ -72,11 +74,15 @@ class _Entry(LaunchArguments):
         table = LaunchTable(len(self.descriptors)) if len(plan.launches) > FEW_LAUNCHES else None
         for number, launch in enumerate(plan.launches):
             poll = number > 0 and not committed
+            if not committed and not inputs.isdisjoint(_written(plan, launch)):
+                committed = True
+                self.check_values(table, name, arguments)
             if table is None:
                 self.launch(launch, arguments, poll)
             else:
                 self.add_row(table, launch, poll)
-            committed = committed or not inputs.isdisjoint(_written(plan, launch))
+        if not committed:
+            self.check_values(table, name, arguments)
         status = "0" if table is None else self.run_table(table, name, arguments)
         # With a table the entry still has thousands of lines, which run once a call: LLVM's passes would not pay.
         attributes = self.target.attributes + ("" if table is None else " noinline optnone")
@@ -111,7 +117,7 @@ class _Entry(LaunchArguments):
         at = self.scope.let(f"getelementptr i64, ptr {pointer}, i64 {index}")
         return self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
 
-    def leave_unless(self, condition: str, status: int) -> None:
+    def leave_unless(self, condition: str, status: int | str) -> None:
         """Returns a status if the condition does not hold."""
         scope = self.scope
         leave, stay = scope.names.label(), scope.names.label()
@@ -125,6 +131,18 @@ class _Entry(LaunchArguments):
         left, right = (self.size(side) for side in (assertion.left, assertion.right))
         holds = self.scope.let(f"icmp {_RELATIONS[assertion.relation]} i64 {left}, {right}")
         self.leave_unless(holds, STATUS_ASSERTION + number)
+
+    def check_values(self, table: LaunchTable | None, name: str, arguments: str) -> None:
+        """Emits the asserts of values, after the launches so far."""
+        if not self.plan.asserted:
+            return
+        scope = self.scope
+        if table is not None:
+            status = self.run_table(table, name, arguments)
+            self.leave_unless(scope.let(f"icmp eq i64 {status}, 0"), status)
+        for number, buffer in enumerate(self.plan.asserted, STATUS_ASSERTION + len(self.plan.assertions)):
+            fails = scope.let(f"load i8, ptr {self.address(buffer)}, align 1")
+            self.leave_unless(scope.let(f"icmp eq i8 {fails}, 0"), number)
 
     def check_arena(self) -> None:
         """Computes where slots start, and returns if the arena is smaller than they need."""
@@ -217,12 +235,14 @@ class _Entry(LaunchArguments):
         table.add(poll, function, tiles, count, grain, numbers)
 
     def run_table(self, table: LaunchTable, name: str, arguments: str) -> str:
-        """Stores the values of a table and runs it; the status."""
+        """Stores the values of a table and runs the rows that were added since it ran last; the status."""
         scope = self.scope
         values = self.ctx.allocate("i64", table.first + len(table.values))
         self.store(scope.let(f"getelementptr i64, ptr {values}, i64 {table.first}"), table.values)
-        end = scope.let(f"getelementptr i32, ptr @{name}_rows, i64 {len(table.rows)}")
-        ends = f"ptr @{name}_rows, ptr {end}"
+        places = (table.ran, len(table.rows))
+        start, end = (scope.let(f"getelementptr i32, ptr @{name}_rows, i64 {place}") for place in places)
+        table.ran = len(table.rows)
+        ends = f"ptr {start}, ptr {end}"
         threads = self.ctx_word(THREADS, "i64")
         return scope.let(
             f"call i64 @{name}_run(ptr %ctx, ptr %descriptors, {ends}, ptr {values}, ptr {arguments}, i64 {threads})"

@@ -30,6 +30,7 @@ class LaunchTable:
         self.operands = operands
         self.values: dict[tuple[str, str], int] = {}
         self.rows: list[int] = []
+        self.ran = 0  # numbers in `rows` of launches that have run
 
     @property
     def first(self) -> int:

@@ -1,0 +1,127 @@
+"""In which range the indices of an operator have to be: eager code and compiled code ask the same rules.
+
+Kernels read 0 at an index out of range and leave a write there out. So indices are checked apart: in eager code before
+the call, in compiled code by asserts of the graph (`build.index_asserts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rushlight.ir.dtype import Kind, int64
+from rushlight.ir.value import Value
+from rushlight.ops.record import OPERATORS, Operator
+from rushlight.sym import Size, product
+
+
+class Range(NamedTuple):
+    """Indices must be in [low, high), or `ignored`; without `high` they are values, not below `low`.
+
+    `operand` is the operand's name.
+    """
+
+    operand: str
+    low: Size
+    high: Size | None
+    ignored: int | None = None
+    member: int | None = None  # of a list operand
+
+    def read(self, named: Mapping[str, Any]) -> Any:
+        """The operand, or the member of it, among operands by name."""
+        operand = named[self.operand]
+        return operand if self.member is None else operand[self.member]
+
+
+Named = Mapping[str, Any]  # operands' types and attributes by name
+Rule = Callable[[Named], list[Range]]
+
+
+def _wrapping(operand: str, size: Size, member: int | None = None) -> Range:
+    return Range(operand, -size, size, None, member)
+
+
+def _along_dim(named: Named) -> list[Range]:
+    shape = named["input"].shape
+    return [_wrapping("index", shape[named["dim"]])] if shape else []
+
+
+def _taken_along_dim(named: Named) -> list[Range]:
+    shape, dim = named["input"].shape, named["dim"]
+    return [_wrapping("indices", product(shape) if dim is None else shape[dim])] if shape else []
+
+
+def _in_order(named: Named) -> list[Range]:
+    return [] if named["sorter"] is None else [_wrapping("sorter", named["sorted_sequence"].shape[-1])]
+
+
+def _in_dims(named: Named) -> list[Range]:
+    shape = named["input"].shape
+    return [_wrapping("indices", shape[dim], member) for member, dim in enumerate(named["dims"])]
+
+
+def _in_table(named: Named) -> list[Range]:
+    return [Range("input", 0, named["weight"].shape[0])]
+
+
+def _in_space(named: Named) -> list[Range]:
+    return [Range("indices", 0, product(named["output_size"]))]
+
+
+def _of_classes(named: Named) -> list[Range]:
+    return [Range("tensor", 0, named["num_classes"])]
+
+
+def _observed(named: Named) -> list[Range]:
+    return [Range(name, 0, None) for name in ("fweights", "aweights") if named[name] is not None]
+
+
+def _classes(named: Named) -> list[Range]:
+    shape, target = named["input"].shape, named["target"]
+    number = isinstance(target, int | float | complex)  # which is refused
+    if not number and (target.dtype.kind is not Kind.INT or not shape):
+        return []
+    return [Range("target", 0, shape[0 if len(shape) == 1 else 1], named["ignore_index"])]
+
+
+# Which operand holds indices of what. An operator outside this table has none.
+_RULES: dict[str, Rule] = {
+    "gather": _along_dim,
+    "scatter": _along_dim,
+    "scatter_add": _along_dim,
+    "scatter_reduce": _along_dim,
+    "index_select": _along_dim,
+    "take_along_dim": _taken_along_dim,
+    "searchsorted": _in_order,
+    "index_add": _along_dim,
+    "index": _in_dims,
+    "index_put": _in_dims,
+    "embedding": _in_table,
+    "embedding_bag": _in_table,
+    "max_unpool": _in_space,
+    "nll_loss": _classes,
+    "one_hot": _of_classes,
+    "cov": _observed,
+    "cross_entropy": _classes,
+    "class_cross_entropy": _classes,
+}
+RULES: dict[Operator, Rule] = {OPERATORS[name]: rule for name, rule in _RULES.items() if name in OPERATORS}
+
+
+def ranges_of(op: Operator, types: Sequence[object], attrs: Mapping[str, object]) -> list[Range]:
+    """The ranges of an operator's indices; `types` are those of its operands."""
+    rule = RULES.get(op)
+    return [] if rule is None else rule(op.named(tuple(types), attrs))
+
+
+def any_outside(index: Value, low: Any, high: Any, ignored: Any) -> Any:
+    """Whether an element is not in [low, high) and not `ignored`: bounds are numbers, values, or None for none."""
+    call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
+    if index.dtype.kind <= Kind.INT:  # an unsigned index would make -size a large number
+        index = OPERATORS["to_dtype"](index, int64)
+    outside = call["lt"](index, low)
+    if high is not None:
+        outside = call["bitwise_or"](outside, call["ge"](index, high))
+    if ignored is not None:
+        outside = call["bitwise_and"](outside, call["ne"](index, ignored))
+    return call["any"](outside)
