@@ -1,9 +1,10 @@
 """Runs the programs compiled in parts, three times each: `python -m tests.capture.programs_in_parts [TOPIC ...]`.
 
 Prints each that does not do what Python does, or of which tracing fails for a reason of ours, and how many there were.
+With `--forced` a graph ends after every instruction, and the function goes on from the state that it has built.
 """
 
-import sys
+import argparse
 from collections.abc import Iterator
 
 from tests.capture.programs.collection import programs, topics
@@ -11,7 +12,7 @@ from tests.capture.programs.comparison import differences, native, outcome
 
 import rushlight as rl
 from rushlight.capture.resume.breaks import FAILED
-from rushlight.support import events
+from rushlight.support import events, settings
 
 TURNS = 3  # the first traces, the others run what it made
 
@@ -20,7 +21,7 @@ def differing(topic: str, first: int = 0, step: int = 1) -> Iterator[tuple[str, 
     """Each program of a topic, from number `first` on by `step`, with how it differs when it is compiled in parts."""
     for name, program in list(programs(topic).items())[first::step]:
         expected = outcome(native, program)
-        compiled = rl.compile(program, fullgraph=False)
+        compiled = rl.compile(program, fullgraph=False, backend="eager" if settings.get().part_limit else None)
         found: list[str] = []
         events.reset()
         for turn in range(TURNS):
@@ -35,17 +36,22 @@ def differing(topic: str, first: int = 0, step: int = 1) -> Iterator[tuple[str, 
         yield f"{topic}:{name}", found or failed
 
 
-def main(chosen: list[str]) -> None:
+def main() -> None:
     """Prints what differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("topics", nargs="*", metavar="TOPIC")
+    parser.add_argument("--forced", action="store_true", help="end a graph after every instruction")
+    given = parser.parse_args()
     count = wrong = 0
-    for topic in chosen or topics():
-        for name, found in differing(topic):
-            count += 1
-            if found:
-                wrong += 1
-                print(name, *found[:3], sep="\n    ", flush=True)
+    with settings.override(part_limit=int(given.forced)):
+        for topic in given.topics or topics():
+            for name, found in differing(topic):
+                count += 1
+                if found:
+                    wrong += 1
+                    print(name, *found[:3], sep="\n    ", flush=True)
     print(f"{count} programs, {wrong} differ")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

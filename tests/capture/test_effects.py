@@ -309,3 +309,31 @@ def test_a_step_that_drops_gradients_is_one_program_with_and_without() -> None:
         step(rl.ones(3))
     assert w.tolist() == [-0.5] * 3
     assert len(explain_entries(step)) == 1
+
+
+@pytest.mark.parametrize("generator", [rl.default_generator, rl.Generator()], ids=["default", "own"])
+def test_a_seed_is_set_at_each_call(generator):
+    def drawn(x):
+        generator.manual_seed(3)
+        return x * rl.rand(2, generator=generator)
+
+    expected = drawn(rl.ones(2)).tolist()
+    for compiled in (rl.compile(drawn), rl.compile(drawn, fullgraph=False)):
+        for _ in range(3):
+            assert compiled(rl.ones(2)).tolist() == expected
+    with pytest.raises(rl.CompileError, match="seed is kept out of graphs"):
+        rl.compile(drawn, fullgraph=True)(rl.ones(2))
+
+
+def test_a_default_dtype_is_set_at_each_call():
+    def made(x):
+        rl.set_default_dtype(rl.float64)
+        return x + rl.ones(2)
+
+    try:
+        for compiled in (rl.compile(made), rl.compile(made, fullgraph=False)):
+            for _ in range(2):
+                rl.set_default_dtype(rl.float32)
+                assert compiled(rl.ones(2)).dtype is rl.float64
+    finally:
+        rl.set_default_dtype(rl.float32)

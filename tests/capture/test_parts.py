@@ -9,9 +9,10 @@ from tests.capture.programs.collection import topics
 from tests.capture.programs_in_parts import differing
 
 import rushlight as rl
+from rushlight.capture.interpreter.frame import body_of
 from rushlight.capture.resume import driver
 from rushlight.capture.resume.tracing import TracingInterpreter
-from rushlight.support import events
+from rushlight.support import events, settings
 
 ESCAPES = "a generator that outlives the call is one of the interpreter's"
 FAILS = "Python runs what no graph was made of, since tracing failed (B019)"
@@ -23,8 +24,8 @@ DIFFERING = {
     "slots/comparison_and_membership:lists_use_identity_before_equality": FAILS,
     "statements/frames_and_tracebacks:extract_stack": FAILS,
     "statements/large_code:list_of_many_computed_items": FAILS,
-    "objects/attributes:getattribute_sees_everything": "what is walked is asked for its class and variables",
 }
+FORCED_DIFFERING = {*DIFFERING}
 STEP = 16  # one program in so many; `python -m tests.capture.programs_in_parts` runs all
 
 
@@ -41,6 +42,32 @@ def test_a_sample_of_programs_does_what_python_does(topic):
             assert found, f"{name} does not differ any more: take it off the list"
         else:
             assert not found, "\n".join([name, *found])
+
+
+FORCED_STEP = 48  # one program in so many; `python -m tests.capture.programs_in_parts --forced` runs all
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_functions_go_on_from_every_instruction(topic):
+    with settings.override(part_limit=1):
+        for name, found in differing(topic, sum(map(ord, topic)) % STEP, FORCED_STEP):
+            if name not in FORCED_DIFFERING:
+                assert not found, "\n".join([name, *found])
+
+
+def test_a_limit_ends_a_graph_after_each_instruction():
+    def adds(x):
+        y = x + 1
+        return y * 2
+
+    ends = []
+    with settings.override(part_limit=1):
+        compiled = rl.compile(adds, fullgraph=False)
+        for _ in range(2):
+            assert compiled(rl.ones(2)).tolist() == [4.0, 4.0]
+        ends = [part.continuation.shapes[0].position for part in compiled.parts()]
+    code = body_of(adds.__code__).code
+    assert ends == list(range(len(code.instructions)))
 
 
 def branch(x):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from rushlight.capture.resume.breaks import APART, NATIVE
-from rushlight.eager.dispatch import STATE, Key, Scope, bit
+from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
 from rushlight.support import events
 from rushlight.support.errors import fail, require
 
@@ -110,18 +110,11 @@ def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -
 def _kept_apart(function: Callable[..., Any], reason: str | None) -> Callable[..., Any]:
     @functools.wraps(function)
     def disabled(*args: Any, **kwargs: Any) -> Any:
-        if STATE.tracer is not None:
-            refuse(disabled, reason)
+        refuse_in_graphs(getattr(disabled, "__qualname__", repr(function)), reason or "")
         return function(*args, **kwargs)
 
     setattr(disabled, APART, function)
     return disabled
-
-
-def refuse(function: Any, reason: str | None) -> NoReturn:
-    """Raises C039: a function that is kept out of graphs is called while one is traced."""
-    name = getattr(function, "__qualname__", repr(function))
-    fail("C039", f"{name} is kept out of graphs" + (f": {reason}" if reason else ""))
 
 
 def suspends(function: object) -> bool:

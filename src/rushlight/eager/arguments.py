@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.dispatch import STATE, backend_key, call_function
+from rushlight.eager.dispatch import STATE, backend_key, call_function, refuse_in_graphs
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.override.foreign import Foreign, method_of
@@ -319,6 +319,7 @@ def set_default_dtype(dtype: DType) -> None:
     """Sets the dtype of Python floats for tensors made from now on."""
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
+    refuse_in_graphs("set_default_dtype", "it changes what later calls make")
     DEFAULT_DTYPE[0] = dtype
 
 

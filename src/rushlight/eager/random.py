@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -28,7 +29,16 @@ from rushlight.eager.arguments import (
 )
 from rushlight.eager.boundary import checked, checked_methods
 from rushlight.eager.creation import OPTIONS, empty, with_gradient
-from rushlight.eager.dispatch import BACKENDS, STATE, Key, Preparation, bit, call_function, register_preparation
+from rushlight.eager.dispatch import (
+    BACKENDS,
+    STATE,
+    Key,
+    Preparation,
+    bit,
+    call_function,
+    refuse_in_graphs,
+    register_preparation,
+)
 from rushlight.eager.handle import Handle
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import array_of, copied
@@ -39,7 +49,7 @@ from rushlight.ir.dtype import float32, float64, int64, uint64
 from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
-from rushlight.runtime.generator import Generator, default_generator
+from rushlight.runtime.generator import Generator, before_change, default_generator
 from rushlight.support.errors import fail, require
 from rushlight.term import Op
 
@@ -385,6 +395,9 @@ def _begin(from_: object, named: dict[str, object]) -> object:
 def _named(generator: object) -> dict[str, object]:
     seed, ordinal = _given(generator)
     return {"seed": seed, "ordinal": ordinal}
+
+
+before_change.append(partial(refuse_in_graphs, "setting a generator's seed", "it changes what later calls draw"))
 
 
 @checked

@@ -6,6 +6,7 @@ or in how many pieces it is computed. Operators take (seed, ordinal) as two inte
 
 import os
 import threading
+from collections.abc import Callable
 
 from rushlight.support.errors import require
 
@@ -31,6 +32,7 @@ class Generator:
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of `seed` from its beginning."""
         require(isinstance(seed, int), "A001", "manual_seed: an int is expected", seed=seed)
+        _changes()
         with _LOCK:
             self._seed = seed & _MASK
             self._ordinal = 0
@@ -76,6 +78,7 @@ class Generator:
         """Continue from a state that `get_state` returned."""
         fits = isinstance(state, tuple) and len(state) == 2 and all(isinstance(part, int) for part in state)
         require(fits and state[1] >= 0, "A002", "set_state: not a generator's state", state=state)
+        _changes()
         seed, ordinal = state
         with _LOCK:
             self._seed = seed & _MASK
@@ -83,6 +86,13 @@ class Generator:
         return self
 
 
+def _changes() -> None:
+    for tell in before_change:
+        tell()
+
+
+before_change: list[Callable[[], None]] = []
+"""What is told before a program sets a seed or a state; it may refuse."""
 default_generator = Generator()
 """The generator of calls that name none."""
 

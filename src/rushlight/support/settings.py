@@ -133,6 +133,12 @@ class Settings:
     compile_tests = Setting(
         flag(), False, "Run the body of each test of Rushlight's own suite compiled in parts, by eager kernels."
     )
+    part_limit = Setting(
+        whole_number(0),
+        0,
+        "End a graph of a function in parts after so many instructions of Python; 0 for as many as a graph can hold. "
+        "1 tests that functions go on from everywhere. Set it before the function is compiled.",
+    )
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str

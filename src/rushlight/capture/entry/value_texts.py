@@ -26,6 +26,7 @@ class ValueTexts(ABC):
     _hoisted: list[str] | None = None
 
     def __init__(self) -> None:
+        self.numbers_read: list[str] = []
         self._replayed: dict[int, str] = {}  # the variables of views that the text makes, by the source's identity
 
     @abstractmethod
@@ -85,6 +86,7 @@ class ValueTexts(ABC):
     def _read(self, template: InputRef | Number | SizeOf) -> str:
         """A value that is read from what is there before the call."""
         if isinstance(template, Number):
+            self.numbers_read.append(template.text)
             return template.text
         if isinstance(template, SizeOf):
             symbols = free_symbols(template.expr)

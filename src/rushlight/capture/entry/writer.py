@@ -99,16 +99,55 @@ def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
     if value is None or isinstance(value, bool):
         return Guard("constant", path, repr(value), f"{text} is not {value!r}")
     if isinstance(value, (int, float)):
-        # 0.0 and -0.0 are two numbers
-        differs = f"{text} != {names(value)}" if value else f"repr({text}) != {repr(value)!r}"
-        if value != value:
-            differs = f"{text} == {text}"
-        return Guard("number", path, repr(value), f"{text}.__class__ is not {names(type(value))} or {differs}")
+        failed = f"{text}.__class__ is not {names(type(value))} or {number_differs(text, value, names)}"
+        return Guard("number", path, repr(value), failed)
     if isinstance(value, (str, bytes)):
         same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
         differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
         return Guard("constant", path, repr(value), differs)
     return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
+
+
+def number_differs(text: str, value: float, names: Names) -> str:
+    """Whether a number of a class is another one than a value: 0.0 and -0.0 are two, and NaN is one."""
+    if value != value:
+        return f"{text} == {text}"
+    return f"{text} != {names(value)}" if value else f"repr({text}) != {repr(value)!r}"
+
+
+def is_partial(text: str) -> bool:
+    """Whether a number may be undefined for some operands: a quotient, or a power."""
+    return any(symbol in text for symbol in "/%*")
+
+
+def defined_guards(texts: Iterable[str]) -> list[Guard]:
+    """Guards that numbers are defined which nothing but Python computes."""
+    return [Guard("number", text, "defined", f"{text} is None") for text in dict.fromkeys(filter(is_partial, texts))]
+
+
+def attempted(lines: list[str], errors: str, undo: list[str]) -> list[str]:
+    """Lines that fill in numbers; where one is undefined the call needs another trace."""
+    if not lines:
+        return []
+    return [
+        "try:",
+        *[f"    {line}" for line in lines],
+        f"except {errors}:",
+        *[f"    {line}" for line in [*undo, "return MISS"]],
+    ]
+
+
+def returned_draws(program: Program, names: Names) -> list[str]:
+    """Gives back the random numbers that the call has drawn."""
+    draws = enumerate(program.effects.draws.items())
+    return [f"if reserved: {names(generator)}.give_back({count}, reserved[{at}])" for at, (generator, count) in draws]
+
+
+def overwritten(program: Program, text_of: Callable[[Source], str]) -> list[str]:
+    """The arguments that a program writes to."""
+    written = dict(program.graph.mutations)
+    sources = [source for at, source in enumerate(program.inputs.sources) if at in written]
+    return [text_of(source) for source in sources if isinstance(source, ArgumentSource)]
 
 
 def type_guard(text: str, path: str, value: object, names: Names) -> Guard:
@@ -276,8 +315,8 @@ class Writer(ValueTexts):
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards += mode_guards(names)
-        fixed = program.inputs.fixed.items()
-        self.guards += [Guard("number", text, repr(value), f"{text} != {names(value)}") for text, value in fixed]
+        for text, value in program.inputs.fixed.items():
+            self.guards.append(Guard("number", text, repr(value), number_differs(text, value, names)))
         for source in program.inputs.sources:
             if isinstance(source, GradientSource):
                 text = f"{self.owner(source.owner)}.gradient.grad"
@@ -308,18 +347,20 @@ class Writer(ValueTexts):
             attach=attach,
             gradient_of=gradient_of,
             replay_view=replay_view,
-            BROKEN=(KeyError, IndexError, AttributeError, RuntimeError),
+            BROKEN=(KeyError, IndexError, AttributeError, RuntimeError, ArithmeticError),
+            UNDEFINED=(ArithmeticError, TypeError),  # a power that is complex is no operand
             **CALL_NAMES,
         )
+        body = [*self._inputs(), *self._drawing(self._run(attach))]
         lines = ["def call(args, kwargs):", "    try:"]
         lines += [f"        {line}" for line in self.arguments.lines]
+        self.guards += defined_guards(self.numbers_read)
         # One condition: Python compiles it in less than half the time of as many statements.
         failed = [guard.failed for guard in self.guards]
         if not self.state.snapshot.is_empty:
             failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
         lines.append(f"        if {' or '.join(failed)}: return MISS")
         lines += ["    except BROKEN:", "        return MISS"]
-        body = [*self._inputs(), *self._drawing(self._run(attach))]
         lines += [f"    {line}" for line in [*[f"{name} = {text}" for text, name in self._held.items()], *body]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
@@ -367,15 +408,14 @@ class Writer(ValueTexts):
         if not draws:
             return run
         lines = [f"reserved = [None] * {len(draws)}"]
-        undo: list[str] = []
         for position, (generator, count) in enumerate(draws.items()):
             seed, ordinal = random_names(position)
             name = self.names(generator)
             lines.append(f"{seed}, {ordinal} = {name}.reserve({count}, reserved, {position})")
             lines.append(f"if {seed} >> 63: {seed} -= {1 << 64}")  # operators take signed 64-bit integers
-            undo.append(f"if reserved: {name}.give_back({count}, reserved[{position}])")
         first, *rest = [*lines, *run]
-        inside, after = [f"    {line}" for line in rest], [f"    {line}" for line in undo]
+        inside = [f"    {line}" for line in rest]
+        after = [f"    {line}" for line in returned_draws(self.program, self.names)]
         return [first, "try:", *inside, "except BaseException:", *after, "    raise"]
 
     def _sheet(self) -> list[str]:
@@ -385,13 +425,17 @@ class Writer(ValueTexts):
         kinds = dict(numbers_among(sources))
         slots = number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)])
         numbers = [(self._input_text(sources[slot.position]), kinds[slot.position], slot) for slot in slots]
-        ints, filled = _filled(numbers, True), _filled(numbers, False)
-        lines += guarded_text(ints, [text for text, kind, _ in numbers if kind is int])
+        filled = _filled(numbers, False)
+        undo = [*returned_draws(self.program, self.names), "plan.free.append(sheet)"]
+        partial = any(is_partial(text) for text, _, _ in numbers)
+        ints = guarded_text(_filled(numbers, True), [text for text, kind, _ in numbers if kind is int])
+        lines += attempted(ints, "ZeroDivisionError", undo) if partial else ints
         for position, source in enumerate(sources):
             if isinstance(source, DYNAMIC):
                 itemsize = self.executable.input_types[position].dtype.itemsize
                 filled.append(tensor_text(self._input_text(source), self.starts[position], itemsize))
-        return [*lines, *rolled(filled, self.names)]
+        filled = rolled(filled, self.names)
+        return [*lines, *(attempted(filled, "UNDEFINED", undo) if partial else filled)]
 
     def _refresh(self) -> list[str]:
         """Recomputes constants if a frozen tensor that they depend on was written to."""
@@ -425,12 +469,13 @@ class Writer(ValueTexts):
 
     def _segments(self, attach: object, result: str) -> list[str]:
         """The run of several steps; the commit is made of the results before the last step computes them."""
+        self.numbers_read += [source.text for source in self.sources if isinstance(source, NumberSource)]
         inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
         run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
         unpacked = [f"{self._outputs_text()} = plan.outputs"] if self.executable.output_types else []
         if not self.commits:
             return [f"{run})", *unpacked, *self._attached(attach), *packing(attach, self.program)]
-        commit = CommitText(self.program, self, self._overwritten()).lines()
+        commit = CommitText(self.program, self, overwritten(self.program, self._input_text)).lines()
         made = ["nonlocal result, histories", *unpacked, *self._attached(attach), result, *commit, "return commit"]
         return [
             "result = histories = None",
@@ -453,12 +498,6 @@ class Writer(ValueTexts):
         outputs = f"outputs = [*{self._outputs_text()}]"
         return [outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
 
-    def _overwritten(self) -> list[str]:
-        """The arguments that the program writes to."""
-        written = dict(self.program.graph.mutations)
-        sources = [source for at, source in enumerate(self.program.inputs.sources) if at in written]
-        return [self._input_text(source) for source in sources if isinstance(source, ArgumentSource)]
-
     def _native(self, attach: object, result: str) -> list[str]:
         """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""
         types = self.executable.output_types
@@ -479,7 +518,7 @@ class Writer(ValueTexts):
         before = [*self._sheet(), *allocated]
         if not self.commits:
             return [*before, "plan.launch(sheet)", "plan.free.append(sheet)", *made, *packing(attach, self.program)]
-        commit = CommitText(self.program, self, self._overwritten()).lines()
+        commit = CommitText(self.program, self, overwritten(self.program, self._input_text)).lines()
         launch = ["plan.launch(sheet, commit)", "plan.free.append(sheet)"]
         return [*before, *made, result, *commit, *launch, *packing(attach, self.program)]
 

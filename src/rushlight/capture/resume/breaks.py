@@ -170,7 +170,8 @@ VARIABLES = _register(
 DISABLED = _register(
     "B021",
     "The function is kept out of graphs",
-    "It is decorated with `rl.compiler.disable`, or is `rl.compiler.graph_break`.",
+    "It is decorated with `rl.compiler.disable`, is `rl.compiler.graph_break`, or changes what later calls see, such as"
+    " a seed.",
     "take the decorator away, or call the function before or after the computation",
 )
 

@@ -19,7 +19,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import APART, Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
-from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.resume.reached import ReachedObjects, sees_everything
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tracing import TracedNumber
@@ -170,7 +170,7 @@ class CautiousInterpreter(Interpreter):
                 raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
             if _calls_python(kind):
                 raise Break(breaks.CALLED_BACK, f"C calls methods of {kind.__name__}")
-            if isinstance(operand, slice):
+            if kind is slice and isinstance(operand, slice):  # whose class is not asked for before it is known
                 self.runs(operand.start, operand.stop, operand.step)
             elif kind in _CONTAINERS or kind in (tuple, frozenset):
                 for item in operand:  # pyright: ignore[reportGeneralTypeIssues] - a container
@@ -292,10 +292,13 @@ class CautiousInterpreter(Interpreter):
                 raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
             if hasattr(type(value), "__next__") and id(value) not in self.made:
                 raise Break(breaks.ITERATOR, f"a call is given a {type(value).__name__} that was there before")
-        if args and issubclass(type(args[0]), type) and python_method(self, args[0], "__del__") is not None:
+        made = function if issubclass(type(function), type) or not args else args[0]
+        if issubclass(type(made), type) and python_method(self, made, "__del__") is not None:
             raise Break(breaks.FINALIZER, "an object is made that does something at the end of its life")
         if args and hasattr(type(args[0]), "__exit__") and id(args[0]) not in self.made:
             raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
+        if issubclass(type(made), type) and sees_everything(made):
+            raise Break(breaks.CALLED_BACK, f"an object is made whose class sees every attribute: {made.__name__}")
         if function in _SETTING and self.sets(*args, *[MISSING] * (3 - len(args))):
             return None
         if function is vars and args:
@@ -306,11 +309,11 @@ class CautiousInterpreter(Interpreter):
             self._allow(function, module)
             self.runs(*args, *kwargs.values())
             owner = getattr(function, "__self__", None)
-            if owner is not None and not isinstance(owner, ModuleType):
+            if owner is not None and not issubclass(type(owner), ModuleType):
                 if self.reached.knows(owner):
                     raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")
                 self.runs(owner)
-                if isinstance(owner, (dict, set)):
+                if issubclass(type(owner), (dict, set)):
                     args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
                     self.writes(owner, *args, *kwargs.values())
@@ -361,7 +364,7 @@ def _calls_python(cls: type) -> bool:
 
 def _stores(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
-    return isinstance(owner, (list, dict, set)) or function is isinstance
+    return issubclass(type(owner), (list, dict, set)) or function is isinstance
 
 
 def _writes_itself(kind: type) -> bool:

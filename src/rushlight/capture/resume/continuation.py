@@ -204,7 +204,7 @@ def is_fixed(value: object, frames: Sequence[Frame]) -> bool:
     """Whether a value of the state belongs to the place: a mark, or a cell of the outermost function's closure."""
     if is_mark(value):
         return True
-    return isinstance(value, CellType) and any(cell is value for cell in frames[0].closure or ())
+    return type(value) is CellType and any(cell is value for cell in frames[0].closure or ())
 
 
 Place = tuple[Any, ...]

@@ -25,10 +25,12 @@ from rushlight.capture.resume.continuation import (
 )
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
-from rushlight.support import events
+from rushlight.support import events, settings
 from rushlight.support.provenance import Frame as Line
 
 MOST_PLACES = 64  # of one function; beyond these the rest runs instruction by instruction
+MOST_LIMITED_PLACES = 256  # where a setting limits graphs, which makes each instruction a place
+MOST_LIMITED_GRAPHS = 4  # of one place there: beyond these it runs instruction by instruction
 
 
 class Compiled(Protocol):
@@ -74,18 +76,22 @@ def note_failure(error: Exception) -> bool:
 class Part:
     """A place and its graphs. `steps` instructions from it on hold no graph, if that is known.
 
-    What is traced, and what runs the traces, are replaced together, so that threads see both or neither.
+    What is traced, and what runs the traces, are replaced together, so that threads see both or neither. `limit` is the
+    most instructions of a graph: then graphs may be empty, so that what goes on is a state that was built.
     """
 
-    __slots__ = ("_compile", "_current", "_needed", "_trial", "reported", "steps")
+    __slots__ = ("_compile", "_current", "_ends", "_limit", "_needed", "_trial", "steps")
 
-    def __init__(self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled]) -> None:
+    def __init__(
+        self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled], limit: int | None
+    ) -> None:
         self._compile = compile_part
-        self._replace(continuation)
+        self._limit = limit
+        self._replace(replace(continuation, limit=limit))
         self._needed: set[int] = set()  # values of the state that a graph cannot pass by
         self._trial: tuple[tuple[Continuation, Compiled, list[int]], int] | None = None
         self.steps: int | None = None
-        self.reported: set[Exit] = set()
+        self._ends: set[Exit] = set()
 
     @property
     def compiled(self) -> Compiled:
@@ -122,8 +128,8 @@ class Part:
                 return None
             if compiled.changing or compiled.reshaped or self._trial:
                 self._learn(ended.instructions)
-            if not ended.calls:
-                self.steps = ended.instructions
+            if not ended.calls and (self._limit is None or len(self._ends) == MOST_LIMITED_GRAPHS):
+                self.steps = 0 if self._limit else ended.instructions
                 compiled.reset()
             return ended, leaves
 
@@ -151,8 +157,10 @@ class Part:
 
     def report(self, ended: Exit, frame: Frame) -> None:
         """Records why a graph ended, once."""
-        if ended.reason and ended not in self.reported:
-            self.reported.add(ended)
+        if ended in self._ends:
+            return
+        self._ends.add(ended)
+        if ended.reason:
             code, instruction = frame.body.raw, frame.body.code.instructions[frame.position]
             line = Line(code.co_filename, instruction.line or 0, code.co_name)
             kind = ended.reason.kind
@@ -192,6 +200,7 @@ class Driver:
         self.parts: dict[Place, Part] = {}
         self._start: Start | None = None
         self._compile_part = compile_part
+        self._limit = settings.get().part_limit or None
 
     def reset(self) -> None:
         """Forgets all graphs."""
@@ -220,7 +229,7 @@ class Driver:
         if start is None or outcome is None:
             return self._finish(interpreter, ALL if failed else 0)
         result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
-        return self._finish(interpreter, 1) if interpreter.frames else result
+        return self._finish(interpreter, _steps_behind(outcome[0])) if interpreter.frames else result
 
     def _finish(self, interpreter: Interpreter, steps: int) -> Any:
         try:
@@ -249,7 +258,7 @@ class Driver:
                 if outcome is FAILED:
                     steps = ALL
                 elif outcome is not None:
-                    result = self._leave(interpreter, part, outcome, before)
+                    result, steps = self._leave(interpreter, part, outcome, before), _steps_behind(outcome[0])
                     if not frames:
                         return result
                     del result, outcome
@@ -276,10 +285,15 @@ class Driver:
         place = place_of(frames)
         part = self.parts.get(place)
         if part is None:
-            if len(self.parts) >= MOST_PLACES:
+            if len(self.parts) >= (MOST_LIMITED_PLACES if self._limit else MOST_PLACES):
                 return None
-            part = self.parts[place] = Part(Continuation.of(frames, is_passed), self._compile_part)
+            part = self.parts[place] = Part(Continuation.of(frames, is_passed), self._compile_part, self._limit)
         return part
+
+
+def _steps_behind(ended: Exit) -> int:
+    """The instructions that Python carries out behind a graph: none where a setting has ended it."""
+    return 1 if ended.reason else 0
 
 
 def _start_of(function: Any, frame: Frame, part: Part) -> Start | None:

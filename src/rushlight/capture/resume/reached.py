@@ -50,7 +50,14 @@ def is_object(value: object) -> bool:
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__del__") or getweakrefcount(value):  # somebody is told when it dies
         return False
+    if sees_everything(kind):
+        return False
     return native_base(kind) in (object, SimpleNamespace)
+
+
+def sees_everything(kind: type) -> bool:
+    """Whether a class is asked for every attribute of its objects, also for those that a trace looks at."""
+    return type(lookup(kind, "__getattribute__")) is FunctionType
 
 
 def is_passed(value: Any, depth: int = 0) -> bool:
@@ -70,7 +77,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
     if kind is FunctionType:
         return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
     if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
-        return not isinstance(value.__self__, ModuleType) and is_passed(value.__self__)
+        return not issubclass(type(value.__self__), ModuleType) and is_passed(value.__self__)
     if hasattr(kind, MARK) or is_object(value):
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or kind is InterpretedGenerator:

@@ -10,6 +10,7 @@ from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
 from rushlight.capture.resume.blueprint import blueprint_of, native_base
 from rushlight.capture.resume.breaks import UNBUILT, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
+from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
@@ -84,6 +85,9 @@ class RecipeWriter:
             if all(part is item for part, item in zip(map(self._constant_of, parts), value, strict=True)):
                 return self._step(value, _constant(value))
             return self._step(value, lambda made, leaves, before: tuple([made[part] for part in parts]))
+        if kind is frozenset:
+            parts = [self._add(plain_key(item)) for item in value]
+            return self._step(value, lambda made, leaves, before: frozenset([made[part] for part in parts]))
         if kind is MethodType:
             function, owner = self._add(value.__func__), self._add(value.__self__)
             return self._step(value, lambda made, leaves, before: MethodType(made[function], made[owner]))

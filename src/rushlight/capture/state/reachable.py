@@ -179,27 +179,28 @@ class StateWalk:
                 (container.update if isinstance(container, set) else container.extend)(before)
 
     def _walk(self, root: object, root_path: str, root_runtime: bool) -> None:
-        stack = [(root, root_path, root_runtime)]
+        stack: list[tuple[Any, str, bool]] = [(root, root_path, root_runtime)]
         while stack:
             value, path, runtime = stack.pop()
-            mark = None if isinstance(value, _NO_STATE) else getattr(type(value), MARK, None)
+            kind = type(value)  # `isinstance` would ask the object
+            mark = None if issubclass(kind, _NO_STATE) else getattr(kind, MARK, None)
             if mark is not None:
                 self.marked.append(value)
                 value, runtime = vars(value), mark == "runtime"
                 items = self._opened(value, path, ".{}", self.containers)
-            elif isinstance(value, (dict, list)):
+            elif issubclass(kind, (dict, list)):
                 items = self._opened(value, path, "[{}]", self.containers)
-            elif isinstance(value, tuple):
+            elif issubclass(kind, tuple):
                 items = self._of_tuple(value, path)
-            elif isinstance(value, _COLLECTIONS):
+            elif issubclass(kind, _COLLECTIONS):
                 items = self._opened(value, path, "", self.collections)
-            elif hasattr(value, "__dict__") and not isinstance(value, _NO_STATE):
-                value = vars(value)
+            elif not issubclass(kind, _NO_STATE) and (variables := _variables_of(value)) is not None:
+                value = variables
                 items = self._opened(value, path, ".{}", self.objects)
             else:
                 continue
             for key, entry, entry_path in items:
-                if isinstance(value, (dict, list)):
+                if issubclass(type(value), (dict, list)):
                     self.leaves.append(Leaf(value, key, entry, entry_path, runtime))
                 if type(entry) not in PLAIN and (id(value), key) not in self.skipped:
                     stack.append((entry, entry_path, runtime))
@@ -220,6 +221,14 @@ class StateWalk:
             if isinstance(entry, Handle):
                 self.tensors.append(entry)
             yield index, entry, f"{path}[{index}]"
+
+
+def _variables_of(value: object) -> dict[str, object] | None:
+    """The `__dict__` of an object, unasked where its class has a `__getattribute__` of its own."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
 
 
 def entries_of(container: Any) -> dict[object, object]:

@@ -20,6 +20,7 @@ from rushlight.eager.dispatch.state import (
     exclude_keys,
     include_keys,
     reenter,
+    refuse_in_graphs,
 )
 from rushlight.eager.dispatch.table import (
     FALLTHROUGH,
@@ -58,6 +59,7 @@ __all__ = [
     "keys_of",
     "name_operation",
     "reenter",
+    "refuse_in_graphs",
     "register",
     "register_backend",
     "register_fallback",

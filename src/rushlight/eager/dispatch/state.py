@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rushlight.eager.dispatch.keys import Key, bit
+from rushlight.support.errors import fail
 from rushlight.term import Op
 
 
@@ -47,6 +48,12 @@ class State(threading.local):
 
 
 STATE = State()
+
+
+def refuse_in_graphs(name: str, reason: str = "") -> None:
+    """C039 while a graph is traced: what a function does would be done once, and not at each call."""
+    if STATE.tracer is not None:
+        fail("C039", f"{name} is kept out of graphs" + (f": {reason}" if reason else ""))
 
 
 class Scope:

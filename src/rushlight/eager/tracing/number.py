@@ -15,6 +15,8 @@ from rushlight.ir.value import SYNTAX
 from rushlight.support.errors import require
 from rushlight.sym import SizeExpr
 
+_NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__{name}__") for name in _NAMES}
 _OPERANDS = (Handle, SymInt, SymFloat, SizeExpr, complex, np.generic)  # beside ints and floats
 
 
@@ -88,10 +90,25 @@ class TracedNumber(Handle):
         else:
             syntax = SYNTAX[name]
             return syntax(other, self) if swapped else syntax(self, other)
-        function = getattr(operator, name)
-        if swapped:
-            return self._make(f"({text} {symbol} {self.text})", function(value, self.value))
-        return self._make(f"({self.text} {symbol} {text})", function(self.value, value))
+        left, right = (text, value), (self.text, self.value)
+        return self._computed(name, symbol, *((left, right) if swapped else (right, left)), other)
+
+    def _computed(self, name: str, symbol: str, left: tuple[str, Any], right: tuple[str, Any], other: object) -> object:
+        """What a binary operator makes of numbers. Where that is an error, or complex, both numbers are fixed."""
+        try:
+            value = _FUNCTIONS[name](left[1], right[1])
+        except (ArithmeticError, TypeError, ValueError):
+            _plain(other)
+            self._fixed()
+            raise
+        if value.__class__ is complex:
+            _plain(other)
+            self._fixed()
+            return value
+        decides = name in ("lshift", "rshift") or (name == "pow" and left[1].__class__ is right[1].__class__ is int)
+        if decides and not right[0].lstrip("-").isdigit():  # whether there is a result, and of which class
+            self._make(f"({right[0]} >= 0)", right[1] >= 0)._fixed()
+        return self._make(f"({left[0]} {symbol} {right[0]})", value)
 
     def __add__(self, other: object) -> Any:
         return self._binary("add", "+", other, False)
@@ -134,6 +151,48 @@ class TracedNumber(Handle):
 
     def __rpow__(self, other: object) -> Any:
         return self._binary("pow", "**", other, True)
+
+    def __lshift__(self, other: object) -> Any:
+        return self._binary("lshift", "<<", other, False)
+
+    def __rlshift__(self, other: object) -> Any:
+        return self._binary("lshift", "<<", other, True)
+
+    def __rshift__(self, other: object) -> Any:
+        return self._binary("rshift", ">>", other, False)
+
+    def __rrshift__(self, other: object) -> Any:
+        return self._binary("rshift", ">>", other, True)
+
+    def __and__(self, other: object) -> Any:
+        return self._binary("and", "&", other, False)
+
+    def __rand__(self, other: object) -> Any:
+        return self._binary("and", "&", other, True)
+
+    def __or__(self, other: object) -> Any:
+        return self._binary("or", "|", other, False)
+
+    def __ror__(self, other: object) -> Any:
+        return self._binary("or", "|", other, True)
+
+    def __xor__(self, other: object) -> Any:
+        return self._binary("xor", "^", other, False)
+
+    def __rxor__(self, other: object) -> Any:
+        return self._binary("xor", "^", other, True)
+
+    def __divmod__(self, other: object) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: object) -> Any:
+        return other // self, other % self
+
+    def __invert__(self) -> Any:
+        return self._make(f"(~{self.text})", ~self.value) if self.is_integer else ~self._fixed()
+
+    def __pos__(self) -> TracedNumber:
+        return self
 
     def __neg__(self) -> TracedNumber:
         return self._make(f"(-{self.text})", -self.value)
@@ -189,7 +248,7 @@ class TracedNumber(Handle):
         return format(self._fixed(), spec)
 
     def __repr__(self) -> str:
-        return f"TracedNumber({self.text} = {self.value!r})"
+        return repr(self._fixed())
 
 
 def _plain(other: object) -> object:

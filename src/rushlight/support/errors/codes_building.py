@@ -233,7 +233,8 @@ register_code(
     "C039",
     CompileError,
     "A function is called that is kept out of graphs",
-    "It is decorated with `rl.compiler.disable`, or is `rl.compiler.graph_break`. One graph cannot hold such a call.",
+    "It is decorated with `rl.compiler.disable`, is `rl.compiler.graph_break`, or changes what later calls see, such as"
+    " a seed. One graph cannot hold such a call.",
     "compile with fullgraph=False, or call the function before or after the compiled one",
 )
 register_code(
