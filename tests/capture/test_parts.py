@@ -21,7 +21,6 @@ DIFFERING = {
     "functions/generators:generator_returned_unfinished": ESCAPES,
     "functions/native_callbacks:generator_attribute_missing": ESCAPES,
     "functions/generators:generator_returned_unstarted": ESCAPES,
-    "slots/comparison_and_membership:lists_use_identity_before_equality": FAILS,
     "statements/frames_and_tracebacks:extract_stack": FAILS,
     "statements/large_code:list_of_many_computed_items": FAILS,
 }
