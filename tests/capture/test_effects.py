@@ -337,3 +337,24 @@ def test_a_default_dtype_is_set_at_each_call():
                 assert compiled(rl.ones(2)).dtype is rl.float64
     finally:
         rl.set_default_dtype(rl.float32)
+
+
+LONG = list(range(400))
+TABLE = dict.fromkeys(range(400), 1)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "parts"])
+def test_long_containers_keep_their_entries(whole):
+    def reads(x, given):
+        return x + LONG[399] + TABLE[399] + given[399]
+
+    def writes(x, given):
+        given[399] = x
+        return x + 1
+
+    given = list(range(400))
+    for function in (reads, writes):
+        for _ in range(2):
+            rl.compile(function, fullgraph=whole)(rl.ones(2), given)
+            assert list(range(400)) == LONG and list(TABLE) == LONG
+            assert given[:399] == LONG[:399] and len(given) == 400

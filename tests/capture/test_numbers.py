@@ -71,9 +71,19 @@ def is_itself(x, n):
     return x * 2 if n == n else x * 3
 
 
+def chain(x, n):
+    m = n
+    for _ in range(60):
+        m = (m * m + n) % 1000003
+    for _ in range(300):
+        m = m + 1
+    return x * m if m > 500 else x, m, [n + k for k in range(300)]
+
+
 INTS = [(2, 0, -3, 3, 0), (0, 2, -3, 0, 70)]
 PROGRAMS = {
     quotient: INTS,
+    chain: INTS,
     returned_quotient: INTS,
     random_quotient: INTS,
     power_of_two: INTS,

@@ -15,14 +15,11 @@ from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.support import events, settings
 
 ESCAPES = "a generator that outlives the call is one of the interpreter's"
-FAILS = "Python runs what no graph was made of, since tracing failed (B019)"
 DIFFERING = {
     "functions/generators:generator_kept_in_the_environment": ESCAPES,
     "functions/generators:generator_returned_unfinished": ESCAPES,
     "functions/native_callbacks:generator_attribute_missing": ESCAPES,
     "functions/generators:generator_returned_unstarted": ESCAPES,
-    "statements/frames_and_tracebacks:extract_stack": FAILS,
-    "statements/large_code:list_of_many_computed_items": FAILS,
 }
 FORCED_DIFFERING = {*DIFFERING}
 STEP = 16  # one program in so many; `python -m tests.capture.programs_in_parts` runs all

@@ -13,14 +13,17 @@ class ProgramNumbers:
     """Keeps account of the numbers of a program.
 
     `fixed` are the values that it relies on, by the numbers' text; `sizes` the symbols of integers that are sizes,
-    indices, or compared. `written` is how users write a number, by its text.
+    indices, or compared. `written` is how users write a number, by its text. `variables` are what long
+    texts are called, with these; without `abbreviates` there are none.
     """
 
-    __slots__ = ("fixed", "made", "scope", "sizes", "written")
+    __slots__ = ("abbreviates", "fixed", "made", "scope", "sizes", "variables", "written")
 
-    def __init__(self, scope: Scope, written: dict[str, str]) -> None:
+    def __init__(self, scope: Scope, written: dict[str, str], abbreviates: bool = True) -> None:
         self.scope = scope
         self.written = written
+        self.abbreviates = abbreviates
+        self.variables: dict[str, str] = {}
         self.fixed: dict[str, float] = {}
         self.sizes: dict[str, SizeExpr] = {}
         self.made: dict[str, TracedNumber] = {}
@@ -28,6 +31,14 @@ class ProgramNumbers:
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on a number's value."""
         self.fixed[number.text] = number.value
+
+    def named(self, text: str) -> str:
+        """A variable for what a long text computes."""
+        if not self.abbreviates:
+            return text
+        name = f"n{len(self.variables)}"
+        self.variables[name] = text
+        return name
 
     def start(self, position: int, tensor: Handle) -> int:
         """Where an argument starts in its storage, which the program relies on from now on."""

@@ -56,15 +56,16 @@ class ProgramInputs:
     """Where a graph's parameters come from at each call, and what the guards of an entry check of that.
 
     `sources` has one for each parameter. `constants` are the tensors, by identity, that only this program fits.
-    `fixed` are the values of numbers that the program depends on, by the numbers' text; `sizes` the symbols of integers
-    that are sizes. `duplicates` are positions of arguments, each with the tensor or argument that it has to be.
-    `with_gradient` have a gradient before the call, and `without_gradient` none. `unset_gradients` are the tensors, by
-    identity, whose gradients the program relies on although they may be None. `hooked` are the leaves whose hooks ran
-    during the trace.
+    `numbers` are the texts of numbers that have variables; `fixed` the values of those that the program depends on, by
+    their text; `sizes` the symbols of integers that are sizes. `duplicates` are positions of arguments, each with the
+    tensor or argument that it has to be. `with_gradient` have a gradient before the call, and `without_gradient` none.
+    `unset_gradients` are the tensors, by identity, whose gradients the program relies on although they may be None.
+    `hooked` are the leaves whose hooks ran during the trace.
     """
 
     sources: Sequence[Source]
     constants: Set[int]
+    numbers: Mapping[str, str]
     fixed: Mapping[str, float]
     sizes: Mapping[str, SizeExpr]
     duplicates: Sequence[tuple[int, Handle | ArgumentSource]]
@@ -347,6 +348,7 @@ class Recorder:
         return ProgramInputs(
             sources=sources,
             constants={key for key, source in self.sources.items() if isinstance(source, TensorSource)},
+            numbers=self.numbers.variables,
             fixed=self.numbers.fixed,
             sizes=self.numbers.sizes,
             duplicates=self.duplicates,

@@ -102,7 +102,7 @@ class Tracing:
         self._require_fits(spec)
         walk = walk_prepared(self.function, arguments.leaves)
         opened = spec.open(examples=examples)
-        numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack))
+        numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack), abbreviates=False)
         recorder = ExportRecorder(walk, names, Frozen(walk, False), numbers)
         recorder.tracer.outside = self.outside
 

@@ -120,6 +120,15 @@ def is_partial(text: str) -> bool:
     return any(symbol in text for symbol in "/%*")
 
 
+def number_guards(program: Program, names: Names) -> list[Guard]:
+    """Variables for numbers whose text is long, and that those which a program relies on are the same."""
+    variables = program.inputs.numbers.items()
+    guards = [Guard("number", name, "defined", f"({name} := {text}) is None") for name, text in variables]
+    for text, value in program.inputs.fixed.items():
+        guards.append(Guard("number", text, repr(value), number_differs(text, value, names)))
+    return guards
+
+
 def defined_guards(texts: Iterable[str]) -> list[Guard]:
     """Guards that numbers are defined which nothing but Python computes."""
     return [Guard("number", text, "defined", f"{text} is None") for text in dict.fromkeys(filter(is_partial, texts))]
@@ -315,8 +324,7 @@ class Writer(ValueTexts):
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards += mode_guards(names)
-        for text, value in program.inputs.fixed.items():
-            self.guards.append(Guard("number", text, repr(value), number_differs(text, value, names)))
+        self.guards += number_guards(program, names)
         for source in program.inputs.sources:
             if isinstance(source, GradientSource):
                 text = f"{self.owner(source.owner)}.gradient.grad"

@@ -6,6 +6,7 @@ that the trace sets are kept here, where later reads find them; the object chang
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import (
@@ -72,7 +73,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return not is_object(value)
     if kind in (tuple, list, dict):
         parts = value.values() if kind is dict else value
-        odd = kind is dict and any(type(key) not in PLAIN for key in value)
+        odd = kind is dict and (_is_namespace(value) or any(type(key) not in PLAIN for key in value))
         return odd or depth == _DEEPEST or any(is_passed(item, depth + 1) for item in parts)
     if kind is FunctionType:
         return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
@@ -83,6 +84,13 @@ def is_passed(value: Any, depth: int = 0) -> bool:
     if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or kind is InterpretedGenerator:
         return True
     return not kind.__module__.startswith(_PACKAGE)
+
+
+def _is_namespace(variables: dict[object, object]) -> bool:
+    """Whether a dict has the global variables of a module, which may be one that traces."""
+    name = variables.get("__name__")
+    module = sys.modules.get(name) if type(name) is str else None
+    return getattr(module, "__dict__", None) is variables
 
 
 class ReachedObjects:

@@ -88,7 +88,8 @@ def changed_entries(
     """The entries to take away (MISSING) and those to set, in this order: then the order of entries is right too."""
     kept = [key for key in before if key in now]
     keys = list(now)
-    same = next((at for at, (key, other) in enumerate(zip(kept, keys, strict=False)) if key is not other), len(kept))
+    pairs = enumerate(zip(kept, keys, strict=False))
+    same = next((at for at, (key, other) in pairs if not _is_same_key(key, other)), len(kept))
     moved = set(keys[same:])
     for key in before:
         if key not in now or key in moved:
@@ -96,6 +97,11 @@ def changed_entries(
     for key, value in now.items():
         if key not in before or key in moved or not stays(key, value):
             yield key, value
+
+
+def _is_same_key(key: object, other: object) -> bool:
+    """Whether a key is another one: the places in a list are made anew each time."""
+    return key is other or (type(key) is type(other) is int and key == other)
 
 
 def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple[str, object, Any]]:

@@ -15,6 +15,7 @@ from rushlight.ir.value import SYNTAX
 from rushlight.support.errors import require
 from rushlight.sym import SizeExpr
 
+_LONGEST = 400  # characters of a number's text: those of a chain nest less deep than Python allows
 _NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__{name}__") for name in _NAMES}
 _OPERANDS = (Handle, SymInt, SymFloat, SizeExpr, complex, np.generic)  # beside ints and floats
@@ -34,6 +35,10 @@ class Numbers(Protocol):
 
     def size(self, number: TracedNumber) -> SizeExpr:
         """The symbol for an integer that is used as a size, an index or in a comparison."""
+        ...
+
+    def named(self, text: str) -> str:
+        """A variable for what a long text computes, so that texts do not double with each operation."""
         ...
 
 
@@ -260,6 +265,8 @@ def traced_number(text: str, value: object, numbers: Numbers) -> TracedNumber:
     number = numbers.made.get(text)
     if number is not None:
         return number
+    if len(text) > _LONGEST:
+        text = numbers.named(text)
     self = numbers.made[text] = object.__new__(TracedNumber)
     self.storage = None
     self.offset = 0
