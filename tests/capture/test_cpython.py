@@ -18,6 +18,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.row("3.1")
 @pytest.mark.skipif(not are_installed(), reason="this Python is installed without its tests")
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "native"])
 @pytest.mark.parametrize("file", SAMPLE)

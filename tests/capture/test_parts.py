@@ -30,6 +30,7 @@ def fresh():
     rl.compiler.reset()
 
 
+@pytest.mark.row("3.1")
 @pytest.mark.parametrize("topic", topics())
 def test_a_sample_of_programs_does_what_python_does(topic):
     first = sum(map(ord, topic)) % STEP
@@ -43,6 +44,7 @@ def test_a_sample_of_programs_does_what_python_does(topic):
 FORCED_STEP = 48  # one program in so many; `python -m tests.capture.programs_in_parts --forced` runs all
 
 
+@pytest.mark.row("3.1")
 @pytest.mark.parametrize("topic", topics())
 def test_functions_go_on_from_every_instruction(topic):
     with settings.override(part_limit=1):

@@ -23,7 +23,8 @@ from weakref import getweakrefcount
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.slots import MISSING, is_data_descriptor, lookup, slot_value
+from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot_value
 from rushlight.capture.resume.blueprint import is_of_program, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
