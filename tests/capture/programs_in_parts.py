@@ -5,6 +5,7 @@ With `--forced` a graph ends after every instruction, and the function goes on f
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.capture.programs.collection import programs, topics
@@ -42,15 +43,20 @@ def main() -> None:
     parser.add_argument("topics", nargs="*", metavar="TOPIC")
     parser.add_argument("--forced", action="store_true", help="end a graph after every instruction")
     given = parser.parse_args()
-    count = wrong = 0
+    count = wrong = whole = 0
+    reasons: Counter[str] = Counter()
     with settings.override(part_limit=int(given.forced)):
         for topic in given.topics or topics():
             for name, found in differing(topic):
                 count += 1
+                codes = {event.code for event in events.events("graph_break")}
+                whole += not codes
+                reasons.update(codes)
                 if found:
                     wrong += 1
                     print(name, *found[:3], sep="\n    ", flush=True)
     print(f"{count} programs, {wrong} differ")
+    print(f"{whole} are one graph ({100 * whole / count:.1f} %); others by why graphs end:", *reasons.most_common())
 
 
 if __name__ == "__main__":

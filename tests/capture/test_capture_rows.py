@@ -1,4 +1,4 @@
-"""Rows of docs/systems.md about capture: tracker hygiene, the order of entries, deep modules, one specification for all."""
+"""Rows of docs/systems.md about capture: hygiene, the order of graphs, deep modules, one specification."""
 
 import collections
 import math
@@ -37,16 +37,11 @@ def test_named_tuples_keep_their_attributes():
         assert made.note[0].tolist() == given.note[0].tolist()
 
 
+LAYERS = "ReLU GELU SiLU Sigmoid Softplus ELU Mish Hardtanh LeakyReLU LogSigmoid Identity Flatten SELU Softsign"
 MODELS = {
     "linear": lambda: rl.nn.Linear(4, 3),
     "bilinear": lambda: rl.nn.Sequential(rl.nn.Linear(4, 4, bias=False), rl.nn.Tanh()),
-    **{
-        name: lambda name=name: rl.nn.Sequential(rl.nn.Linear(4, 4), getattr(rl.nn, name)())
-        for name in (
-            ["ReLU", "GELU", "SiLU", "Sigmoid", "Softplus", "ELU", "Mish", "Hardtanh", "LeakyReLU", "LogSigmoid"]
-            + ["Identity", "Flatten", "SELU", "Softsign"]
-        )
-    },
+    **{name: lambda name=name: rl.nn.Sequential(rl.nn.Linear(4, 4), getattr(rl.nn, name)()) for name in LAYERS.split()},
     "softmax": lambda: rl.nn.Softmax(-1),
     "norm": lambda: rl.nn.LayerNorm(4),
     "dropout": lambda: rl.nn.Sequential(rl.nn.Dropout(0.5).eval(), rl.nn.Linear(4, 2)),

@@ -22,6 +22,7 @@ STOPPED = object()
 """In place of the next value of an iterator that has none."""
 HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
 _SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
+_NAMES = ("__name__", "__qualname__")  # of a generator
 _REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _COMPARISONS: dict[str, tuple[str, Native]] = {
     "<": ("__lt__", operator.lt),
@@ -388,6 +389,8 @@ def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str
 def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:
     """Sets an attribute."""
     cls = type(owner)
+    if cls is InterpretedGenerator and name in _NAMES and not isinstance(value, str):
+        raise TypeError(f"{name} must be set to a string object")
     method = python_method(interpreter, cls, "__setattr__")
     if method is not None:
         interpreter.call(method, (owner, name, value))
@@ -406,6 +409,8 @@ def store_attribute(interpreter: Evaluator, owner: object, name: str, value: obj
 def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     """Deletes an attribute."""
     cls = type(owner)
+    if cls is InterpretedGenerator and name in _NAMES:
+        raise TypeError(f"{name} must be set to a string object")
     method = python_method(interpreter, cls, "__delattr__")
     if method is not None:
         interpreter.call(method, (owner, name))

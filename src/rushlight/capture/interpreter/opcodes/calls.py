@@ -8,10 +8,10 @@ from typing import Any
 
 from rushlight.capture.code.instructions import NULL_FIRST
 from rushlight.capture.interpreter.frame import NULL, Frame
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
 from rushlight.capture.interpreter.slots import (
-    MISSING,
     attribute_of,
     delete_attribute,
     is_iterable,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
-from rushlight.capture.interpreter.slots import MISSING, lookup
+from rushlight.capture.interpreter.slots import lookup
 
 
 @operation("PUSH_EXC_INFO")
