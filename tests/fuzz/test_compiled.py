@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import rushlight as rl
+from rushlight import build
 from tools.fuzz import compiled
 from tools.fuzz.program import Input, Program, operands
 from tools.fuzz.running import Outcome
@@ -56,6 +59,25 @@ def test_one_pool_of_ten_has_programs_whose_sizes_data_tells() -> None:
         line for number in range(first, first + compiled.POOL) for line in compiled.generate(4, number).statements
     ]
     assert sum(["detach() > 0" in line or "masked_select" in line or "argsort" in line for line in statements]) > 3
+
+
+def test_an_index_out_of_range_that_compiled_code_takes_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, skipped = compiled.generate(43, 104), Counter[str]()
+    assert compiled.judge(program, skipped) is None
+    monkeypatch.setattr(build, "with_index_asserts", lambda graph: graph, raising=False)
+    rl.compiler.reset()
+    finding = compiled.judge(program, skipped)
+    assert finding is not None and finding.kind == "accepted"
+
+
+def test_a_gradient_that_does_not_fit_its_tensor_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Input("float32", (2,), (1,), 0, np.ones(2, np.float32), requires_grad=True)
+    program = Program(43, 7, (x,), ("v1 = v0.sin()",), ("v1",))
+    late = Outcome((), (), (), "ShapeError", "S009", "the result does not fit", late=True)
+    monkeypatch.setattr(compiled, "_alone", lambda program, inputs: late)
+    assert compiled._plan(program, ()).misfit == "the result does not fit"
+    monkeypatch.setattr(compiled, "_alone", lambda program, inputs: replace(late, late=False))
+    assert compiled._plan(program, ()).misfit == ""
 
 
 def test_what_is_refused_only_with_others_is_counted_and_no_finding() -> None:

@@ -86,7 +86,9 @@ def _conv(d: Draw) -> str:
     bias = f", {d.new((out,), dtype)}" if d.chance(0.5) else ", None"
     if transposed:
         stride = d.pick((1, 2))
-        extra = d.pick(("", ", output_padding=1" if stride == 2 else "", ", dilation=2"))
+        extra = d.pick(
+            ("", ", output_padding=1" if stride == 2 else "", ", dilation=2", ", output_padding=2, dilation=3")
+        )
         rest = f"stride={stride}, padding={d.pick((0, 0, 1))}, groups={groups}{extra}"
         return f"F.conv_transpose{spatial}d({x}, {weight}{bias}, {rest})"
     padding = d.pick((0, 1, "'same'", "'valid'"))
@@ -137,7 +139,7 @@ def _pad(d: Draw) -> str:
         return f"F.pad({x}, {tuple(amounts)}{value})"
     x = d.new((*d.pick(((2,), (1, 2))), *d.pick(((4,), (3, 5)))), d.dtype("float"))
     spatial = d.rank(x) - d.pick((1, 2)) if d.rank(x) > 2 else 1
-    amounts = [d.pick((0, 1, 2)) for _ in range(2 * spatial)]
+    amounts = [d.pick((0, 1, 2, -1) if mode == "circular" else (0, 1, 2)) for _ in range(2 * spatial)]
     return f"F.pad({x}, {tuple(amounts)}, mode='{mode}')"
 
 

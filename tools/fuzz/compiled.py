@@ -4,7 +4,9 @@ A program calls operators of the registry, of which every one takes its turn, an
 inputs and of intermediates, several uses of one value, sums over broadcasts, moments, hooks. Its results are values by
 chance, inputs and views among them, and only some have a gradient. Inputs are leaves or computed from leaves, which
 are used before and after the call as well, so that gradients of one value come from inside and from outside. In one
-of ten pools data tells some sizes, and where values are read and written.
+of ten pools data tells some sizes, and where values are read and written; in another one the places that data tells
+may be nowhere. Where eager code refuses an index (I001), compiled code has to, and must not have written to an input.
+Where the backward pass of eager code finds that a gradient has another shape than its tensor, that is a finding too.
 
 Programs are compiled many at a time, as one function. That function runs at several sizes, with 0 and 1 among them, on
 one thread and on two. A program that fails is compiled by itself, at the sizes at which it fails, and reduced.
@@ -28,7 +30,7 @@ from rushlight.testing.making import make_program
 from rushlight.testing.programs import Gradient
 from rushlight.testing.programs import Program as Made
 from rushlight.testing.running import SETS, drawn_inputs, run_eagerly
-from tools.fuzz.comparing import difference
+from tools.fuzz.comparing import difference, same_bits, storages_difference
 from tools.fuzz.finding import Finding
 from tools.fuzz.pooling import Pool, drawn_use
 from tools.fuzz.program import FLOATS, Input, Program, operands
@@ -89,15 +91,42 @@ DATA_USES = (
     "torch.zeros_like({v}).index_add(0, ({v}.detach().flatten()[:1] > 0).long() * 0, {v}[:1])",
 )
 """Uses whose sizes, or the places that they read and write, are told by data."""
+WILD_USES = (
+    "{v}.flatten()[{v}.detach().flatten().long()]",
+    "{v}.gather(-1, {v}.detach().long())",
+    "{v}.index_select(0, {v}.detach().flatten().long()).sin()",
+    "torch.take({v}, {v}.detach().long())",
+    "torch.take_along_dim({v}, {v}.detach().long(), 0)",
+    "torch.zeros_like({v}).scatter(-1, {v}.detach().long(), {v})",
+    "torch.zeros_like({v}).scatter_add(0, {v}.detach().long(), {v}).cos()",
+    "torch.zeros_like({v}).scatter_reduce(-1, {v}.detach().long(), {v}, 'amax')",
+    "torch.zeros_like({v}).index_add(0, {v}.detach().flatten()[:1].long(), {v}[:1])",
+    "torch.zeros_like({v}).index_put(({v}.detach().flatten()[:1].long(),), {v}[0])",
+    "torch.zeros_like({v}).index_fill(0, {v}.detach().flatten().long(), 2.0) * {v}",
+    "F.embedding({v}.detach().flatten().long(), {v}.flatten().unsqueeze(1))",
+    "F.cross_entropy({v}.flatten().unsqueeze(0), {v}.detach().flatten()[:1].long())",
+    "F.one_hot({v}.detach().long(), 3).sum() * {v}",
+    "{v}[{v} > 0][{v}.detach().flatten()[:1].long()]",
+)
+"""Uses that read and write at places that data tells, and that may be out of range."""
 HOOK = "{v}.requires_grad and {v}.register_hook(lambda g: g * 0.5)"
+
+
+_MISFIT = ("S001", "S009")  # of a backward pass: a gradient of another shape than its tensor
+_DATA_POOLS = {8: WILD_USES, 9: DATA_USES}  # of ten
 
 
 @frozen(eq=False)
 class Plan:
-    """A program at its samples' sizes, and its inputs at some more."""
+    """A program at its samples' sizes, and its inputs at some more.
+
+    `refused` are inputs with an index out of range; `misfit` tells which gradient does not fit its tensor.
+    """
 
     program: Program
     others: tuple[tuple[Input, ...], ...]
+    refused: tuple[tuple[Input, ...], ...] = ()
+    misfit: str = ""
 
     def rows(self) -> list[tuple[Input, ...]]:
         """Its inputs in each turn; where a size does not suit it, those of the samples again."""
@@ -135,13 +164,28 @@ def plan_of(seed: int, number: int) -> Plan:
     shapes = _values(made, "sample")
     values = {words.names[place]: value for place, value in enumerate(shapes.values)}
     names = _extended(random, words, values)
-    if number // POOL % 10 == 9:
-        names = _told_by_data(Random(f"data {seed} {number}"), words, values, names)
+    if number // POOL % 10 in _DATA_POOLS:
+        uses = _DATA_POOLS[number // POOL % 10]
+        names = _told_by_data(Random(f"data {seed} {number}"), words, values, names, uses)
     results = _results(random, words, names)
     sets = ("sample", *random.sample(SETS[1:], _OTHER_SETS))
     first, *others = [_inputs(made, name, words, wanted) for name in sets]
     program = Program(seed, number, first or (), tuple(words.statements), results)
-    return Plan(program, tuple([row for row in others if row is not None and _alone(program, row) is None]))
+    return _plan(program, [row for row in others if row is not None])
+
+
+def _plan(program: Program, rows: Sequence[tuple[Input, ...]]) -> Plan:
+    """The plan of a program and further inputs, by what eager code answers."""
+    errors = [_alone(program, row) for row in (program.inputs, *rows)]
+    refused = [row for row, error in zip((program.inputs, *rows), errors, strict=True) if _is_outside(error)]
+    kept = [row for row, error in zip(rows, errors[1:], strict=True) if error is None]
+    misfits = [error.message for error in errors if error is not None and error.late and error.code in _MISFIT]
+    return Plan(program, tuple(kept), tuple(refused), next(iter(misfits), ""))
+
+
+def _is_outside(outcome: Outcome | None) -> bool:
+    """Whether an index out of range was refused."""
+    return outcome is not None and outcome.code == "I001"
 
 
 def _inputs(made: Made, name: str, words: Wording, wanted: set[int]) -> tuple[Input, ...] | None:
@@ -195,12 +239,14 @@ def _usable(values: dict[str, Any]) -> list[str]:
     return [name for name in found if values[name].numel() < _MOST_ELEMENTS]
 
 
-def _told_by_data(random: Random, words: Wording, values: dict[str, Any], results: list[str]) -> list[str]:
+def _told_by_data(
+    random: Random, words: Wording, values: dict[str, Any], results: list[str], uses: Sequence[str]
+) -> list[str]:
     """Adds uses whose sizes or places data tells; the names of all that may be results."""
     usable = _usable(values)
     for _ in range(random.randrange(1, 3) if usable else 0):
         name = words.fresh()
-        words.statements.append(f"{name} = {random.choice(DATA_USES).format(v=random.choice(usable))}")
+        words.statements.append(f"{name} = {random.choice(uses).format(v=random.choice(usable))}")
         results = [*results, name]
     return results
 
@@ -228,10 +274,34 @@ def judge_many(programs: Sequence[Program], skipped: Counter[str]) -> list[Findi
     """What is wrong with some of `generate`'s programs, compiled together."""
     found: list[Finding | None] = []
     with settings.override(optimise=0, verify=True):
-        fit = [plan for plan in [plan_of(item.seed, item.number) for item in programs] if _is_fit(plan, skipped)]
+        plans = [plan_of(item.seed, item.number) for item in programs]
+        found += [Finding("gradient", plan.program, plan.misfit) for plan in plans if plan.misfit]
+        found += [_accepted(plan, skipped) for plan in plans if plan.refused]
+        fit = [plan for plan in plans if _is_fit(plan, skipped)]
         for first in range(0, len(fit), POOL):
             found += [_finding(plan, skipped) for plan in _suspects(fit[first : first + POOL], skipped)]
     return [finding for finding in found if finding is not None]
+
+
+def _accepted(plan: Plan, skipped: Counter[str]) -> Finding | None:
+    """Whether compiled code takes an index that eager code refuses, or has written to an input before it refuses."""
+    program = plan.program
+    compiled = Pool([program], rushlight.compile)
+    if program.inputs not in plan.refused:
+        compiled.outcome(program.inputs)
+    for inputs in plan.refused:
+        actual = compiled.outcome(inputs)
+        if is_refused(actual) and actual.code != "I001":
+            skipped[f"compiled code refuses: {actual.code}"] += 1
+            return None
+        if actual.error is None:
+            return Finding("accepted", replace(program, inputs=inputs), "an index out of range is taken")
+        if actual.code is None:
+            return Finding("raw", replace(program, inputs=inputs), f"raw {actual.error}: {actual.message}")
+        detail = storages_difference(actual.inputs, [given.values for given in inputs], same_bits)
+        if detail is not None:
+            return Finding("written", replace(program, inputs=inputs), detail)
+    return None
 
 
 def _is_fit(plan: Plan, skipped: Counter[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -38,14 +39,19 @@ class Pool:
         }
         exec(f"def pool({names}):\n    return ({''.join(calls)})", scope)  # noqa: S102 - our own text
         self.function = scope["pool"] if transform is None else transform(scope["pool"])
+        self.late = False  # whether a run has come to its backward pass
 
     def run(self, inputs: Sequence[Sequence[Input]]) -> list[Outcome]:
         """One run of all programs, with gradients, on copies of some inputs; errors come through."""
+        return self._run([_Use(program, given) for program, given in zip(self.programs, inputs, strict=True)])
+
+    def _run(self, uses: Sequence[_Use]) -> list[Outcome]:
         rushlight.manual_seed(SEED)
-        uses = [_Use(program, given) for program, given in zip(self.programs, inputs, strict=True)]
+        self.late = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = self.function(*[tensor for use in uses for tensor in use.arguments])
+            self.late = True
             roots = [root for use, results in zip(uses, found, strict=True) for root in use.roots(results)]
             if roots:
                 weights = [flat_tensor(weights_of(root), rushlight).to(root.dtype) for root in roots]
@@ -54,10 +60,11 @@ class Pool:
 
     def outcome(self, inputs: Sequence[Input]) -> Outcome:
         """The outcome of the only program, errors included."""
+        use = _Use(self.programs[0], inputs)
         try:
-            return self.run([inputs])[0]
+            return self._run([use])[0]
         except Exception as error:  # noqa: BLE001 - every error is an outcome
-            return failed(error, [given.values for given in inputs])
+            return replace(failed(error, use.storages), late=self.late)
 
 
 def drawn_use(seed: int, number: int) -> tuple[bool, bool, bool]:

@@ -34,7 +34,8 @@ class Outcome:
 
     `values` has the results in order, those that are sequences one by one; `inputs` the storages of the inputs after
     the run; `gradients` those of the inputs, None where there is none. Where it raised, `error` is the class, `code`
-    Rushlight's code (None for PyTorch, and for a raw error of Python) and `line` the statement that raised, or None.
+    Rushlight's code (None for PyTorch, and for a raw error of Python) and `line` the statement that raised, or None;
+    `late` tells that it was the backward pass.
     """
 
     values: tuple[Value, ...]
@@ -44,6 +45,7 @@ class Outcome:
     code: str | None = None
     message: str = ""
     line: int | None = None
+    late: bool = False
 
 
 def run(program: Program, module: Any, transform: Transform | None = None) -> Outcome:
