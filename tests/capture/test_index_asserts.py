@@ -246,6 +246,11 @@ KNOWN: Mapping[str, Callable[[Any, Any], Any]] = {
     "part of arange": lambda x, rows: x[rl.arange(x.shape[0])[1:][:, None]],
     "remainder": lambda x, rows: x[rows % x.shape[0]] if x.shape[0] else x,
     "table of bytes": lambda x, rows: x.expand(90, 3, 4).reshape(-1)[rows.to(rl.uint8).int()],
+    "mask": lambda x, rows: x[x > 3] * 2,
+    "mask of three dims": lambda x, rows: x.reshape(3, 2, 2)[x.reshape(3, 2, 2) > 3],
+    "nonzero": lambda x, rows: x[:, 0][x[:, 0].nonzero().squeeze(1)],
+    "sort": lambda x, rows: x.gather(1, x.sort(1)[1]),
+    "topk": lambda x, rows: x[x.topk(2, dim=0)[1][:, 0]],
     "bits": lambda x, rows: x[:, rows & 3] + (0 if x.shape[1] == 4 else 1),
 }
 
@@ -259,6 +264,7 @@ UNKNOWN: Mapping[str, Callable[[Any, Any], Any]] = {
     "argmax of more": lambda x, rows: x[:, :3][:, x.T.argmax(0) - 1],
     "other arange": lambda x, rows: x[rl.arange(x.shape[1]) // 2],
     "other remainder": lambda x, rows: x[rows % x.shape[1]],
+    "mask of more": lambda x, rows: x[:2][(x[:, 0] >= 0).nonzero().squeeze(1) - 1],
     "signed": lambda x, rows: x.expand(90, 3, 4).reshape(-1)[:127][rows.to(rl.int8).int()],
     "twice": lambda x, rows: x[rows] + x[rows] * x.index_select(0, rows),
 }

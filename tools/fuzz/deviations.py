@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+import rushlight
 from tools.fuzz.comparing import category_of, near, same_bits, steps_of
-from tools.fuzz.differing import Difference, Rule, apart_at_infinity, called, extreme, overlaps
+from tools.fuzz.differing import Difference, Rule, apart_at_infinity, called, extreme, overlaps, unlike_elements
 from tools.fuzz.number_rules import (
     equal_numbers,
     huge_ratios,
@@ -22,7 +24,7 @@ from tools.fuzz.number_rules import (
     tiny_sigmoids,
 )
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
-from tools.fuzz.running import Value
+from tools.fuzz.running import Value, run
 
 
 def explained(difference: Difference, rules: Sequence[Rule]) -> str | None:
@@ -238,10 +240,15 @@ def _counted_nothing(difference: Difference) -> bool:
 
 
 def _infinite_scores(difference: Difference) -> bool:
-    """Attention whose scores may overflow, which differs where one of the results is not finite."""
+    """Attention whose scores may overflow.
+
+    It differs where one of the results is not finite, or is 0, as that of a query whose scores are all minus infinity.
+    """
     attention = called(difference, "scaled_dot_product_attention")
     half = any(given.dtype == "float16" for given in difference.program.inputs)
-    return attention and extreme(difference, 200.0 if half else 1e15) and apart_at_infinity(difference)
+    nothing = all(bool(np.all(one == 0)) for one, _ in unlike_elements(difference))
+    extremes = extreme(difference, 200.0 if half else 1e15)
+    return attention and extremes and (nothing or apart_at_infinity(difference))
 
 
 def _overlapping_query(difference: Difference) -> bool:
@@ -411,6 +418,7 @@ _REFUSED_DTYPES = (
     "no longer supported",
     "source and destination dtypes match",
     "must be float, not complex",
+    "on an unsigned type",
 )
 
 OPERATOR_RULES: tuple[Rule, ...] = (
@@ -488,8 +496,21 @@ def _overwritten(difference: Difference) -> bool:
     )
 
 
+_STRIDED = re.compile(r"\b(v\d+)\.as_strided\(")
+
+
+def _shown_by_nothing(difference: Difference) -> bool:
+    """Gradients of a write through a view by strides of a view without elements."""
+    program = difference.program
+    names = tuple(_STRIDED.findall(program.body()))
+    if not names or not difference.detail.startswith("gradient") or difference.actual.error is not None:
+        return False
+    return any(0 in value.shape for value in run(replace(program, results=names), rushlight).values)
+
+
 VIEW_RULES = (
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _overwritten),
+    Rule("views by strides of nothing", _shown_by_nothing),
     Rule("writes to overlapping elements", _repeats),
 )
 """What programs of views and in-place writes may do otherwise."""

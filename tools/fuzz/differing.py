@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from rushlight.support.frozen import frozen
 from tools.fuzz.program import COMPLEX, FLOATS, Array, Input, Program
 from tools.fuzz.running import Outcome
+
+_HUGE = 1e9  # beyond it terms are taken for extremes, which do not cancel
 
 
 @frozen(eq=False)
@@ -56,12 +59,14 @@ def apart_at_infinity(difference: Difference) -> bool:
 
 
 def unlike_elements(difference: Difference) -> list[tuple[Array, Array]]:
-    """Elements of results that are further apart than rounding explains."""
+    """Elements of results that are further apart than rounding explains, of them or of larger terms that cancel."""
     found: list[tuple[Array, Array]] = []
     for one, other in zip(difference.actual.values, difference.expected.values, strict=False):
         if one.shape == other.shape and one.array.dtype.kind in "fV":
             a, b = one.array.astype(np.float64), other.array.astype(np.float64)
+            largest = np.max(np.abs(b), initial=0.0, where=np.abs(b) < _HUGE)
+            near = 0.02 * np.abs(b) + float(ml_dtypes.finfo(one.array.dtype).eps) * largest
             with np.errstate(all="ignore"):
-                apart = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= 0.02 * np.abs(b)))
+                apart = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= near))
             found.append((a[apart], b[apart]))
     return found

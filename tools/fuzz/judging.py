@@ -32,6 +32,9 @@ _LEAST_DEVIATION = 316.0  # one over the root of the default `eps`
 _STANDARDISING = {"layer_norm", "group_norm", "batch_norm", "instance_norm"}
 """Operators that subtract a mean and divide by a deviation: float64 has no wider type in which means would be exact."""
 
+_SQUARING = {"var", "var_mean"}
+"""Operators that add squares of distances from a mean, which is rounded first."""
+
 SUMMING = {
     "sum",
     "mean",
@@ -159,6 +162,8 @@ def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
         scale = (_deviations if step.results[0].dtype == "float64" else _shifted)(step, exact)
     if name == "log_softmax":
         scale = _beside(exact, 1.0)
+    if name in _SQUARING and scale is not None:
+        scale = _about_rounded_mean(step, scale)
     judges = _Judges(exact, scale)
     return difference(actual, expected, judges)
 
@@ -180,6 +185,14 @@ def _deviations(step: Step, exact: Outcome) -> Outcome:
     largest = [float(np.max(np.abs(array), initial=1.0)) for array in _typed(step, step.before)]
     size = np.prod(largest) * _LEAST_DEVIATION
     return Outcome(tuple([replace(value, array=np.full(value.shape, size)) for value in exact.values]), (), ())
+
+
+def _about_rounded_mean(step: Step, scale: Outcome) -> Outcome:
+    """Sums of magnitudes, and beside the first result what squares of the mean's last bit add to a variance."""
+    largest = max([float(np.max(np.abs(array), initial=0.0)) for array in _typed(step, step.before)], default=0.0)
+    first, *rest = scale.values
+    eps = float(ml_dtypes.finfo(step.results[0].array.dtype).eps)
+    return replace(scale, values=(replace(first, array=np.abs(first.array) + eps * largest**2), *rest))
 
 
 def _shifted(step: Step, exact: Outcome) -> Outcome:
@@ -243,6 +256,8 @@ def peer_truth(torch: Any) -> Truth:
             flat = flat_tensor(storages[view.storage], torch)
             if view.dtype not in FLOATS and str(flat.dtype) != f"torch.{view.dtype}" and view.dtype[:7] != "complex":
                 return None
+            if flat.is_complex() != (view.dtype[:7] == "complex"):
+                return None  # a storage that is seen in two dtypes has no wider one
             scope[name] = flat.as_strided(view.shape, view.strides, view.offset)
         text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
         if magnitudes:

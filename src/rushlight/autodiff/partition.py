@@ -10,7 +10,7 @@ from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import row_major
 from rushlight.ir.value import map_operands
 from rushlight.support.frozen import frozen
-from rushlight.sym import SizeExpr
+from rushlight.sym import SizeExpr, eq, statically_known
 from rushlight.term import attr_key, postorder
 
 
@@ -58,14 +58,11 @@ def _with_known_calls(
     What a derivative asks of the forward pass is so known to be what is `kept`, although it was asked again.
     """
     numbers: dict[int, int] = {}  # of calls, by identity: equal calls have the same
-    calls_by_key: dict[Hashable, Call] = {}
-
-    made = {id(call) for call in kept}
+    known = _KnownCalls(numbers, {id(call) for call in kept})
     for call in joint.calls:
-        key = _call_key(call, call.operands, numbers)
-        numbers[id(call)] = numbers[id(calls_by_key[key])] if key in calls_by_key else id(call)
-        if key is not None and (key not in calls_by_key or id(call) in made):
-            calls_by_key[key] = call
+        same = known.find(call, call.operands)
+        numbers[id(call)] = id(call) if same is None else numbers[id(same)]
+        known.add(call)
     images = {id(call): call for call in (*joint.parameters, *joint.calls)}
     late: list[Call] = []
     for call in calls:
@@ -73,7 +70,7 @@ def _with_known_calls(
             late.append(call)
             continue
         operands = map_operands(call.operands, lambda operand: images.get(id(operand), operand))
-        same = calls_by_key.get(_call_key(call, operands, numbers))
+        same = known.find(call, operands)
         if same is None:
             same = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
             late.append(same)
@@ -81,19 +78,70 @@ def _with_known_calls(
     return late, [images.get(id(call), call) for call in gradients]
 
 
-def _call_key(call: Call, operands: tuple[object, ...], numbers: Mapping[int, int]) -> Hashable | None:
-    """What equal calls have in common; None of what cannot be compared."""
+class _KnownCalls:
+    """Calls of a graph by what they compute: of equal ones the first, or one that is `made` anyway.
 
-    def number(operand: object) -> int:
-        return numbers.get(id(operand), id(operand))
+    Sizes among their attributes are compared by what is known: two that are equal may be written in other words.
+    """
 
-    parts = [tuple(map(number, operand)) if isinstance(operand, tuple) else number(operand) for operand in operands]
-    key = call.op, tuple(parts), tuple([(name, attr_key(value)) for name, value in call.attrs])
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    def __init__(self, numbers: Mapping[int, int], made: Collection[int]) -> None:
+        self.numbers = numbers
+        self.made = made
+        self.calls: dict[Hashable, list[Call]] = {}
+
+    def add(self, call: Call) -> None:
+        """Adds a call, unless an equal one is there that serves as well."""
+        key = self._key(call, call.operands)
+        if key is None:
+            return
+        calls = self.calls.setdefault(key, [])
+        place = next((place for place, other in enumerate(calls) if _same_sizes(call, other)), len(calls))
+        if place == len(calls):
+            calls.append(call)
+        elif id(call) in self.made:
+            calls[place] = call
+
+    def find(self, call: Call, operands: tuple[object, ...]) -> Call | None:
+        """The call that is equal to one on these operands."""
+        candidates = self.calls.get(self._key(call, operands), ())
+        return next((other for other in candidates if _same_sizes(call, other)), None)
+
+    def _key(self, call: Call, operands: tuple[object, ...]) -> Hashable | None:
+        """What equal calls have in common, but sizes; None of what cannot be compared."""
+
+        def number(operand: object) -> int:
+            return self.numbers.get(id(operand), id(operand))
+
+        parts = [tuple(map(number, operand)) if isinstance(operand, tuple) else number(operand) for operand in operands]
+        key = call.op, tuple(parts), tuple([(name, attr_key(_without_sizes(value))) for name, value in call.attrs])
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, SizeExpr) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _without_sizes(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple([_without_sizes(element) for element in value])
+    return "size" if _is_size(value) else value
+
+
+def _same_sizes(one: Call, other: Call) -> bool:
+    """Whether the sizes among the attributes of two calls of one key are equal, as far as is known."""
+    return all(_equal(a, b) for (_, a), (_, b) in zip(one.attrs, other.attrs, strict=True))
+
+
+def _equal(one: object, other: object) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return all(map(_equal, one, other))
+    if isinstance(one, int | SizeExpr) and isinstance(other, int | SizeExpr) and _is_size(one):
+        return one is other or statically_known(eq(one, other))
+    return True  # by the key
 
 
 def late_calls(tangents: Iterable[Call], calls: Iterable[Call], late: Iterable[int] = ()) -> set[int]:

@@ -167,7 +167,10 @@ def types_of(graph: Graph) -> tuple[list[TensorType], list[TensorType]]:
 
 def fail_assert(check: ValueAssert, symbols: Mapping[SizeExpr, int]) -> NoReturn:
     """Raises the error of an assert of a value; `symbols` are those of the call."""
-    size = check.size if isinstance(check.size, int) else evaluate(simplify(check.size), symbols)
+    size = simplify(check.size)
+    known = {simplify(symbol): value for symbol, value in symbols.items()}
+    if all(symbol in known for symbol in free_symbols(size)):
+        size = evaluate(size, {symbol: value for symbol, value in known.items() if isinstance(symbol, SizeExpr)})
     fail(check.code, check.message.format(size=size), frame=check.frame)
 
 

@@ -8,7 +8,7 @@ made again in each wave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rushlight.ir.graph import (
     NUMBER,
@@ -17,6 +17,7 @@ from rushlight.ir.graph import (
     RESULT,
     Call,
     Graph,
+    ValueAssert,
     parameter,
     unbacked_outputs_of,
     with_dense_outputs,
@@ -128,12 +129,16 @@ class _Cutter:
             if call.op is RESULT:
                 self.results.setdefault(id(call.operands[0]), []).append(call)
         self.waves: list[_Wave] = []
+        self.asserts: list[list[ValueAssert]] = []  # by wave
         self.made: dict[int, int] = {}
 
     def run(self) -> list[Step]:
         """The steps."""
         earliest, count = _earliest(self.graph)
         self.waves = [_Wave() for _ in range(count)]
+        self.asserts = [[] for _ in range(count)]
+        for check in self.graph.asserts:
+            self.asserts[earliest[id(check.fails)]].append(check)
         for call in self.graph.calls:
             if is_host(call) or call.op.unbacked_outputs:
                 self.waves[earliest[id(call)]].between.append(call)
@@ -161,7 +166,7 @@ class _Cutter:
     def _assign(self, number: int) -> None:
         """Assigns to a wave the values that it needs and that no earlier wave computes."""
         mine = self.waves[number].calls
-        stack = self._asked(number)
+        stack = [*self._asked(number), *[check.fails for check in self.asserts[number]]]
         while stack:
             call = stack.pop()
             if call.op is RESULT:
@@ -185,12 +190,13 @@ class _Cutter:
                     wave.makes[id(call)] = call
         mutations = self.graph.mutations if last else ()
         makes = list(wave.makes.values())
-        if not makes and not mutations:
+        if not makes and not mutations and not self.asserts[number]:
             return []
         maker = _SegmentMaker(self, number)
+        asserts = [replace(check, fails=maker.image(check.fails)) for check in self.asserts[number]]
         outputs = [maker.image(call) for call in makes]
         values = [(self.graph.parameters[position], maker.image(value)) for position, value in mutations]
-        return [maker.step(f"{self.graph.name}_{number}", makes, outputs, values)]
+        return [maker.step(f"{self.graph.name}_{number}", makes, outputs, values, asserts)]
 
     def _export(self, call: Call, number: int) -> None:
         """Makes a value a result of the wave that computes it, or of this wave if the value is a free one."""
@@ -282,14 +288,21 @@ class _SegmentMaker:
         self.calls.append(new)
 
     def step(
-        self, name: str, makes: Sequence[Call], outputs: Sequence[Call], values: Iterable[tuple[Call, Call]]
+        self,
+        name: str,
+        makes: Sequence[Call],
+        outputs: Sequence[Call],
+        values: Iterable[tuple[Call, Call]],
+        asserts: Sequence[ValueAssert],
     ) -> NativeStep:
         """The finished step."""
         for target, _ in (values := list(values)):
             self.parameter(target)
         positions = {key: position for position, key in enumerate(self.reads)}
         mutations = tuple([(positions[id(target)], value) for target, value in values])
-        graph = Graph(tuple(self.parameters), tuple(self.calls), tuple(outputs), mutations, name=name)
+        graph = Graph(
+            tuple(self.parameters), tuple(self.calls), tuple(outputs), mutations, name=name, asserts=tuple(asserts)
+        )
         graph, sizes = with_hidden_sizes(graph)
         return NativeStep(with_dense_outputs(graph), tuple(self.reads.values()), sizes, tuple(makes))
 

@@ -72,10 +72,9 @@ class Options:
     freeze: bool
 
     def compile_graph(self, graph: Graph) -> Executable:
-        """The executable of a graph that was traced, with asserts that its indices are in range."""
+        """The executable of a graph."""
         if callable(self.backend):
             return GivenBackend(graph, self.backend)
-        graph = build.with_index_asserts(graph)
         if not self.search:
             return build.compile_graph(graph, self.backend)
         return build.compile_graph(graph, self.backend, tune.tuner_here())
@@ -83,7 +82,7 @@ class Options:
     def compile_backward(self, graph: Graph) -> Executable:
         """The executable of a graph of a backward pass: a callable gets those of functions alone."""
         if callable(self.backend):
-            return build.compile_graph(build.with_index_asserts(graph), "eager")
+            return build.compile_graph(graph, "eager")
         return self.compile_graph(graph)
 
     def recomputes(self) -> bool:
@@ -509,4 +508,4 @@ def _runner(graph: Graph, options: Options, sizes: Collection[object]) -> Execut
     """
     if is_segmented(graph) or (sizes and hidden_symbols(graph)):
         return Segmented(graph, options.compile_graph)
-    return options.compile_graph(with_dense_outputs(graph))
+    return options.compile_graph(with_dense_outputs(build.with_index_asserts(graph)))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rushlight.build import with_index_asserts
 from rushlight.build.segments import (
     HostStep,
     NativeStep,
@@ -64,6 +65,7 @@ class Segmented:
         self.input_types = tuple([call.type for call in graph.parameters])
         self.output_types = tuple([call.type for call in graph.outputs])
         self.launchings: list[Launching] = []
+        graph = with_index_asserts(graph)
         self._parameters = [id(call) for call in graph.parameters]
         self._outputs = [id(call) for call in graph.outputs]
         steps = cut_at_unbacked_outputs(graph)
@@ -144,7 +146,7 @@ class Whole:
     """A graph that is one native call."""
 
     def __init__(self, graph: Graph, compile_graph: Compile, asserts: Sequence[RuntimeAssert] = ()) -> None:
-        graph, sizes = with_hidden_sizes(graph)
+        graph, sizes = with_hidden_sizes(with_index_asserts(graph))
         self._asserts = list(asserts)
         self._launching = Launching(with_dense_outputs(graph), sizes, compile_graph)
 

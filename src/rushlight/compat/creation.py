@@ -31,8 +31,14 @@ def _filling(function: F) -> F:
     return made
 
 
-arange, empty, eye, full = [_filling(made) for made in (creation.arange, creation.empty, creation.eye, creation.full)]
-linspace, ones, zeros = [_filling(made) for made in (creation.linspace, creation.ones, creation.zeros)]
-rand, randint, randn, randperm = [
-    _filling(made) for made in (random.rand, random.randint, random.randn, random.randperm)
-]
+arange = _filling(creation.arange)
+empty = _filling(creation.empty)
+eye = _filling(creation.eye)
+full = _filling(creation.full)
+linspace = _filling(creation.linspace)
+ones = _filling(creation.ones)
+zeros = _filling(creation.zeros)
+rand = _filling(random.rand)
+randint = _filling(random.randint)
+randn = _filling(random.randn)
+randperm = _filling(random.randperm)

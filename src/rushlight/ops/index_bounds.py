@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from rushlight.ir.dtype import DType, Kind
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call
 from rushlight.ops.record import OPERATORS, Fact
-from rushlight.sym import Size, ceildiv, le, maximum, minimum, product, statically_known
+from rushlight.sym import Size, ceildiv, eq, le, maximum, minimum, product, statically_known
 from rushlight.term import Op
 
 Bounds = tuple[Size, Size]
@@ -106,9 +107,24 @@ def _remainder(call: Call, depth: int) -> Bounds | None:
 
 def _quotient(call: Call, depth: int) -> Bounds | None:
     divisor, inner = _of_size(call.operands[1]), bounds_of(call.operands[0], depth - 1)
-    if divisor is None or inner is None or not statically_known(le(1, divisor)) or inner[0] != 0:
+    if divisor is None or inner is None or inner[0] != 0:
         return None
-    return 0, ceildiv(inner[1], divisor)
+    quotient = ceildiv(inner[1], divisor)
+    # Where the divisor may be 0, the numbers below a multiple of it are none then.
+    divides = statically_known(le(1, divisor)) or statically_known(eq(quotient * divisor, inner[1]))
+    return (0, quotient) if divides else None
+
+
+def _rest(call: Call, depth: int) -> Bounds | None:
+    """Of `a - a // b * b`."""
+    number, multiple, factor = call.operands
+    if factor is not None or multiple.op is not OPERATORS["mul"]:
+        return None
+    quotient, divisor = multiple.operands[0], _of_size(multiple.operands[1])
+    if divisor is None or quotient.op is not OPERATORS["floor_divide"] or quotient.operands[0] is not number:
+        return None
+    same = _of_size(quotient.operands[1]) == divisor
+    return (0, divisor) if same and _quotient(quotient, depth) is not None else None
 
 
 def _masked(call: Call, depth: int) -> Bounds | None:
@@ -130,6 +146,15 @@ def _least(call: Call, depth: int) -> Bounds | None:
     return None if one is None or other is None else (minimum(one[0], other[0]), minimum(one[1], other[1]))
 
 
+def _joined(call: Call, depth: int) -> Bounds | None:
+    found = [bounds_of(part, depth - 1) for part in call.operands[0]]
+    known = [bounds for bounds in found if bounds is not None]
+    if len(known) < len(found) or not known:
+        return None
+    lows, highs = zip(*known, strict=True)
+    return functools.reduce(minimum, lows), functools.reduce(maximum, highs)
+
+
 def _largest(call: Call, depth: int) -> Bounds | None:
     one, other = (bounds_of(operand, depth - 1) for operand in call.operands)
     return None if one is None or other is None else (maximum(one[0], other[0]), maximum(one[1], other[1]))
@@ -143,6 +168,7 @@ _NAMED: dict[str, Rule] = {
     "argsort": _place_along_dim,
     "bitwise_and": _masked,
     "clamp": _clamped,
+    "cat": _joined,
     "clone": _of_operand,
     "flatnonzero": _place,
     "floor_divide": _quotient,
@@ -151,6 +177,8 @@ _NAMED: dict[str, Rule] = {
     "maximum": _largest,
     "minimum": _least,
     "remainder": _remainder,
+    "stack": _joined,
+    "sub": _rest,
     "to_dtype": _converted,
 }
 _RULES: dict[Op, Rule] = {NUMBER: _number, **{OPERATORS[name]: rule for name, rule in _NAMED.items()}}

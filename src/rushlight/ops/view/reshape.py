@@ -41,17 +41,20 @@ def completed_shape(old: Shape, new: Shape, op: str) -> Shape:
     return replaced(new, open_dims[0], open_size)
 
 
-def view_layout(layout: Layout, shape: Shape, equal: Callable[[Size, Size], bool] = same_known) -> Layout | None:
+Equal = Callable[[Size, Size], bool]
+
+
+def view_layout(layout: Layout, shape: Shape, equal: Equal = same_known, joined: Equal = same_known) -> Layout | None:
     """Return the layout that shows the elements of `layout` in the complete shape `shape`.
 
-    It is None where no strides show them so. `equal` compares sizes: by what is known, or with guards where a view is
-    demanded.
+    It is None where no strides show them so. `equal` compares sizes, and `joined` the stride of a dim with the length
+    of the dim within: by what is known, or with guards where a view is demanded.
     """
     if layout.shape == shape:
         return layout
     if any(_is(0, size, equal) for size in layout.shape):
         return Layout(shape, contiguous_strides(shape), layout.offset)
-    runs = _dense_runs(layout)
+    runs = _dense_runs(layout, joined)
     if len(runs) <= 1:
         return _within_run(shape, runs[0][1] if runs else 1, layout.offset)
     strides: list[Size] = []
@@ -84,18 +87,18 @@ def _within_run(shape: Shape, step: Size, offset: Size) -> Layout:
     return Layout(shape, tuple([step * stride for stride in contiguous_strides(shape)]), offset)
 
 
-def _is(value: int, size: Size, equal: Callable[[Size, Size], bool]) -> bool:
+def _is(value: int, size: Size, equal: Equal) -> bool:
     """Whether a size has a value; of a symbol that is asked only where its hint says so."""
     return size == value if isinstance(size, int) else optimization_hint(size) == value and equal(size, value)
 
 
-def _dense_runs(layout: Layout) -> list[tuple[Size, Size]]:
+def _dense_runs(layout: Layout, joined: Equal) -> list[tuple[Size, Size]]:
     """Dims that lie dense in each other, merged: (number of elements, innermost stride), outermost first."""
     runs: list[tuple[Size, Size]] = []
     for size, stride in zip(layout.shape, layout.strides, strict=True):
         if isinstance(size, int) and size == 1:
             continue
-        if runs and same_known(runs[-1][1], stride * size):
+        if runs and joined(runs[-1][1], stride * size):
             runs[-1] = (runs[-1][0] * size, stride)
         else:
             runs.append((size, stride))
@@ -163,6 +166,7 @@ view = define(
 def view_view(input: Layout, size: Shape) -> Layout:
     shape = completed_shape(input.shape, size, "view")
     layout = view_layout(input, shape, _decided) or _demanded(input, shape)
+    layout = layout or view_layout(input, shape, _decided, _decided)
     if layout is None:
         fail("S006", "view: the strides do not allow this shape", input=input.shape, strides=input.strides, size=size)
     return layout
