@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+import rushlight.compat.array_api
 from rushlight import nn
 
 GIVEN = rl.ones(3, requires_grad=True)
@@ -325,6 +326,83 @@ def lists_of_values() -> Any:
     y = rl.tensor([1.0, 2.0, 3.0])
     assert (x.tolist(), 1) == ([1, 2, 3], 1)
     return x.tolist() == [1, 2, 3], [y.sum().item()] == [6.0], y.sum().item() in [1.0, 6.0], max(y.tolist())
+
+
+@program
+def random_numbers_from_a_seed() -> Any:
+    rl.manual_seed(3)
+    first = rl.rand(2)
+    rl.manual_seed(3)
+    state = rl.get_rng_state()
+    return first, rl.rand(2), state, rl.Generator().manual_seed(4).initial_seed()
+
+
+@program
+def nested_lists_of_values() -> Any:
+    x = rl.arange(8).reshape(2, 2, 2)
+    return (x * 2).tolist() == (x + x).tolist(), (x * 0.5).tolist() == (x / 2).tolist()
+
+
+class Logged(rl.autograd.Function):
+    """Doubles, and notes when."""
+
+    seen: list[str] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        Logged.seen.append("forward")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        Logged.seen.append("backward")
+        return gradient * 2
+
+
+@program
+def functions_that_are_called_back() -> Any:
+    Logged.seen.clear()
+    given: Any = GIVEN
+    calls: list[Any] = []
+    handle = given.register_hook(lambda gradient: calls.append(1))
+    Logged.apply(GIVEN).sum().backward()
+    handle.remove()
+    rl.utils.checkpoint.checkpoint(lambda x: calls.append(2) or x * 2, GIVEN, use_reentrant=False)
+    return Logged.seen[:], calls, GIVEN.grad
+
+
+@program
+def scope_of_a_generator_of_ours() -> Any:
+    x = rl.tensor([1.0, 2.0], requires_grad=True)
+    with rl.autograd.graph.allow_mutation_on_saved_tensors():
+        y = x.exp()
+        z = y.exp()
+        with rl.no_grad():
+            y.mul_(2)
+        z.sum().backward()
+    return x.grad, rl.ones(2) * 2
+
+
+@program
+def strides_of_two_tensors() -> Any:
+    x, y = rl.ones(2, 3), rl.ones(2, 3)
+    ends()
+    return x.stride() == y.stride(), x.stride() == y.mT.stride(), x.stride(0)
+
+
+@program
+def promotion_with_a_number() -> Any:
+    number = len([1, 2]) * 1.5
+    ends()
+    return rl.result_type(rl.ones(1, dtype=rl.int32), number), rl.compat.array_api.result_type(rl.uint8, 3)
+
+
+@program
+def error_of_a_function_of_ours() -> Any:
+    try:
+        rl.testing.assert_close("a", 1)
+    except AssertionError as error:
+        return str(error)
 
 
 def described(value: Any) -> Any:

@@ -14,7 +14,7 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node, RemovableHandle
 from rushlight.eager.autograd.saved import saved_tensors_hooks
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_user, refuse_in_graphs
 from rushlight.eager.handle import Version
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.eager.mutation import Mutation
@@ -54,6 +54,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Generator[None]:
     """A scope in which hooks for saved tensors are error G019, with this message."""
+    refuse_in_graphs("disable_saved_tensors_hooks")
     require(not STATE.saving, "G019", f"saved_tensors_hooks: {error_message}")
     with Scope(saving_refused=error_message):
         yield
@@ -65,6 +66,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
     `grad` and `backward` take it in place of the tensor, which may be let go of.
     """
+    refuse_in_graphs("get_gradient_edge")
     edge = edge_of(tensor) if requires(tensor) else None
     if edge is None:
         fail("G005", "get_gradient_edge: the tensor does not require gradients", tensor=tensor)
@@ -74,6 +76,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 @checked
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Count a write to tensors that autograd did not see, so that what it has saved of them is not used."""
+    refuse_in_graphs("increment_version")
     for target in (tensor,) if isinstance(tensor, Tensor) else tensor:
         target.version.value += 1
 
@@ -113,6 +116,7 @@ def register_multi_grad_hook(
     lock = threading.Lock()
 
     def arrived(position: int, gradient: Tensor) -> None:
+        refuse_in_graphs("a hook on several gradients")
         with lock:
             now = STATE.engaged
             first = passes[0] is not now or now is None
@@ -126,9 +130,9 @@ def register_multi_grad_hook(
             gradients, left = passes[1], passes[2]
         if mode == "any":
             if first:
-                fn(gradient)
+                call_user(fn, gradient)
         elif left == 0:
-            fn(gradients)
+            call_user(fn, gradients)
 
     def forget() -> None:
         passes[:] = None, [None] * count, 0

@@ -196,7 +196,8 @@ class CompiledBackward(Node):
             fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
         for result, version in zip(self._saved, self._versions, strict=True):
             if isinstance(result, Handle) and result.version.value != version:
-                fail("G003", "backward: a saved tensor was modified in place", frame=self.frame, tensor=result)
+                message = f"backward: a tensor saved by {self.name()} was changed in place"
+                fail("G003", message, frame=self.frame, tensor=result)
         given = [*gradients, *[None] * (len(self._part.differentiable) - len(gradients))]
         given = [
             gradient if gradient is None or gradient.form.is_contiguous else contiguous(gradient) for gradient in given

@@ -15,7 +15,7 @@ from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node, mark
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle, allocate, share
 from rushlight.eager.pytree import Leaf, Structure, flatten_tree, leaves_like, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
@@ -65,9 +65,9 @@ class TogetherNode(Node):
 def together(function: Callable[..., object], *arguments: object) -> Any:
     """What a function returns, with one node for all that it did."""
     if not STATE.grad:
-        return function(*arguments)
+        return call_user(function, *arguments)
     since = mark()
-    leaves, structure = flatten_tree(function(*arguments))
+    leaves, structure = flatten_tree(call_user(function, *arguments))
     made = {id(leaf): leaf for leaf in leaves if _was_made(leaf, since)}
     if not made:
         return unflatten_tree(structure, leaves)

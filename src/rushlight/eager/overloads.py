@@ -27,6 +27,7 @@ from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
 from rushlight.eager.storage.formats import cloned_in, laid_out, lies_in
+from rushlight.eager.symbols import wrap_size
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import (
     DType,
@@ -193,7 +194,7 @@ class ShapeOverloads(GeneratedMethods):
 
     def stride(self, dim: object = None) -> Any:
         """The strides in elements, or that of one dim."""
-        strides = self.form.strides
+        strides = tuple(map(wrap_size, self.form.strides)) if self.form.symbolic else self.form.strides
         return strides if dim is None else strides[own_dim(fixed_integer(dim), strides, "stride")]
 
     def squeeze(self, dim: object = None) -> Tensor:

@@ -413,11 +413,13 @@ def seed() -> int:
 
 def initial_seed() -> int:
     """The seed of the default stream."""
+    refuse_in_graphs("initial_seed", "it tells what earlier calls have drawn")
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
     """The default stream's state: seed and ordinal, as a tensor."""
+    refuse_in_graphs("get_rng_state", "it tells what earlier calls have drawn")
     seed_now, ordinal = default_generator.get_state()
     return copied(np.array([_signed(seed_now), ordinal], np.int64), int64)
 

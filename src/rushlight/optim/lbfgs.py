@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.eager.autograd.modes import enable_grad, no_grad
 from rushlight.eager.creation import zeros_like
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 from rushlight.optim.line_search import Point, strong_wolfe
@@ -63,7 +64,7 @@ class LBFGS(Optimizer):
         group, state = self.param_groups[0], self._shared_state()
         tolerance_grad, tolerance_change = group["tolerance_grad"], group["tolerance_change"]
         with enable_grad():
-            first_loss = closure()
+            first_loss = call_user(closure)
         state["func_evals"] += 1
         loss, grad, evaluations, last_loss = _as_number(first_loss), self._flat_grad(), 1, 0.0
         if _largest(grad) <= tolerance_grad:
@@ -134,7 +135,7 @@ class LBFGS(Optimizer):
             if final:
                 return start._replace(step=length), 0
             with enable_grad():
-                loss = _as_number(closure())
+                loss = _as_number(call_user(closure))
             return Point(length, loss, self._flat_grad(), 0.0), 1
         params = self.param_groups[0]["params"]
         places = [param.clone() for param in params]
@@ -142,7 +143,7 @@ class LBFGS(Optimizer):
         def evaluate(step: float) -> Point:
             self._move(direction, step)
             with enable_grad():
-                loss = _as_number(closure())
+                loss = _as_number(call_user(closure))
             grad = self._flat_grad()
             for param, offset in zip(params, places, strict=True):
                 param.copy_(offset)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from rushlight.eager.autograd.modes import enable_grad, no_grad
 from rushlight.eager.boundary import checked
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup, listed_params
 from rushlight.optim.hooks import Hooked, chained
@@ -121,7 +122,7 @@ class Optimizer(Hooked):
         if closure is not None:
             require(callable(closure), "A001", "step: closure must be a function", closure=closure)
             with enable_grad():
-                loss = closure()
+                loss = call_user(closure)
         with no_grad():
             for group in self.param_groups:
                 for param in group["params"]:

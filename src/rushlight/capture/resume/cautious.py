@@ -21,7 +21,7 @@ from rushlight.capture.resume.breaks import APART, Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
 from rushlight.eager.handle import Handle
-from rushlight.eager.symbols import SymInt
+from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tracing import TracedNumber
 
 _PURE = frozenset(
@@ -74,7 +74,9 @@ _TEXTS = frozenset({repr, format, ascii})
 _PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
 _SETTING = (object.__setattr__, object.__delattr__)
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
-_OF_AUTOGRAD = frozenset({"grad_fn", "output_nr", "retains_grad", "_version", "_base"})  # of tensors
+_OF_AUTOGRAD = frozenset(
+    {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
+)  # of tensors
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, ModuleType, frozenset)
 _SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
@@ -113,6 +115,17 @@ _METHODS = tuple(
 )  # of classes written in Python, that C may call
 _calling: dict[type, bool] = {}
 _PACKAGE = __name__.partition(".")[0]
+
+
+_OUTSIDE = tuple(
+    [
+        f"{_PACKAGE}.{name}"
+        for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.", "compat.modes", "compat.cuda"]
+    ]
+)  # modules of ours whose functions have effects, or tell what differs from call to call
+
+
+_OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
 
 
 def is_leaf(function: FunctionType) -> bool:
@@ -244,7 +257,7 @@ class CautiousInterpreter(Interpreter):
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
         if self.reached.is_state(target, *values):
             return
-        if id(target) in self.given and any(type(item) is Opaque or id(item) in self.made for item in values):
+        if id(target) in self.given and any(id(item) in self.made or _holds_opaque(item) for item in values):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
             raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
@@ -305,6 +318,8 @@ class CautiousInterpreter(Interpreter):
             self.owner(args[0], "__dict__")
         module = module_of(function)
         ours = module.partition(".")[0] == _PACKAGE
+        if ours and module.startswith(_OUTSIDE):
+            raise Break(breaks.CALL, f"{module}.{getattr(function, '__name__', '')} is called")
         if not ours:
             self._allow(function, module)
             self.runs(*args, *kwargs.values())
@@ -322,6 +337,8 @@ class CautiousInterpreter(Interpreter):
                 kwargs = {name: _number(value) for name, value in kwargs.items()}
         else:
             self.used = True
+            if module.startswith(_OF_DTYPES):
+                args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
         result = function(*args, **kwargs)
         if sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE):
             self.note(result)
@@ -372,6 +389,14 @@ def _writes_itself(kind: type) -> bool:
     return any(type(lookup(kind, name)) is FunctionType for name in ("__str__", "__repr__", "__format__"))
 
 
+def _holds_opaque(value: Any) -> bool:
+    """Whether a value is an object that the graph passes by, or holds one."""
+    if type(value) is Opaque:
+        return True
+    parts = value.values() if type(value) is dict else value if type(value) in (tuple, list) else ()
+    return any(map(_holds_opaque, parts))
+
+
 def _only_keeps(function: Any) -> bool:
     """Whether a function of C looks at no attribute of its arguments."""
     return _stores(function) or function is callable or function in _TAKES_NUMBERS
@@ -388,6 +413,8 @@ def _concrete(value: Any) -> Any:
         return value.item()
     if kind is SymInt:
         return int(value)
+    if kind is SymBool:
+        return bool(value)
     if issubclass(kind, Handle):
         raise Break(breaks.VALUE, "the text of a tensor")
     if kind in (list, tuple):

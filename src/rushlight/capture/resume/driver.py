@@ -13,7 +13,7 @@ from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.binding import REST
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
-from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
+from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import (
     Continuation,
@@ -25,6 +25,7 @@ from rushlight.capture.resume.continuation import (
 )
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
+from rushlight.eager.dispatch import STATE
 from rushlight.support import events, settings
 from rushlight.support.provenance import Frame as Line
 
@@ -66,9 +67,9 @@ FAILED: Outcome = (Exit((), Recipe([], []), (), None, 0, 0), [])  # a graph fail
 ALL = sys.maxsize  # instructions: Python runs the rest of a call
 
 
-def note_failure(error: Exception) -> bool:
+def note_failure(error: Exception | Break) -> bool:
     """Records that a graph could not be made, or failed as it ran: Python runs the part."""
-    reason = Reason.of(error)
+    reason = error.reason if isinstance(error, Break) else Reason.of(error)
     events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
     return True
 
@@ -120,7 +121,7 @@ class Part:
                 reason = continuation.reason or again.reason  # what comes up of an earlier end follows from the first
                 self._replace(replace(continuation, limit=again.limit, reason=reason))
                 continue
-            except Exception as error:  # noqa: BLE001 - Python runs the rest, and raises what the program raises
+            except (Exception, Break) as error:  # noqa: BLE001 - Python runs the rest, and raises what the program raises
                 note_failure(error)
                 if compiled.has_graphs():  # they serve other calls
                     return FAILED
@@ -322,7 +323,7 @@ def _called_by(function: Any) -> FunctionType | None:
 
 def _can_be_traced(interpreter: Interpreter) -> bool:
     """Whether a graph may begin here: not while an exception is handled, a class is made, or a closure is not bound."""
-    if interpreter.handled.error is not None:
+    if interpreter.handled.error is not None or STATE.anomaly:  # which wants the tape of each line
         return False
     for at, frame in enumerate(interpreter.frames):
         if frame.then is not None or frame.generator is not None or frame.names is not None:

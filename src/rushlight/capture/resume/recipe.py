@@ -7,6 +7,7 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType, Metho
 from typing import Any
 
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
+from rushlight.capture.interpreter.library import Callback
 from rushlight.capture.resume.blueprint import blueprint_of, native_base
 from rushlight.capture.resume.breaks import UNBUILT, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
@@ -80,6 +81,8 @@ class RecipeWriter:
             place = len(self.leaves)
             self.leaves.append(value)
             return self._step(value, _Leaf(place))
+        if kind is Callback:
+            raise Retrace(self._instruction, Reason(UNBUILT, "a function that is interpreted is kept"))
         if kind is tuple:
             parts = [self._add(item) for item in value]
             if all(part is item for part, item in zip(map(self._constant_of, parts), value, strict=True)):
@@ -225,6 +228,8 @@ class _FillCell:
 def _holds_traced(container: Any) -> bool:
     """Whether a container has values of the trace in it: then the trace has made it, inside of an object of C."""
     for item in container.values() if isinstance(container, dict) else container:
+        if type(item) in (list, tuple, dict) and _holds_traced(item):
+            return True
         if issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
             return True
     return False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
+from types import GeneratorType
 from typing import Any, TypeGuard
 
 from rushlight.capture.interpreter.frame import Body, Frame
@@ -14,8 +16,12 @@ from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
+from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
-from rushlight.eager.dispatch import STATE, State
+from rushlight.eager.dispatch import STATE, Scope, State
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
+from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import RushlightError
 
 _CREATING = frozenset(
@@ -41,14 +47,27 @@ class TracingInterpreter(CautiousInterpreter):
         self.frames = frames
         self.base = 0
         try:
-            return self.in_loop(partial(self._trace, frames))
+            with Scope(interpreter=self):
+                return self.in_loop(partial(self._trace, frames))
         finally:
-            generators = [(made, at) for made, at in self.made.values() if type(made) is InterpretedGenerator]
-            unfinished = [at for made, at in generators if made.gi_suspended]
-            for made, _ in generators:
-                made.discard()  # its `finally` blocks are run by the generator that takes its place
+            unfinished = self._left_generators()
             if unfinished:
                 raise Retrace(min(unfinished), Reason(breaks.SUSPENDED, "a generator is left before its end"))
+
+    def _left_generators(self) -> list[int]:
+        """Puts an end to generators that have not ended, and returns which instructions made them."""
+        unfinished: list[int] = []
+        for made, at in reversed(list(self.made.values())):
+            if type(made) is InterpretedGenerator:
+                suspended = made.gi_suspended
+                made.discard()  # its `finally` blocks are run by the generator that takes its place
+            elif type(made) is GeneratorType:
+                suspended = inspect.getgeneratorstate(made) == inspect.GEN_SUSPENDED
+                made.close()  # now, while what it set in scopes belongs to the trace
+            else:
+                continue
+            unfinished += [at] if suspended else []
+        return unfinished
 
     def _trace(self, frames: list[Frame]) -> bool:
         while frames:
@@ -71,7 +90,7 @@ class TracingInterpreter(CautiousInterpreter):
                 if _is_of_tracing(error):
                     self._end(frame, at, stack, Reason.of(error))
                     return False
-                if not self._is_handled():
+                if not self._is_handled() or (_is_native(frame) and any(map(_stands_in, stack))):
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
                 self._unwind(error)
@@ -148,7 +167,8 @@ class TracingInterpreter(CautiousInterpreter):
         self.note(self.frames[-1].stack[-1] if len(self.frames) > self.base else self.result)
 
 
-_fields = attrgetter(*State.__annotations__)  # of a thread's scopes
+_fields = attrgetter(*[name for name in State.__annotations__ if name != "interpreter"])  # of a thread's scopes
+_STAND_INS = (Opaque, TracedNumber, SymInt, SymFloat, SymBool)
 _NOTES: dict[str, Callable[..., None]] = {
     **dict.fromkeys(_CREATING, TracingInterpreter.note_top),
     "MAKE_CELL": TracingInterpreter.note_cell,
@@ -178,6 +198,20 @@ def _is_interrupt(error: BaseException, frame: Frame) -> bool:
     """Whether an error came from outside, and not from the program's own `raise`."""
     name = frame.body.code.instructions[max(frame.position - 1, 0)].name
     return isinstance(error, KeyboardInterrupt) and name not in ("RAISE_VARARGS", "RERAISE")
+
+
+def _is_native(frame: Frame) -> bool:
+    """Whether the instruction that failed is none that raises what the program has made."""
+    name = frame.body.code.instructions[max(frame.position - 1, 0)].name
+    return name not in ("RAISE_VARARGS", "RERAISE")
+
+
+def _stands_in(value: Any) -> bool:
+    """Whether a value stands for another one: an operation may fail at it that does not fail at the other."""
+    kind = type(value)
+    if kind is tuple:
+        return any(map(_stands_in, value))
+    return kind in _STAND_INS or (issubclass(kind, Handle) and value.storage is None)
 
 
 def _is_of_tracing(error: BaseException) -> TypeGuard[Exception]:

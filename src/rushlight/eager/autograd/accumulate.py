@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd.node import Node, run_tensor_hooks
-from rushlight.eager.dispatch import STATE, dispatch
+from rushlight.eager.dispatch import STATE, call_user, dispatch
 from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.tensor_meta import TensorMeta, form_of
@@ -43,7 +43,7 @@ class AccumulateGrad(Node):
         if gradients[0] is not None:
             record.grad = accumulated(self.variable, record.grad, gradients[0], create_graph, id(gradients[0]) in owned)
             for hook in tuple((record.accumulated or {}).values()):
-                replacement = hook(self.variable)
+                replacement = call_user(hook, self.variable)
                 require(replacement is None, "A001", "a hook after accumulation must return None", returned=replacement)
         return ()
 

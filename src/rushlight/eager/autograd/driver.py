@@ -14,7 +14,7 @@ import numpy as np
 from rushlight.autodiff.backward import SINK, Edge, executed, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import STATE, Key, Scope, bit
+from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind
@@ -125,6 +125,8 @@ def run_backward(
     allow_unused: bool = False,
 ) -> tuple[Any, ...]:
     """Differentiates `tensors`. With `inputs` only what leads to them runs; their gradients are returned or kept."""
+    if STATE.anomaly:
+        refuse_in_graphs("a backward pass in anomaly mode")
     roots = [(_root(tensor), _start(tensor, gradient)) for tensor, gradient in zip(tensors, gradients, strict=True)]
     targets: list[Any] = []
     for tensor in inputs or ():

@@ -11,7 +11,7 @@ from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import check_write, record_function_write
-from rushlight.eager.dispatch import STATE, Key, Scope, reenter
+from rushlight.eager.dispatch import STATE, Key, Scope, call_user, reenter
 from rushlight.eager.handle import Handle, share
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ops.dims import same_shape, same_size
@@ -116,7 +116,7 @@ class FunctionNode(Node, FunctionCtx):
             pairs = zip(arrived, self._forms, strict=True)
             arrived = [_zeros(form) if one is None and form is not None else one for one, form in pairs]
         with reenter(Key.AUTOCAST):
-            result = self._function.backward(self, *arrived)
+            result = call_user(self._function.backward, self, *arrived)
         results = result if isinstance(result, tuple) else (result,)
         expected = len(self.needs_input_grad)
         if len(results) != expected and not (
@@ -181,10 +181,10 @@ class Function:
         node.needs_input_grad = needed
         with Scope(grad=False):
             if cls.setup_context is Function.setup_context:
-                result = cls.forward(node, *args)
+                result = call_user(cls.forward, node, *args)
             else:
-                result = cls.forward(*args)
-                cls.setup_context(node, args, result)
+                result = call_user(cls.forward, *args)
+                call_user(cls.setup_context, node, args, result)
         outputs = list(result) if isinstance(result, tuple) else [result]
         if STATE.grad and any(needed):
             _record(node, args, outputs, needed)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
@@ -147,7 +147,7 @@ class Node:
             if output < len(gradients) and gradients[output] is not None:
                 gradients[output] = run_tensor_hooks(hooks, gradients[output], owned)
         for hook in tuple((self._before or {}).values()):
-            replaced = hook(tuple(gradients))
+            replaced = call_user(hook, tuple(gradients))
             if replaced is not None:
                 gradients[:] = fitting(replaced, gradients, self.name())
             owned.difference_update([id(gradient) for gradient in gradients])
@@ -160,7 +160,7 @@ class Node:
     def finish(self, results: Sequence[object], gradients: list[object], owned: set[int]) -> Sequence[object]:
         """Runs the hooks that come after the node."""
         for hook in tuple((self._after or {}).values()):
-            replaced = hook(tuple(results), tuple(gradients))
+            replaced = call_user(hook, tuple(results), tuple(gradients))
             if replaced is not None:
                 results = fitting(replaced, results, self.name())
             owned.difference_update([id(result) for result in results])
@@ -178,7 +178,7 @@ def run_tensor_hooks(hooks: Hooks, gradient: object, owned: set[int]) -> object:
     """The gradient after a tensor's hooks, each of which may replace it."""
     for hook in tuple(hooks.values()):
         owned.discard(id(gradient))
-        replaced = hook(gradient)
+        replaced = call_user(hook, gradient)
         if replaced is not None:
             (gradient,) = fitting((replaced,), (gradient,), "a tensor's hook")
         owned.discard(id(gradient))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_user
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, share
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame
@@ -50,7 +50,7 @@ class SavedTensor:
             self._edge = edge_of(tensor) if output is None and requires(tensor) else None
             pack, self._unpack = STATE.saving[-1]
             with Scope(saving=(), grad=False):
-                self._packed = pack(share(tensor))
+                self._packed = call_user(pack, share(tensor))
             self._tensor = None
 
     def unpack(self, node: Any, frame: Frame | None) -> Any:
@@ -71,7 +71,7 @@ class SavedTensor:
 
     def _unpacked(self, node: object) -> Any:
         with Scope(saving=(), grad=False):
-            tensor = self._unpack(self._packed)
+            tensor = call_user(self._unpack, self._packed)
         require(isinstance(tensor, Handle), "A001", "saved_tensors_hooks: unpacking must give a tensor", given=tensor)
         edge = (node, self._output) if self._output is not None else self._edge
         return tensor if edge is None or not STATE.grad else _with_history(tensor, edge)

@@ -45,9 +45,16 @@ class State(threading.local):
     autocast_depth: int = 0  # regions within each other
     duals: Any = None  # the active level of forward_ad
     engaged: Any = None  # the backward pass that this thread is in
+    interpreter: Any = None  # `call(function, args, kwargs)` runs the program's functions while its bytecode is traced
 
 
 STATE = State()
+
+
+def call_user(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    """What a function of the program's gives that one of ours calls back, as a hook."""
+    interpreter = STATE.interpreter
+    return function(*args, **kwargs) if interpreter is None else interpreter.call(function, args, kwargs)
 
 
 def refuse_in_graphs(name: str, reason: str = "") -> None:

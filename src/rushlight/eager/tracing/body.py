@@ -14,6 +14,7 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Tape
 from rushlight.eager.autograd.history import records, requires
 from rushlight.eager.autograd.node import mark
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.handle import Handle, mark_required
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import Structure, flatten_tree
@@ -122,7 +123,7 @@ class Body:
                 for tensor in given:
                     tracer.binding(tensor)
                 since = mark()
-                self.leaves, self.structure = flatten_tree(function(self.arguments))
+                self.leaves, self.structure = flatten_tree(call_user(function, self.arguments))
                 results = [as_tensor(leaf) for leaf in self.leaves]
                 tensors = [tensor for tensor in results if tensor is not None]
                 self.results = [tracer.node(tensor) for tensor in tensors]

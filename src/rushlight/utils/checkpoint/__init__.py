@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.support.errors import AutogradError, RushlightError, fail, require
@@ -130,14 +130,14 @@ def checkpoint(
         require(plain, "A002", "checkpoint: context_fn and debug need use_reentrant=False")
         require(not kwargs, "A002", f"checkpoint: with use_reentrant=True there is no argument {', '.join(kwargs)}")
         if STATE.tracer is not None:
-            return function(*args)
+            return call_user(function, *args)
         return CheckpointFunction.apply(function, preserve, *args)
     first, second = context_fn()
     if STATE.tracer is not None:
         with nullcontext() if isinstance(first, SelectiveMode) else first:
-            return function(*args, **kwargs)
+            return call_user(function, *args, **kwargs)
     if not STATE.grad:
-        return function(*args, **kwargs)
+        return call_user(function, *args, **kwargs)
     logs: tuple[OperatorLog, ...] = ()
     if debug if _debug[0] is None else _debug[0]:
         first, second = logs = OperatorLog(first), OperatorLog(second)
@@ -151,7 +151,7 @@ def checkpoint(
         explain=partial(_explain, logs),
     )
     with again.hooks(), first:
-        return function(*args, **kwargs)
+        return call_user(function, *args, **kwargs)
     return fail("A002", "checkpoint: the scope of the first call must not suppress errors")
 
 
