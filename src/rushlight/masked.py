@@ -202,9 +202,13 @@ def median(
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: object = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return log(sum(exp(input))) of selected elements along dims; minus infinity where there are none."""
+    """Return log(sum(exp(input))) of selected elements along dims, in `dtype`, by default the input's.
+
+    It is minus infinity, or the least integer, where there are none.
+    """
     filled = _filled("logsumexp", input, mask, -math.inf, dtype)
-    return ops.logsumexp(filled, _dims("logsumexp", input, dim), flag(keepdim))
+    found = ops.logsumexp(filled, _dims("logsumexp", input, dim), flag(keepdim))
+    return found.to(element_type(dtype) or input.dtype)
 
 
 @checked

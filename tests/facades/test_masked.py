@@ -90,3 +90,10 @@ def test_logaddexp_and_what_is_refused():
         with pytest.raises(RushlightError) as caught:
             call()
         assert caught.value.code == code
+
+
+def test_logsumexp_of_integers_is_one():
+    x, mask = rl.tensor([[3, 0, 5], [1, 1, 1]]), rl.tensor([[True, True, False], [True, True, True]])
+    found = rl.masked.logsumexp(x, 1, mask=mask)
+    assert found.dtype is rl.int64 and found.tolist() == [3, 2]  # of 3.0486 and 2.0986
+    assert rl.masked.logsumexp(x, 1, mask=mask, dtype=rl.float32).tolist() == pytest.approx([3.048587, 2.098612])
