@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-import rushlight
 from tools.fuzz.comparing import category_of, near, same_bits, steps_of
-from tools.fuzz.differing import Difference, Rule, apart_at_infinity, called, extreme, overlaps, unlike_elements
+from tools.fuzz.differing import (
+    Difference,
+    Rule,
+    apart_at_infinity,
+    beyond_operand,
+    called,
+    extreme,
+    overlaps,
+    unlike_elements,
+)
 from tools.fuzz.number_rules import (
     equal_numbers,
     huge_ratios,
@@ -24,7 +31,7 @@ from tools.fuzz.number_rules import (
     tiny_sigmoids,
 )
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
-from tools.fuzz.running import Value, run
+from tools.fuzz.running import Value
 
 
 def explained(difference: Difference, rules: Sequence[Rule]) -> str | None:
@@ -144,7 +151,8 @@ def _out_of_range(difference: Difference) -> bool:
     smallest = min([np.iinfo(DTYPES[value.dtype]).max for value in results if value.dtype in INTEGERS], default=127)
     numbers = [given.array for given in difference.program.inputs if given.dtype in (*FLOATS, *COMPLEX)]
     floats = [np.real(array).astype(np.float64) for array in numbers]
-    low = 0 if any(value.dtype == "uint8" for value in results) else -smallest
+    written = difference.program.inputs if difference.detail.startswith("storage") else ()
+    low = 0 if any(value.dtype == "uint8" for value in (*results, *written)) else -smallest
     return any(bool(np.any(~((low <= array) & (array < smallest)))) for array in floats)
 
 
@@ -246,7 +254,8 @@ def _infinite_scores(difference: Difference) -> bool:
     """
     attention = called(difference, "scaled_dot_product_attention")
     half = any(given.dtype == "float16" for given in difference.program.inputs)
-    nothing = all(bool(np.all(one == 0)) for one, _ in unlike_elements(difference))
+    pairs = unlike_elements(difference)
+    nothing = all(bool(np.all((one == 0) | ~np.isfinite(one) | ~np.isfinite(other))) for one, other in pairs)
     extremes = extreme(difference, 200.0 if half else 1e15)
     return attention and extremes and (nothing or apart_at_infinity(difference))
 
@@ -496,21 +505,9 @@ def _overwritten(difference: Difference) -> bool:
     )
 
 
-_STRIDED = re.compile(r"\b(v\d+)\.as_strided\(")
-
-
-def _shown_by_nothing(difference: Difference) -> bool:
-    """Gradients of a write through a view by strides of a view without elements."""
-    program = difference.program
-    names = tuple(_STRIDED.findall(program.body()))
-    if not names or not difference.detail.startswith("gradient") or difference.actual.error is not None:
-        return False
-    return any(0 in value.shape for value in run(replace(program, results=names), rushlight).values)
-
-
 VIEW_RULES = (
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _overwritten),
-    Rule("views by strides of nothing", _shown_by_nothing),
+    Rule("views by strides beyond their operand", beyond_operand),
     Rule("writes to overlapping elements", _repeats),
 )
 """What programs of views and in-place writes may do otherwise."""

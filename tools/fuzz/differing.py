@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 
+import rushlight
 from rushlight.support.frozen import frozen
 from tools.fuzz.program import COMPLEX, FLOATS, Array, Input, Program
-from tools.fuzz.running import Outcome
+from tools.fuzz.running import Outcome, Value, run
 
 _HUGE = 1e9  # beyond it terms are taken for extremes, which do not cancel
 
@@ -70,3 +72,28 @@ def unlike_elements(difference: Difference) -> list[tuple[Array, Array]]:
                 apart = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= near))
             found.append((a[apart], b[apart]))
     return found
+
+
+_STRIDED = re.compile(r"^(v\d+) = (v\d+)\.as_strided\(")
+
+
+def beyond_operand(difference: Difference) -> bool:
+    """Gradients of a write through a view by strides that shows more than its operand does."""
+    program = difference.program
+    pairs = [match.groups() for match in map(_STRIDED.match, program.statements) if match is not None]
+    if not pairs or not difference.detail.startswith("gradient") or difference.actual.error is not None:
+        return False
+    names = [name for pair in pairs for name in pair]
+    starts = tuple([f"w{place} = {name}.storage_offset()" for place, name in enumerate(names)])
+    asked = (*names, *[start.partition(" ")[0] for start in starts])
+    shown = run(replace(program, statements=(*program.statements, *starts), results=asked), rushlight).values
+    ranges = [_range(value, int(start.array)) for value, start in zip(shown, shown[len(names) :], strict=False)]
+    views = [*zip(ranges[::2], ranges[1::2], strict=True)]
+    return any(view[0] < base[0] or view[1] > base[1] for view, base in views)
+
+
+def _range(value: Value, start: int) -> tuple[int, int]:
+    """The places of a storage from the first to behind the last that a tensor shows."""
+    if 0 in value.shape:
+        return start, start
+    return start, start + 1 + sum([(size - 1) * step for size, step in zip(value.shape, value.strides, strict=True)])

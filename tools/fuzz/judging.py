@@ -256,8 +256,10 @@ def peer_truth(torch: Any) -> Truth:
             flat = flat_tensor(storages[view.storage], torch)
             if view.dtype not in FLOATS and str(flat.dtype) != f"torch.{view.dtype}" and view.dtype[:7] != "complex":
                 return None
-            if flat.is_complex() != (view.dtype[:7] == "complex"):
-                return None  # a storage that is seen in two dtypes has no wider one
+            if flat.is_complex() and view.dtype[:7] != "complex":
+                flat = torch.view_as_real(flat).reshape(-1)
+            elif not flat.is_complex() and view.dtype[:7] == "complex":
+                return None
             scope[name] = flat.as_strided(view.shape, view.strides, view.offset)
         text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
         if magnitudes:
