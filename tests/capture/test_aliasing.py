@@ -19,13 +19,13 @@ def test_two_tensors_on_one_array_are_refused(start):
     """Each has a storage of its own, but the memory is numpy's."""
     array = np.zeros(6, np.float32)
     with pytest.raises(RushlightError) as caught:
-        rl.compile(write_one_read_other)(rl.from_numpy(array), rl.from_numpy(array[start:]))
+        rl.compile(write_one_read_other, fullgraph=True)(rl.from_numpy(array), rl.from_numpy(array[start:]))
     assert caught.value.code == "C012"
 
 
 def test_a_compiled_call_does_not_serve_shared_memory():
     """The entry made for separate arrays is not taken for one that is shared; arrays of their own pass."""
-    compiled = rl.compile(write_one_read_other)
+    compiled = rl.compile(write_one_read_other, fullgraph=True)
     array = np.zeros(6, np.float32)
     assert compiled(rl.zeros(6), rl.zeros(6)).tolist() == [0.0] * 6
     with pytest.raises(RushlightError):
@@ -42,7 +42,10 @@ def test_an_assignment_to_data_is_refused_and_leaves_the_tensor_alone():
         tensor.data = value * 2
         return tensor * 1
 
-    for call in (lambda: rl.compile(assign)(given, value), lambda: rl.compile(lambda v: assign(outside, v))(value)):
+    for call in (
+        lambda: rl.compile(assign, fullgraph=True)(given, value),
+        lambda: rl.compile(lambda v: assign(outside, v), fullgraph=True)(value),
+    ):
         with refused("A006"):
             call()
     assert outside.tolist() == given.tolist() == [1, 1, 1]

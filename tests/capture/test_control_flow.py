@@ -436,7 +436,7 @@ def test_what_does_not_fit_is_refused(code: str, program: F, compiled: bool):
 )
 def test_what_a_graph_cannot_be_is_refused(code: str, program: F):
     with pytest.raises(RushlightError) as caught:
-        rl.compile(program)(rl.ones(3, 4))
+        rl.compile(program, fullgraph=True)(rl.ones(3, 4))
     assert caught.value.code == code
 
 

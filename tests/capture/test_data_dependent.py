@@ -160,7 +160,7 @@ def test_a_broken_promise_is_an_error_with_the_users_line():
 
 
 def test_a_negative_size_is_an_error():
-    compiled = rl.compile(lambda n: rl.zeros(n.item()))
+    compiled = rl.compile(lambda n: rl.zeros(n.item()), fullgraph=True)
     assert compiled(rl.tensor(0)).shape == (0,)
     with pytest.raises(RushlightError) as caught:
         compiled(rl.tensor(-1))
@@ -175,7 +175,7 @@ def test_nothing_is_written_before_all_promises_are_checked():
         rl.check(n.item() < 5)
         return state.sum() + rl.zeros(n.item()).sum()
 
-    compiled = rl.compile(update)
+    compiled = rl.compile(update, fullgraph=True)
     assert compiled(rl.tensor(2)).item() == 3.0
     with pytest.raises(RushlightError):
         compiled(rl.tensor(7))
@@ -188,7 +188,7 @@ def test_a_branch_on_a_value_names_where_it_came_from():
         return x if count > 3 else -x
 
     with pytest.raises(rl.DataDependentError, match="u0 >= 4") as caught:
-        rl.compile(function)(rl.ones(3))
+        rl.compile(function, fullgraph=True)(rl.ones(3))
     assert "u0: item() of sum(), test_data_dependent.py:" in str(caught.value) and "rl.cond" in str(caught.value)
 
 
@@ -231,7 +231,7 @@ def test_python_asks_whether_chosen_rows_and_others_are_any_and_the_others_say_s
         both = rl.cat([x[x > 0], y])
         return both * 2 if both.numel() == 0 else both + 1
 
-    compiled = rl.compile(joined)
+    compiled = rl.compile(joined, fullgraph=True)
     for first, second in ((4, 3), (2, 5), (0, 1), (3, 0), (0, 0)):
         x, y = rl.randn(first), rl.randn(second)
         if second:

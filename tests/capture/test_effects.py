@@ -69,14 +69,14 @@ def test_collections_that_change_are_an_error_and_stay_as_they_were(made: type) 
         return x
 
     with pytest.raises(rl.RushlightError) as caught:
-        rl.compile(function)(rl.ones(1))
+        rl.compile(function, fullgraph=True)(rl.ones(1))
     assert caught.value.code == "C003" and len(items) == 1
 
 
 def test_a_list_that_is_given_twice_is_an_error() -> None:
     items: list[Any] = []
     with pytest.raises(rl.RushlightError) as caught:
-        rl.compile(lambda x, one, other: appended(x, one))(rl.ones(1), items, items)
+        rl.compile(lambda x, one, other: appended(x, one), fullgraph=True)(rl.ones(1), items, items)
     assert caught.value.code == "C003" and not items
 
 
@@ -174,7 +174,7 @@ class Wrapper(rl.Tensor):
 
 
 def meeting(case: str) -> None:
-    compiled = rl.compile(lambda x: x * 2)
+    compiled = rl.compile(lambda x: x * 2, fullgraph=True)
     compiled(rl.ones(2))
     wrapper = Wrapper._make_wrapper_subclass((2,), dtype=rl.float32)
     wrapper.inner = rl.ones(2)
@@ -187,11 +187,11 @@ def meeting(case: str) -> None:
             with Mode():
                 return x * 2
 
-        rl.compile(function)(rl.ones(2))
+        rl.compile(function, fullgraph=True)(rl.ones(2))
     elif case == "argument":
         compiled(Sub._make_subclass(rl.ones(2)))
     else:
-        rl.compile(lambda x: x + wrapper)(rl.ones(2))
+        rl.compile(lambda x: x + wrapper, fullgraph=True)(rl.ones(2))
 
 
 @pytest.mark.parametrize("case", ["mode around", "mode within", "argument", "closure"])
@@ -214,7 +214,7 @@ def test_a_failed_capture_leaves_everything_as_it_was() -> None:
         raise ValueError("late")
 
     with pytest.raises(ValueError, match="late"):
-        rl.compile(step)(rl.ones(1, 2))
+        rl.compile(step, fullgraph=True)(rl.ones(1, 2))
     assert list(log.items()) == [("a", 1), ("b", 2)]
     assert layer.weight.grad is None and not optimizer.state_dict()["state"]
 

@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]
 
 
 def test_one_thread_traces(monkeypatch: pytest.MonkeyPatch):
-    calls = counted(monkeypatch, compiled_function.CompiledFunction, "_record")
+    calls = counted(monkeypatch, compiled_function.WholeFunction, "_record")
     inner = rl.compile(lambda x: x.sin() + 2)
     step = rl.compile(lambda x: inner(x) * 3)
     results = at_once(lambda number: step(rl.ones(3 + number % 5)).sum().item())

@@ -245,7 +245,7 @@ def test_defaults_and_keywords():
     assert compiled(ones(1), scale=4.0).item() == 4.0
     assert compiled(ones(1), shift=ones(1), scale=1.0).item() == 2.0
     assert compiled(x=ones(1)).item() == 2.0
-    assert graphs() == 4
+    assert graphs() == 2  # a number that each call chooses, and a shift
 
 
 def test_nested_containers_go_in_and_out():
@@ -406,11 +406,11 @@ def test_two_threads_call_one_function():
 )
 def test_asking_for_a_value_while_tracing_is_an_error_with_a_hint(function: Any):
     with pytest.raises(RushlightError) as caught:
-        rl.compile(function)(ones(3))
+        rl.compile(function, fullgraph=True)(ones(3))
     assert caught.value.code in ("C002", "C011") and caught.value.hint
     assert "test_guards.py" in str(caught.value)
     # Nothing is left behind: the next function compiles.
-    assert rl.compile(lambda x: x + 1)(ones(1)).item() == 2.0
+    assert rl.compile(lambda x: x + 1, fullgraph=True)(ones(1)).item() == 2.0
 
 
 def test_a_failing_function_leaves_state_as_it_was():
@@ -422,7 +422,7 @@ def test_a_failing_function_leaves_state_as_it_was():
         raise ValueError("halfway")
 
     with pytest.raises(ValueError, match="halfway"):
-        rl.compile(f)(ones(1))
+        rl.compile(f, fullgraph=True)(ones(1))
     assert module.scale == 2.0 and module.shift.item() == 1.0
 
 
@@ -465,7 +465,7 @@ def test_a_tensor_that_the_function_reaches_may_be_an_argument_too():
 
 def test_a_size_may_be_an_index_into_a_tensor_of_the_program():
     rows = rl.arange(24.0).reshape(12, 2)
-    compiled = rl.compile(lambda x: (rows[x.shape[0]], rows[x.shape[0] : x.shape[0] + 1]))
+    compiled = rl.compile(lambda x: (rows[x.shape[0]], rows[x.shape[0] : x.shape[0] + 1]), fullgraph=True)
     for size in (3, 7):
         one, part = compiled(rl.zeros(size, 4))
         assert one.tolist() == rows[size].tolist()
@@ -481,7 +481,7 @@ def test_views_that_do_not_overlap_may_be_written_to():
 
 
 def test_a_written_tensor_that_overlaps_another_is_an_error_not_a_wrong_result():
-    compiled = rl.compile(lambda x, y: x.add_(y))
+    compiled = rl.compile(lambda x, y: x.add_(y), fullgraph=True)
     compiled(ones(3), ones(3))
     base = rl.tensor([0.0, 1.0, 2.0, 3.0])
     with pytest.raises(RushlightError) as caught:

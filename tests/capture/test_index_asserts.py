@@ -107,7 +107,7 @@ def test_no_input_is_written_to_before_the_error(backend: str):
         x.add_(1)
         return x[rows].sum()
 
-    compiled, x, known = rl.compile(step, backend=backend), X.clone(), X.clone()
+    compiled, x, known = rl.compile(step, backend=backend, fullgraph=True), X.clone(), X.clone()
     version = x._version
     assert code_of(compiled, x, rl.tensor([0, 3])) == "I001"
     assert bool((x == X).all()) and x._version == version
@@ -122,7 +122,7 @@ def test_an_index_that_is_computed_of_what_is_written_is_checked_before_the_writ
         x.mul_(2)
         return x.flatten()[x.sum(1).long()] + y[0, 0]
 
-    compiled = rl.compile(step, backend=backend)
+    compiled = rl.compile(step, backend=backend, fullgraph=True)
     x, y = rl.full((3, 4), 0.1), rl.zeros(3, 4)
     assert compiled(x, y).tolist() == pytest.approx([1.2] * 3)
     x, y = rl.full((3, 4), 100.0), rl.zeros(3, 4)

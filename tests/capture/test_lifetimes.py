@@ -78,7 +78,7 @@ def test_a_failed_capture_leaves_nothing(name: str, requires_grad: bool):
 
     def run(number: int) -> None:
         try:
-            rl.compile(FAILING[name]())(rl.ones(20, 20, requires_grad=requires_grad))
+            rl.compile(FAILING[name](), fullgraph=True)(rl.ones(20, 20, requires_grad=requires_grad))
         except (rl.RushlightError, ValueError, Stop):
             failures.append(number)
 
@@ -95,7 +95,7 @@ def test_a_failed_compilation_leaves_nothing(stage: str, monkeypatch: pytest.Mon
 
     def run(number: int) -> None:
         with suppress(MemoryError):
-            rl.compile(lambda x: (x * (1.5 + number)).cos().sum())(rl.ones(20, 20))
+            rl.compile(lambda x: (x * (1.5 + number)).cos().sum(), fullgraph=True)(rl.ones(20, 20))
             pytest.fail("compiled")
 
     monkeypatch.setattr(native, stage, failing)

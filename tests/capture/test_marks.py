@@ -100,7 +100,7 @@ def test_a_given_gradient_may_have_sizes_that_nobody_knows_to_be_its_tensors():
     def function(x: Any, g: Any) -> Any:
         return rl.autograd.grad(x.exp(), x, g)[0]
 
-    compiled = rl.compile(function)
+    compiled = rl.compile(function, fullgraph=True)
     for rows in (3, 1, 0, 7):
         x, g = data(rows, 4).requires_grad_(), data(rows, 4)
         mark_unbacked(x, 0)
@@ -119,13 +119,13 @@ def branching(x: Any) -> Any:
 def test_a_branch_on_an_unbacked_size_is_refused():
     x = data(3, 4)
     mark_unbacked(x, 0)
-    assert code_of(lambda: rl.compile(branching)(x)) == "C002"
+    assert code_of(lambda: rl.compile(branching, fullgraph=True)(x)) == "C002"
 
 
 def test_bounds_decide_a_branch_on_an_unbacked_size():
     x = data(5, 4)
     mark_unbacked(x, 0, min=4)
-    compiled = rl.compile(branching)
+    compiled = rl.compile(branching, fullgraph=True)
     assert same(compiled(x), x)
     assert same(compiled(data(3, 4)), data(3, 4) + 1)  # outside of the bounds: a graph of its own
     assert graph_count() == 2

@@ -9,6 +9,7 @@ from tests.capture.programs.collection import topics
 from tests.capture.programs_in_parts import differing
 
 import rushlight as rl
+from rushlight.capture import explain_entries
 from rushlight.capture.interpreter.frame import body_of
 from rushlight.capture.resume import driver
 from rushlight.capture.resume.tracing import TracingInterpreter
@@ -333,3 +334,87 @@ def test_a_function_whose_code_is_replaced_runs_the_new_code():
     assert [compiled(x).item(), compiled(x).item()] == [1.0, 1.0]
     first.__code__ = second.__code__
     assert [compiled(x).item(), compiled(x).item()] == [2.0, 2.0]
+
+
+def test_layers_in_a_list_are_one_graph():
+    class Net(rl.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = rl.nn.ModuleList([rl.nn.Linear(2, 2) for _ in range(3)])
+
+        def forward(self, x, scales):
+            for at, (layer, scale) in enumerate(zip(self.layers, scales, strict=True)):
+                x = layer(x) * scale + at
+            return x
+
+    events.reset()
+    net, x, scales = Net(), rl.ones(1, 2), [rl.tensor(2.0), rl.tensor(0.5), rl.tensor(1.0)]
+    compiled = rl.compile(net)
+    assert compiled(x, scales).tolist() == compiled(x, scales).tolist() == net(x, scales).tolist()
+    assert rl.compiler.graph_count() == 1
+    assert not events.events("graph_break")
+
+
+def test_compiled_functions_and_modules_are_part_of_the_graph_that_calls_them():
+    layer = rl.compile(rl.nn.Linear(2, 2))
+    double = rl.compile(lambda x: x * 2)
+    compiled = rl.compile(lambda x: double(layer(x)) + 1)
+    x = rl.ones(1, 2)
+    assert compiled(x).tolist() == (layer._orig_mod(x) * 2 + 1).tolist()
+    assert rl.compiler.graph_count() == 1
+
+
+def test_a_call_without_operators_leaves_the_graphs_to_others():
+    compiled = rl.compile(lambda x, doubled: x * 2 if doubled else x)
+    x = rl.ones(2)
+    for doubled in (True, False, True, False):
+        assert compiled(x, doubled).tolist() == ([2.0, 2.0] if doubled else [1.0, 1.0])
+    assert len(explain_entries(compiled)) == 2
+
+
+def test_items_of_lists_of_modules_are_written_in_the_graph():
+    class Net(rl.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kept = [rl.zeros(2), 0]
+
+        def forward(self, x):
+            self.kept[0] = self.kept[0] + x
+            self.kept[1] += 1
+            return self.kept[0] * 2
+
+    net = Net()
+    compiled = rl.compile(net)
+    for turn in range(1, 5):
+        assert compiled(rl.ones(2)).tolist() == [2.0 * turn] * 2
+        assert net.kept[1] == turn and net.kept[0].tolist() == [turn] * 2
+    assert rl.compiler.graph_count() <= 2
+
+
+def test_tensors_are_unpacked_in_the_graph():
+    def attended(x):
+        (q, k), (first, *rest) = x.permute(1, 0), x.sort(0)
+        for row in x:
+            q = q + row.sum()
+        return q * k + first[:, 0] + rest[0][:, 0]
+
+    x = rl.tensor([[3.0, 1.0], [2.0, 5.0]])
+    assert rl.compile(attended)(x).tolist() == attended(x).tolist()
+    assert rl.compiler.graph_count() == 1
+
+
+def test_an_error_that_a_handler_of_a_signal_raises_is_not_lost():
+    class Stop(Exception):
+        pass
+
+    def backend(graph, inputs):
+        def run(*inputs):
+            raise Stop if stopping else AssertionError
+
+        return run
+
+    stopping = True
+    compiled = rl.compile(lambda x: x + 1, backend=backend)
+    for _ in range(2):
+        with pytest.raises(Stop):
+            compiled(rl.ones(2))

@@ -125,7 +125,7 @@ def test_a_write_to_overlapping_elements_is_refused(view):
 
 
 def test_sizes_that_nobody_knows_are_settled_by_asserts():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def write(x):
         rows = x.contiguous()
         rows.add_(1)

@@ -100,7 +100,7 @@ CHANGED = [a_number, a_bool, an_equal_parameter, other_memory, another_module, a
 )
 def test_changes_of_state(change: Callable[[Block], None], graphs: int, calls: int) -> None:
     block = Block()
-    compiled = rl.compile(block)
+    compiled = rl.compile(block, fullgraph=True)
     x = rl.randn(2, 3)
     for _ in range(calls):
         compiled(x)
@@ -114,7 +114,7 @@ def test_changes_of_state(change: Callable[[Block], None], graphs: int, calls: i
 @pytest.mark.parametrize("calls", [1, 3])
 def test_entries_that_moved_are_noticed(calls: int) -> None:
     block = Block()
-    compiled = rl.compile(block)
+    compiled = rl.compile(block, fullgraph=True)
     x = rl.randn(2, 3)
     for _ in range(calls):
         compiled(x)
@@ -149,7 +149,7 @@ class Table(dict[str, float]):
 def test_any_class_of_dict_is_asked(made: Callable[..., Any]) -> None:
     block = Block()
     block.table = made(factor=2.5, other=1.5)
-    compiled = rl.compile(lambda x: block(x) * block.table["factor"])
+    compiled = rl.compile(lambda x: block(x) * block.table["factor"], fullgraph=True)
     x = rl.randn(2, 3)
     compiled(x)
     (entry,) = explain_entries(compiled)

@@ -180,25 +180,28 @@ def test_the_storage_offset_is_that_of_the_storage():
 def test_strides_of_what_has_gaps_are_refused():
     """A program knows the values of an argument, and not what lies between them."""
     with pytest.raises(RushlightError) as caught:
-        rl.compile(lambda x: x.as_strided((2,), (1,)) * 1.0)(rl.arange(12.0)[::2])
+        rl.compile(lambda x: x.as_strided((2,), (1,)) * 1.0, fullgraph=True)(rl.arange(12.0)[::2])
     assert caught.value.code == "A006"
 
 
 def test_bytes_as_another_dtype():
     """A view with its operand's memory, and without a gradient."""
     x = rl.from_numpy(grid())
-    for run in (lambda x: x.t()[1:].view(rl.int32), rl.compile(lambda x: x.t()[1:].view(rl.int32))):
+    for run in (lambda x: x.t()[1:].view(rl.int32), rl.compile(lambda x: x.t()[1:].view(rl.int32), fullgraph=True)):
         assert run(x).numpy().tolist() == grid().T[1:].view(np.int32).tolist()
     x.view(rl.int32)[0].zero_()
     assert x[0].tolist() == [0.0] * 6
     assert not x.requires_grad_().view(rl.int32).view(rl.float32).requires_grad
     assert (x > 3).view(rl.uint8).sum().item() == 18
     plain = x.detach()
-    for run in (lambda x, dtype: x.view(dtype), rl.compile(lambda x, dtype: x.view(dtype))):  # of another width
+    for run in (
+        lambda x, dtype: x.view(dtype),
+        rl.compile(lambda x, dtype: x.view(dtype), fullgraph=True),
+    ):  # of another width
         assert run(plain, rl.int16).numpy().tolist() == plain.numpy().view(np.int16).tolist()
         assert run(plain, rl.complex64).numpy().tolist() == plain.numpy().view(np.complex64).tolist()
     with pytest.raises(RushlightError) as caught:  # a bool in a program is 0 or 1
-        rl.compile(lambda mask: mask.view(rl.uint8).fill_(3))(x > 3)
+        rl.compile(lambda mask: mask.view(rl.uint8).fill_(3), fullgraph=True)(x > 3)
     assert caught.value.code == "A006"
 
 

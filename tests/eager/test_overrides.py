@@ -192,12 +192,15 @@ def test_modes_may_replace_results_and_be_switched_off():
 
 
 def test_compiled_functions_refuse_overrides():
-    for call in (lambda: rl.compile(lambda a: a + X)(PLAIN), lambda: rl.compile(lambda a: a + 1)(X)):
+    for call in (
+        lambda: rl.compile(lambda a: a + X, fullgraph=True)(PLAIN),
+        lambda: rl.compile(lambda a: a + 1, fullgraph=True)(X),
+    ):
         with pytest.raises(rl.CompileError) as report:
             call()
         assert report.value.code == "C036"
     with Log(), pytest.raises(rl.CompileError, match="while a dispatch mode is active"):
-        rl.compile(lambda a: a + 1)(PLAIN)
+        rl.compile(lambda a: a + 1, fullgraph=True)(PLAIN)
 
 
 def test_own_functions_ask_by_the_protocol():

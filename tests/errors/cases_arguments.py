@@ -120,7 +120,7 @@ def write_to_the_bytes_of_bools():
     def negate(x):
         x.view(rl.uint8).zero_()
 
-    rl.compile(negate)(rl.ones(3, dtype=rl.bool))
+    rl.compile(negate, fullgraph=True)(rl.ones(3, dtype=rl.bool))
 
 
 @triggers("A001", "int")

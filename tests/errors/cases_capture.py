@@ -27,7 +27,7 @@ def backend_is_unknown():
 
 @triggers("C002")
 def branch_asks_for_a_value():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def magnitude(x):
         return x if x.sum() > 0 else -x
 
@@ -36,7 +36,7 @@ def branch_asks_for_a_value():
 
 @triggers("C002", "item")
 def branch_asks_for_an_item():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def head(lengths, x):
         longest = lengths.max().item()
         return x[:longest] if longest > x.shape[0] else x
@@ -46,7 +46,7 @@ def branch_asks_for_an_item():
 
 @triggers("C002", "argument")
 def loop_asks_for_an_argument():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def repeated(x, times):
         return [x + step for step in range(times.item())]
 
@@ -55,7 +55,7 @@ def loop_asks_for_an_argument():
 
 @triggers("C002", "mask")
 def branch_asks_for_the_number_of_elements():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def kept(x):
         chosen = x[x > 0]
         return chosen if chosen.shape[0] == 3 else x
@@ -65,7 +65,7 @@ def branch_asks_for_the_number_of_elements():
 
 @triggers("C002", "mark")
 def branch_asks_for_an_unbacked_size():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def padded(x):
         return x if x.shape[0] > 8 else x.sum()
 
@@ -85,7 +85,7 @@ def branch_asks_for_a_specified_size():
 
 @triggers("C002", "float")
 def program_asks_for_a_float():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def scaled(x):
         total = x.sum()
         return x * float(total)
@@ -95,7 +95,7 @@ def program_asks_for_a_float():
 
 @triggers("C002", "array")
 def program_asks_for_an_array():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def listed(x):
         return np.asarray(x).max()
 
@@ -110,7 +110,7 @@ def operator_was_not_decomposed():
 
 @triggers("C010")
 def placeholder_leaves_in_an_exception():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def unfinished(x):
         raise LookupError(x * 2)
 
@@ -125,7 +125,7 @@ def captured_tensors_share_storage():
     weight, part = rl.ones(6), rl.ones(4)
     part.data = weight[2:]
 
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def scaled(x):
         return x * weight.sum() * part
 
@@ -134,7 +134,7 @@ def captured_tensors_share_storage():
 
 @triggers("C013")
 def write_to_what_may_be_a_copy():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def written(x):
         rows = x.reshape(2, -1)
         rows.zero_()
@@ -148,7 +148,7 @@ def write_to_what_may_be_a_copy():
 
 @triggers("C014")
 def result_is_an_object():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def batch(x):
         return Batch(x * 2)
 
@@ -161,7 +161,7 @@ def edited_stage_breaks_a_rule(tmp_path: Path):
         return x.exp() + 1
 
     with settings.override(dump=str(tmp_path / "dump"), cache_dir=str(tmp_path / "cache")):
-        rl.compile(step)(rl.ones(3))
+        rl.compile(step, fullgraph=True)(rl.ones(3))
     for captured in (tmp_path / "dump").glob("*/00-captured.ir"):
         text = captured.read_text()
         if text.startswith("step("):
@@ -169,7 +169,7 @@ def edited_stage_breaks_a_rule(tmp_path: Path):
             edited.parent.mkdir(parents=True)
             edited.write_text((captured.parent / "01-primitives.ir").read_text().replace(" : f32[", " : f64[", 1))
     with settings.override(edit=str(tmp_path / "edit")):
-        rl.compile(step)(rl.ones(3))
+        rl.compile(step, fullgraph=True)(rl.ones(3))
 
 
 @triggers("C016")
@@ -182,7 +182,7 @@ def batch_norm_trains_frozen():
 def list_grows_while_traced():
     kept = []
 
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def step(x):
         kept.append(x * 2)
         return x + 1
@@ -271,7 +271,7 @@ def exported_program_is_called_with_other_sizes():
 
 @triggers("C031")
 def branch_writes_to_its_operand():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def shifted(x):
         return rl.cond(x.sum() > 0, lambda x: x.add_(1), lambda x: x - 1, (x,))
 
@@ -280,7 +280,7 @@ def branch_writes_to_its_operand():
 
 @triggers("C032")
 def branch_draws_random_numbers():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def noisy(x):
         return rl.cond(x.sum() > 0, lambda: x + rl.rand(3), lambda: x)
 
@@ -289,7 +289,7 @@ def branch_draws_random_numbers():
 
 @triggers("C033")
 def branches_return_other_dtypes():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def rounded(x):
         return rl.cond(x.sum() > 0, lambda: x, lambda: x.int())
 
@@ -298,7 +298,7 @@ def branches_return_other_dtypes():
 
 @triggers("C033", "structure")
 def branches_return_other_structures():
-    @rl.compile
+    @rl.compile(fullgraph=True)
     def parts(x):
         return rl.cond(x.sum() > 0, lambda: (x, x + 1), lambda: [x, x])
 

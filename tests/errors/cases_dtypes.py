@@ -93,7 +93,7 @@ def meta_tensor_has_no_values():
 
 @triggers("V003", "compiled")
 def meta_tensor_is_an_argument_of_a_compiled_function():
-    rl.compile(rl.relu)(rl.ones(3, device="meta"))
+    rl.compile(rl.relu, fullgraph=True)(rl.ones(3, device="meta"))
 
 
 @triggers("V003", "moved")

@@ -160,7 +160,7 @@ def a_hook_reads_more_when_only_some_results_have_gradients():
         y.register_hook(lambda gradient: gradient * next(factors))
         return y, x * 3
 
-    rl.compile(double)(rl.ones(3, requires_grad=True))[0].sum().backward()
+    rl.compile(double, fullgraph=True)(rl.ones(3, requires_grad=True))[0].sum().backward()
 
 
 @triggers("G016")
@@ -169,7 +169,7 @@ def a_hook_is_registered_on_an_input():
         x.register_hook(lambda gradient: gradient * 0.5)
         return x * 2
 
-    rl.compile(double)(rl.ones(3, requires_grad=True))
+    rl.compile(double, fullgraph=True)(rl.ones(3, requires_grad=True))
 
 
 @triggers("A001", "hook")
@@ -191,7 +191,7 @@ def a_backward_pass_inside_reaches_what_computed_an_argument():
     def step(hidden):
         (hidden * hidden).sum().backward()
 
-    rl.compile(step)(rl.ones(3, requires_grad=True) * 2)
+    rl.compile(step, fullgraph=True)(rl.ones(3, requires_grad=True) * 2)
 
 
 @triggers("G018")

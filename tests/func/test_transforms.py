@@ -140,7 +140,7 @@ def test_places_of_the_batch():
         ("A006", lambda x: vmap(lambda t: t + rl.rand(2))(x)),
         ("A006", lambda x: vmap(lambda t: t if t.sum() > 0 else -t)(x)),
         ("A006", lambda x: vmap(lambda t: x.add_(t))(x)),
-        ("A006", lambda x: rl.compile(vmap(rl.sin, chunk_size=2), dynamic=True)(x)),
+        ("A006", lambda x: rl.compile(vmap(rl.sin, chunk_size=2), dynamic=True, fullgraph=True)(x)),
         ("A002", lambda x: vmap(rl.sin, in_dims=5)(x)),
         ("A002", lambda x: vmap(rl.add)(x, x[:1])),
         ("A002", lambda x: grad(rl.sin)(x)),
@@ -160,3 +160,26 @@ def test_batch_norms_without_running_statistics_are_mapped():
     assert norm.running_mean is None and norm.running_var is None and not norm.track_running_stats
     x = rl.arange(24.0).reshape(2, 4, 3).sin()
     assert rl.vmap(module)(x).tolist() == rl.stack([module(x[0]), module(x[1])]).tolist()
+
+
+READS = {
+    "index": lambda rows, at: rows[at],
+    "index_select": lambda rows, at: rl.index_select(rows, 0, at.reshape(1)),
+    "gather": lambda rows, at: rows.gather(0, at.reshape(1)),
+    "take": rl.take,
+    "embedding": lambda rows, at: rl.nn.functional.embedding(at, rows[:, None]),
+    "index_add": lambda rows, at: rows.index_add(0, at.reshape(1), rows[:1]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", READS)
+def test_an_index_out_of_range_of_its_place_is_an_error(name, compiled):
+    mapped = rl.func.vmap(READS[name])
+    call = rl.compile(mapped) if compiled else mapped
+    x = rl.arange(12.0).reshape(3, 4)
+    expected = rl.stack([READS[name](row, rl.tensor(at)) for row, at in zip(x, (0, 3, 1), strict=True)])
+    assert call(x, rl.tensor([0, 3, 1])).tolist() == expected.tolist()
+    with pytest.raises(rl.RushlightError) as caught:
+        call(x, rl.tensor([0, 4, 1]))  # inside of the batch's memory, outside of the row
+    assert caught.value.code == "I001"

@@ -21,7 +21,7 @@ from tests.optim.test_interrupts import at_random_moments
 from tests.optim.training import OPTIMIZERS, SIZES, Pair, Training, difference
 
 import rushlight as rl
-from rushlight.capture.function import CompiledFunction
+from rushlight.capture.function import WholeFunction
 from rushlight.capture.state import reads
 from rushlight.eager.dispatch import STATE
 
@@ -84,7 +84,7 @@ class Failing:
 
     def step(self) -> None:
         """A step that is traced again."""
-        rl.compile(self.pair.one.step)(self.pair.one.x)
+        rl.compile(self.pair.one.step, fullgraph=True)(self.pair.one.x)
 
     def fail(self, moment: int, error: type[BaseException]) -> None:
         """A step that fails at a moment, after which all is as before it."""
@@ -126,7 +126,7 @@ def test_a_first_step_that_fails_leaves_no_state(name: str) -> None:
 
         hang_hooks(training, burn)
         training.moment = burn
-        compiled = rl.compile(training.step)
+        compiled = rl.compile(training.step, fullgraph=True)
         with pytest.raises(ValueError, match="stop"):
             compiled(training.x)
         assert not difference(training.state(), before)
@@ -137,7 +137,7 @@ def test_a_first_step_that_fails_leaves_no_state(name: str) -> None:
 def test_an_assert_that_fails_in_the_first_call_leaves_no_state() -> None:
     training = Training("adam", "short", chosen=True)
     before = training.state()
-    compiled = rl.compile(training.step)
+    compiled = rl.compile(training.step, fullgraph=True)
     with pytest.raises(rl.RushlightError, match="a row is kept"):
         compiled(-training.x.abs())
     assert not difference(training.state(), before)
@@ -156,7 +156,7 @@ MOST_INTERRUPTS = 5  # of one trace
 def interrupts(first: float, interval: float) -> Generator[None]:
     """KeyboardInterrupt in compiled calls, again and again, after so many seconds."""
     left = [MOST_INTERRUPTS]
-    inside = CompiledFunction.__call__.__code__
+    inside = WholeFunction.__call__.__code__
 
     def handle(signal_number: int, frame: FrameType | None) -> None:
         while frame is not None and frame.f_code is not inside:
@@ -182,7 +182,7 @@ def interrupt_traces(name: str, count: int) -> int:
 
     def step() -> None:
         start = time.perf_counter()
-        rl.compile(pair.one.step)(pair.one.x)
+        rl.compile(pair.one.step, fullgraph=True)(pair.one.x)
         times.append(time.perf_counter() - start)
 
     assert pair.happened(step)

@@ -89,7 +89,7 @@ def test_interrupts_in_the_middle_of_a_commit_come_after_it(monkeypatch: pytest.
         rounds += 1
         x.add_(1)
 
-    compiled = rl.compile(step)
+    compiled = rl.compile(step, fullgraph=True)
     x = rl.ones(3)
     for _ in range(3):  # the number of rounds is taken for a constant at first
         compiled(x)

@@ -97,7 +97,7 @@ class Pair:
 
     def __init__(self, name: str, size: str, *, chosen: bool = False) -> None:
         self.one, self.twin = Training(name, size, chosen=chosen), Training(name, size, chosen=chosen)
-        self.compiled = rl.compile(self.one.step)
+        self.compiled = rl.compile(self.one.step, fullgraph=True)
         self.finished = 0
         for _ in range(4):  # the loss in the log is taken for a constant at first
             self.happened(self.run)

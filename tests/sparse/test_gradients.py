@@ -241,14 +241,18 @@ def test_a_compiled_function_gives_sparse_tensors():
 def test_a_compiled_function_refuses_a_sparse_gradient_from_before(before):
     w, i = cases.table(rl), rl.tensor(cases.INDICES)
     optimizer = rl.optim.SGD([w], lr=0.1)
-    step = rl.compile(optimizer.step)
+    step = rl.compile(optimizer.step, fullgraph=True)
     if before:  # compiled for dense gradients
         F.embedding(i, w).sum().backward()
         step()
         optimizer.zero_grad()
     F.embedding(i, w, sparse=True).sum().backward()
     kept = w.tolist()
-    for function in (step, rl.compile(lambda: w.grad * 2), rl.compile(lambda: w.sum().backward())):
+    for function in (
+        step,
+        rl.compile(lambda: w.grad * 2, fullgraph=True),
+        rl.compile(lambda: w.sum().backward(), fullgraph=True),
+    ):
         with refused("C036"):
             function()
     assert w.tolist() == kept and cases.parts(w.grad)[0] == [[0, 2, 2, 3]]

@@ -196,7 +196,7 @@ def test_a_graph_network_trains():
         (lambda: nn.Parameter(coo()), "A006"),
         (lambda: coo().to_sparse(layout=rl.sparse_bsr), "A006"),
         (lambda: rl.sparse.spsolve(csr(), rl.ones(2)), "A006"),
-        (lambda: rl.compile(lambda a, x: a @ x)(coo(), rl.tensor(X)), "C036"),
+        (lambda: rl.compile(lambda a, x: a @ x, fullgraph=True)(coo(), rl.tensor(X)), "C036"),
     ],
 )
 def test_what_cannot_be_is_refused(function, code):

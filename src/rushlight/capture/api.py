@@ -16,6 +16,8 @@ from rushlight.capture.function import (
     Options,
     ResumingFunction,
     SpecifiedFunction,
+    WholeFunction,
+    is_whole,
 )
 from rushlight.capture.resume.breaks import APART
 from rushlight.capture.state.reachable import MARK
@@ -38,6 +40,11 @@ class CompiledModule:
     def __init__(self, module: object, compiled: CompiledFunction) -> None:
         object.__setattr__(self, "_orig_mod", module)
         object.__setattr__(self, "_compiled", compiled)
+
+    @property
+    def __rushlight_traced__(self) -> object:
+        """What a trace calls in its place."""
+        return self._orig_mod
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the compiled module."""
@@ -78,7 +85,7 @@ def _is_of_every_module(method: MethodType, name: str) -> bool:
 def compile(
     model: Any = None,
     *,
-    fullgraph: bool | None = None,
+    fullgraph: bool = False,
     dynamic: bool | None = None,
     backend: str | Backend | None = None,
     mode: str | None = None,
@@ -90,9 +97,10 @@ def compile(
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is of the full graph, unless
-    `fullgraph=False` is said: then the function is compiled in parts, and what no graph can hold (a branch on a value,
-    `print`, `float(tensor)`) runs in Python between them. An event of kind "graph_break" says why each graph ends.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. What no graph can hold (a branch on a
+    value, `print`, `float(tensor)`) runs in Python, between graphs; an event of kind "graph_break" says why each graph
+    ends. With `fullgraph=True` all of a call is one graph, and what that cannot hold is an error. Such a call has
+    happened, or has not: where it fails nothing has changed.
 
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
@@ -148,12 +156,11 @@ def compile(
     if parsed:
         compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
     else:
-        compiled = ResumingFunction(model, chosen) if fullgraph is False else CompiledFunction(model, chosen)
-        compiled.whole = fullgraph is not None
+        compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 
 def explain_entries(function: CompiledFunction | CompiledModule) -> tuple[Entry, ...]:
     """The traces behind a compiled function or module, the most recent first."""
     compiled = function._compiled if isinstance(function, CompiledModule) else function
-    return compiled.entries
+    return compiled.traces()

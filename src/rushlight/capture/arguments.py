@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sized
+from collections.abc import Callable, Collection, Sequence, Sized
 from typing import Any
 
 from rushlight.capture.guard import Guard
@@ -29,7 +29,8 @@ class Arguments:
     """Unpacks nested arguments: lines of code that give each leaf a name, and the leaves' values.
 
     `objects` are leaves of which `is_object` is true, by identity, with their names: their class is guarded here, and
-    whoever reads an attribute of one opens it. `containers` are expressions for the lists and dicts.
+    whoever reads an attribute of one opens it. `containers` are expressions for the lists and dicts. The arguments at
+    the positions `fresh` are containers that nobody else has.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Arguments:
         self.containers: list[str] = []
         self.fixed: Collection[int] = ()
         self.is_object = is_object
+        self.fresh: Sequence[int] = ()
         try:
             self.open(args, "args")
             self.open(kwargs, "kwargs")
@@ -83,8 +85,9 @@ class Arguments:
         """Expressions for what one could tell from each other by identity; none where no leaf is an object."""
         if self.is_object is None:
             return []
+        fresh = {f"args[{at}]" for at in self.fresh}
         tuples = [f"args[{at}]" for at, value in enumerate(self.args) if type(value) is tuple and value]
-        return [*self.objects.values(), *self.containers, *tuples]
+        return [*self.objects.values(), *[text for text in (*self.containers, *tuples) if text not in fresh]]
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:
         """The variable of what one of the objects has in its `__dict__`, or in a slot, under a name."""

@@ -12,6 +12,7 @@ from rushlight.build import compile_graph, with_index_asserts
 from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, types_of
 from rushlight.build.reference import array_at
 from rushlight.capture.launching import Launching, evaluated
+from rushlight.capture.resume.breaks import OF_BACKEND
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
@@ -112,9 +113,14 @@ class GivenBackend(Executable):
         graph = self._graph
         inputs = [_copied(address, type_) for address, type_ in zip(addresses, self.input_types, strict=False)]
         with Scope(grad=False, modes=(), functions=(), autocast=None, included=0, device=None):
-            if self._function is None:
-                self._function = self._given(inputs)
-            results = _results(self._function(*inputs), len(graph.results()))
+            try:
+                if self._function is None:
+                    self._function = self._given(inputs)
+                given = self._function(*inputs)
+            except Exception as error:
+                setattr(error, OF_BACKEND, True)
+                raise
+            results = _results(given, len(graph.results()))
         outputs = addresses[len(graph.parameters) :]
         written = [addresses[position] for position, _ in graph.mutations]
         types = [call.type for call in graph.results()]

@@ -7,9 +7,11 @@ import gc
 import re
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from rushlight import build, tune
@@ -19,14 +21,15 @@ from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backends import Backend, GivenBackend
 from rushlight.capture.backward import BackwardPart
-from rushlight.capture.entry.entry import Entry
+from rushlight.capture.entry.entry import MISS, Entry
 from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
-from rushlight.capture.entry.writer import MISS, Writer
+from rushlight.capture.entry.writer import Writer
 from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, open_type, rebuild, record
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
+from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.resume.driver import Driver
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
@@ -36,11 +39,12 @@ from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import StateWalk, walk_function, walk_prepared
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
-from rushlight.capture.user_paths import written_arguments
+from rushlight.capture.user_paths import written_arguments, written_variables
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
 from rushlight.ir.sizes import hidden_symbols
+from rushlight.ir.spec.propose import Observed
 from rushlight.runtime.native import run_or_undo
 from rushlight.support import clock, events, garbage, profiling, settings
 from rushlight.support.errors import CompileError, fail, warn
@@ -90,19 +94,53 @@ class Options:
         return not callable(self.backend) and (self.backend or settings.get().backend) != "eager"
 
 
-class CompiledFunction:
-    """A function whose calls run compiled traces. Each trace serves all inputs that pass its guards."""
+class CompiledFunction(ABC):
+    """A function whose calls run compiled traces."""
 
     def __init__(self, function: Any, options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.options = options
+        self.name: str = getattr(self, "__qualname__", None) or type(function).__name__
+        _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
+
+    @property
+    def __rushlight_traced__(self) -> Any:
+        """What a trace calls in its place."""
+        return self.function
+
+    @abstractmethod
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run the function."""
+
+    @abstractmethod
+    def traces(self) -> tuple[Entry, ...]:
+        """Its traces, the most recent first."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forgets all traces."""
+
+    def parts(self) -> list[PartFunction]:
+        """What runs the parts of a function that is compiled in parts."""
+        return []
+
+    def observed(self) -> list[Observed | None]:
+        """What the traces took all arguments of a call to be, the oldest first."""
+        return [entry.observed for entry in reversed(self.traces())]
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else partial(self, instance)
+
+
+class WholeFunction(CompiledFunction):
+    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards."""
+
+    def __init__(self, function: Any, options: Options) -> None:
+        super().__init__(function, options)
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
-        self.whole = True  # whether what no single graph can hold is an error
-        self._parts: ResumingFunction | None = None
         self._lock = threading.RLock()
-        _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
@@ -112,8 +150,6 @@ class CompiledFunction:
             result = entry.call(args, kwargs)
             if result is not MISS:
                 return result
-        if self._parts is not None:
-            return self._parts(*args, **kwargs)
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
             return self.function(*args, **kwargs)
         with self._lock:
@@ -121,31 +157,21 @@ class CompiledFunction:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            try:
-                return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
-            except CompileError as error:
-                if self.whole or error.code != "C039":
-                    raise
-                self._parts = ResumingFunction(self.function, self.options)
-        return self._parts(*args, **kwargs)
+            return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
-        return self if instance is None else partial(self, instance)
+    def traces(self) -> tuple[Entry, ...]:
+        """Its traces, the most recent first."""
+        return self.entries
 
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
-        self._parts = None
-
-    def parts(self) -> list[PartFunction]:
-        """What runs the parts of a function that is compiled in parts."""
-        return [] if self._parts is None else self._parts.parts()
 
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
         guard = why_missed(self.entries[0], args, kwargs) if self.entries else None
         reason = "other sizes or dims" if guard is None else str(guard)
-        return STANCE.runs_eagerly(_name(self), reason if self.entries else "there is no graph yet")
+        return STANCE.runs_eagerly(self.name, reason if self.entries else "there is no graph yet")
 
     def _first_call(
         self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]
@@ -190,7 +216,7 @@ class CompiledFunction:
         if self.entries:
             events.record("recompile", kind, reason, hint=hint_of(kind))
         if len(self.entries) == QUIET_GRAPHS:
-            name = _name(self)
+            name = self.name
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
@@ -239,6 +265,10 @@ class CompiledFunction:
         """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
         return self.function
 
+    def _written(self, arguments: Arguments) -> dict[str, str]:
+        """How users write the leaves of the arguments."""
+        return written_arguments(self.function, arguments.unpack)
+
     def _is_counted(self, program: Program) -> bool:
         """Whether a trace is one of the graphs that `graph_count` tells."""
         return True
@@ -256,7 +286,7 @@ class CompiledFunction:
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
-        numbers = ProgramNumbers(scope, written_arguments(self.function, arguments.unpack))
+        numbers = ProgramNumbers(scope, self._written(arguments))
         recorder = Recorder(walk, names, frozen, numbers)
 
         def stand_in(position: int, name: str, value: object) -> object:
@@ -279,7 +309,7 @@ class CompiledFunction:
         return recorder.number(name, value) if type(value) is int or type(value) is float else value
 
 
-class SpecifiedFunction(CompiledFunction):
+class SpecifiedFunction(WholeFunction):
     """A function whose calls run the artifact of the first specification that they fit."""
 
     def __init__(self, function: Callable[..., object], options: Options, specs: tuple[ParamsSpec, ...]) -> None:
@@ -326,27 +356,16 @@ class Forbidden(BaseException):
         self.error = error
 
 
-class PartFunction(CompiledFunction):
+class PartFunction(WholeFunction):
     """What runs the graphs of one place in a function that is compiled in parts."""
 
-    def __init__(self, continuation: Continuation, options: Options) -> None:
+    def __init__(self, continuation: Continuation, options: Options, name: str) -> None:
         super().__init__(continuation, options)
+        self.name = name
         self.continuation = continuation
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
         self._modules: list[object] = []  # that traces reach through objects
-
-    def hit(self, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """What the first graph gives that fits; None if none does."""
-        for entry in self.entries:
-            result = entry.call(given, {})
-            if result is not MISS:
-                return result
-        return None
-
-    def has_graphs(self) -> bool:
-        """Whether there are graphs."""
-        return bool(self.entries)
 
     def _entry(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
@@ -361,12 +380,16 @@ class PartFunction(CompiledFunction):
         self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
     ) -> tuple[Arguments, StateWalk]:
         arguments = Arguments(args, kwargs, names, is_object)
+        arguments.fresh = self.continuation.fresh()
         walk = walk_prepared(self.function, self._roots(arguments), prepared)
         arguments.pin({id(leaf.value) for leaf in walk.leaves})
         return arguments, walk
 
     def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
-        leaves = [(name, value) for name, value in arguments.leaves if id(value) not in arguments.objects]
+        written = self._written(arguments)
+        leaves = [
+            (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
+        ]
         return [*leaves, *[(type(module).__name__, module) for module in self._modules]]
 
     def _traced(
@@ -380,6 +403,9 @@ class PartFunction(CompiledFunction):
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
         reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, self._modules)
         return partial(self.continuation.trace, reached)
+
+    def _written(self, arguments: Arguments) -> dict[str, str]:
+        return written_variables(self.continuation.names(), arguments.args, arguments.unpack)
 
     def reset(self) -> None:
         """Forgets all traces."""
@@ -414,7 +440,7 @@ class ResumingFunction(CompiledFunction):
 
     def __init__(self, function: Callable[..., object], options: Options) -> None:
         super().__init__(function, options)
-        self._driver = Driver(function, partial(PartFunction, options=options))
+        self._driver = Driver(function, partial(PartFunction, options=options, name=self.name))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run graphs, and between them what only Python can do."""
@@ -427,19 +453,37 @@ class ResumingFunction(CompiledFunction):
         except Forbidden as forbidden:
             raise forbidden.error from None
 
+    def traces(self) -> tuple[Entry, ...]:
+        """The traces of all parts, those of the first place in it first."""
+        return tuple([entry for part in self.parts() for entry in part.entries])
+
     def reset(self) -> None:
         """Forgets all traces."""
-        super().reset()
         self._driver.reset()
+
+    def observed(self) -> list[Observed | None]:
+        """What the traces that are all of a call took its arguments to be, the oldest first."""
+        start = self._driver.start
+        if start is None or not isinstance(start.part.compiled, PartFunction):
+            return []
+        found = [entry.observed for entry in reversed(start.part.compiled.entries)]
+        return [None if trace is None else start.as_called(trace) for trace in found]
 
     def parts(self) -> list[PartFunction]:
         """What runs its parts."""
         return [part.compiled for part in self._driver.parts.values() if isinstance(part.compiled, PartFunction)]
 
 
+def is_whole(function: object) -> bool:
+    """Whether a function is one of ours, which no interpreter looks into: it is traced as it is."""
+    plain = getattr(function, "__func__", function)
+    return type(plain) is FunctionType and is_leaf(plain)
+
+
 def compiled_functions() -> list[CompiledFunction]:
-    """All compiled functions that there are."""
-    return [function for ref in list(_compiled.values()) if (function := ref()) is not None]
+    """All compiled functions that there are, without their parts."""
+    functions = [ref() for ref in list(_compiled.values())]
+    return [function for function in functions if not (function is None or isinstance(function, PartFunction))]
 
 
 def reset() -> None:
@@ -453,10 +497,6 @@ def reset() -> None:
 def graph_count() -> int:
     """Graphs compiled since the last reset; a forward and its backward are one."""
     return _count[0]
-
-
-def _name(function: CompiledFunction) -> str:
-    return getattr(function, "__qualname__", None) or type(function.function).__name__
 
 
 def _is_traced() -> bool:

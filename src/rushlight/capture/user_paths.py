@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from inspect import CO_VARARGS
 from types import CodeType
 
-_LEAF = re.compile(r"(a\d+) = (args|kwargs)\[(\d+|'\w+')\](.*)")
+_GIVEN = re.compile(r"(args|kwargs)\[(\d+|'\w+')\](.*)")
+_LEAF = re.compile(rf"(a\d+) = {_GIVEN.pattern}")
 
 
 def written_arguments(function: object, unpack: Iterable[str]) -> dict[str, str]:
@@ -18,14 +19,31 @@ def written_arguments(function: object, unpack: Iterable[str]) -> dict[str, str]
     code, skipped = _code_of(function)
     if code is None:
         return {}
-    paths: dict[str, str] = {}
-    for leaf in map(_LEAF.fullmatch, unpack):
-        if leaf is not None:
-            name, where, key, rest = leaf.groups()
-            parameter = _positional(code, int(key) + skipped) if where == "args" else _keyword(code, key)
-            if parameter:
-                paths[name] = parameter + rest
+    leaves = [leaf.groups() for leaf in map(_LEAF.fullmatch, unpack) if leaf is not None]
+    paths = {name: _parameter(code, skipped, where, key) + rest for name, where, key, rest in leaves}
+    return {name: path for name, path in paths.items() if path[:1] not in ("", "[", ".")}
+
+
+def written_variables(names: Sequence[str], values: Sequence[object], unpack: Iterable[str]) -> dict[str, str]:
+    """The same for a part, which is given variables by position: `names` are theirs, "" that of one without a name.
+
+    Where one of them is an object whose call has begun, what follows it is written as its caller does.
+    """
+    leaves = [leaf.groups() for leaf in map(_LEAF.fullmatch, unpack) if leaf is not None]
+    paths = {name: f"{names[int(key)]}{rest}" for name, _, key, rest in leaves if names[int(key)]}
+    code, skipped = _code_of(values[0]) if names[:3] == ["self", "args", "kwargs"] else (None, 0)
+    if code is None:
+        return paths
+    for name, path in paths.items():
+        inner = _GIVEN.fullmatch(path)
+        if inner is not None:
+            where, key, rest = inner.groups()
+            paths[name] = (_parameter(code, skipped, where, key) or f"{where}[{key}]") + rest
     return paths
+
+
+def _parameter(code: CodeType, skipped: int, where: str, key: str) -> str:
+    return _positional(code, int(key) + skipped) if where == "args" else _keyword(code, key)
 
 
 def _code_of(function: object) -> tuple[CodeType | None, int]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rushlight import capture
 from rushlight.capture import function as compiled_function
 from rushlight.compiler import shape_report
-from rushlight.compiler.explanation import explanation, name_of
+from rushlight.compiler.explanation import explanation
 from rushlight.support import clock, events
 from rushlight.support.errors import require
 from rushlight.torch.program import run_script, show
@@ -79,7 +79,12 @@ def account() -> list[str]:
 
 def sizes() -> list[str]:
     """What the compiled functions of this process know and ask of sizes, as lines of text."""
-    return ["", *str(shape_report(*sorted(compiled_function.compiled_functions(), key=name_of))).splitlines()]
+    return [
+        "",
+        *str(
+            shape_report(*sorted(compiled_function.compiled_functions(), key=lambda function: function.name))
+        ).splitlines(),
+    ]
 
 
 def _reasons(title: str, reasons: list[str]) -> list[str]:

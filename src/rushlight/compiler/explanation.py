@@ -116,17 +116,17 @@ class Explanation:
 
 
 def explain(fn: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """What `rl.compile(fn, fullgraph=False)` does for a call: `explain(fn)(*args)` gives an `Explanation`.
+    """What `rl.compile(fn)` does for a call: `explain(fn)(*args)` gives an `Explanation`.
 
     A function that is compiled is explained as it is, with the graphs that it has from before. Events from before the
     call are forgotten.
     """
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        compiled: Any = fn if is_compiled(fn) else api.compile(fn, fullgraph=False)
+        compiled: Any = fn if is_compiled(fn) else api.compile(fn)
         events.reset()
         compiled(*args, **kwargs)
-        return explanation(_functions_of(compiled))
+        return explanation([compiled._compiled if isinstance(compiled, api.CompiledModule) else compiled])
 
     return explained(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else explained
 
@@ -134,11 +134,13 @@ def explain(fn: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> An
 def explanation(functions: list[CompiledFunction]) -> Explanation:
     """The explanation of some functions, and of all events that there were."""
     named: dict[str, list[str]] = {}
-    for function in sorted(functions, key=name_of):
-        shown = _graphs(function, len(named.get(name_of(function), ())))
+    parts = [part for function in functions for part in function.parts() or [function]]
+    for function in sorted(parts, key=lambda function: function.name):
+        shown = _graphs(function, len(named.get(function.name, ())))
         if shown or not isinstance(function, PartFunction):
-            named.setdefault(name_of(function), []).extend(shown)
-    dead = [guard for function in functions for entry in function.entries for guard in _dead(function, entry)]
+            named.setdefault(function.name, []).extend(shown)
+    named = {name: graphs for name, graphs in named.items() if graphs} or named
+    dead = [guard for function in parts for entry in function.traces() for guard in _dead(function, entry)]
     return Explanation(
         tuple([(name, tuple(graphs)) for name, graphs in named.items()]),
         _findings(events.events("graph_break")),
@@ -147,22 +149,10 @@ def explanation(functions: list[CompiledFunction]) -> Explanation:
     )
 
 
-def _functions_of(compiled: Any) -> list[CompiledFunction]:
-    function: Any = compiled._compiled if isinstance(compiled, api.CompiledModule) else compiled
-    return [function, *function.parts()]
-
-
-def name_of(function: CompiledFunction) -> str:
-    """The name of a function that is compiled; of a part, that of the function in which it begins."""
-    if isinstance(function.function, Continuation):
-        return function.function.shapes[0].body.raw.co_qualname
-    return getattr(function, "__qualname__", None) or type(function.function).__name__
-
-
 def _graphs(function: CompiledFunction, before: int) -> list[str]:
     """A line for each graph of a function that computes something."""
     lines: list[str] = []
-    for entry in reversed(function.entries):
+    for entry in reversed(function.traces()):
         executables = entry.executables
         if isinstance(function, PartFunction) and not any(it.summary.launches for it in executables):
             continue

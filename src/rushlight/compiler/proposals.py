@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.capture import explain_entries
+from rushlight.capture import CompiledModule
 from rushlight.compiler.report import is_compiled
 from rushlight.ir.spec.propose import propose
 from rushlight.ir.spec.specification import ParamsSpec
@@ -17,5 +17,5 @@ def propose_specs(function: object) -> list[ParamsSpec]:
     """
     if not is_compiled(function):
         fail("A001", "propose_specs: this was not compiled", function=type(function).__name__)
-    traces = [entry.observed for entry in reversed(explain_entries(function))]
-    return propose([trace for trace in traces if trace is not None])
+    compiled = function._compiled if isinstance(function, CompiledModule) else function
+    return propose([trace for trace in compiled.observed() if trace is not None])

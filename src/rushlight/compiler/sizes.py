@@ -119,8 +119,7 @@ def shape_report(*functions: object) -> ShapeReport:
 
 def _function(function: CompiledFunction | CompiledModule) -> FunctionShapes:
     compiled = function._compiled if isinstance(function, CompiledModule) else function
-    name = getattr(compiled, "__qualname__", None) or type(compiled.function).__name__
-    return FunctionShapes(name, tuple([_graph(entry) for entry in reversed(explain_entries(function))]))
+    return FunctionShapes(compiled.name, tuple([_graph(entry) for entry in reversed(explain_entries(function))]))
 
 
 def _graph(entry: Entry) -> GraphShapes:

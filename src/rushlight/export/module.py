@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.capture.source import ArgumentSource
 from rushlight.capture.values import Constant, Container, InputRef, Number, Output, SizeOf, Template
@@ -151,7 +151,8 @@ def _bound(opened: OpenSpec, leaves: Sequence[Any]) -> dict[SizeExpr, Size]:
     """The values of a specification's symbols for the leaves of a call; C022 where these do not fit it."""
     if STATE.tracer is None:
         reason = opened.spec.violation(kinds_of(leaves))
-        _refuse_unless(reason is None, opened, reason)
+        if reason is not None:
+            _refuse(opened, reason)
     sizes: dict[SizeExpr, Size] = {}
     for symbol, binding in opened.bindings.items():
         leaf = leaves[binding.leaf]
@@ -180,16 +181,19 @@ def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExp
         if isinstance(type_, TensorType):
             form = leaf.form if isinstance(leaf, Handle) else None
             same = form is not None and form.dtype is type_.dtype and len(form.type.shape) == len(type_.shape)
-            _refuse_unless(same, opened, f"{opened.spec.paths[position]} is {leaf!r}")
+            if not same:
+                _refuse(opened, f"{opened.spec.paths[position]} is {leaf!r}")
             pairs = zip(type_.shape, leaf.form.type.shape, strict=True)
             wanted += [eq(substitute(size, sizes), result) for size, result in pairs]
         elif isinstance(type_, ConstSpec):
             value = leaf.item() if isinstance(leaf, TracedNumber) else leaf
-            _refuse_unless(type_.takes(value), opened, f"{opened.spec.paths[position]} is {value!r}")
+            if not type_.takes(value):
+                _refuse(opened, f"{opened.spec.paths[position]} is {value!r}")
         else:
             number = isinstance(leaf, TracedNumber) or unwrap_size(leaf) is not leaf
             kind = float if isinstance(type_, FloatSpec) else int
-            _refuse_unless(number or type(leaf) is kind, opened, f"{opened.spec.paths[position]} is {leaf!r}")
+            if not (number or type(leaf) is kind):
+                _refuse(opened, f"{opened.spec.paths[position]} is {leaf!r}")
     for symbol in opened.symbols.values():
         value, facts = sizes[symbol], symbol.facts
         wanted += [] if facts.lower is None else [ge(value, facts.lower)]
@@ -197,9 +201,9 @@ def _require_fit(opened: OpenSpec, leaves: Sequence[Any], sizes: Mapping[SizeExp
         wanted += [] if facts.multiple_of == 1 else [eq(mod(value, facts.multiple_of), 0)]
     wanted += [normalized(fact.relation, substitute(fact.expr, sizes)) for fact in opened.conditions]
     for condition in wanted:
-        _refuse_unless(holds(SymBool(condition), f"the arguments fit {opened.spec}"), opened, f"not {condition}")
+        if not holds(SymBool(condition), f"the arguments fit {opened.spec}"):
+            _refuse(opened, f"not {condition}")
 
 
-def _refuse_unless(fits: bool, opened: OpenSpec, reason: str | None) -> None:
-    if not fits:
-        fail("C022", f"the call does not fit what was exported, {opened.spec}: {reason}")
+def _refuse(opened: OpenSpec, reason: str | None) -> NoReturn:
+    fail("C022", f"the call does not fit what was exported, {opened.spec}: {reason}")

@@ -12,6 +12,7 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import BATCHED, Handle
 from rushlight.eager.mapping import Level, level_of, mapped
 from rushlight.eager.pytree import Leaf, Structure, count_of, flatten_tree, unflatten_tree
+from rushlight.eager.symbols import holds, wrap_size
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -102,12 +103,13 @@ def broadcast_prefix(value: object, structure: Structure, name: str) -> list[Any
 
 
 def _batch_size(leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
-    sizes = {leaf.form.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None}
+    sizes = [leaf.form.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
         fail("A002", "vmap: at least one argument must be mapped, and in_dims has None for all")
-    if len(sizes) > 1:
-        fail("A002", "vmap: the mapped dims must be of one size", sizes=sorted(sizes, key=str))
-    return sizes.pop()
+    text = "vmap: the mapped dims must be of one size"
+    if not all(size is sizes[0] or holds(wrap_size(size) == wrap_size(sizes[0]), text) for size in sizes):
+        fail("A002", text, sizes=sorted(set(sizes), key=str))
+    return sizes[0]
 
 
 def _run(

@@ -9,6 +9,7 @@ as the operator gives for it alone, and batched operators fuse, compile and diff
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from rushlight.ir.loops import Operand, Scatter
 from rushlight.ir.scalar import Scalar
 from rushlight.ir.type import Layout, TensorType, in_elements_of
 from rushlight.ir.value import Value, map_operands
+from rushlight.ops.index_ranges import RULES, Named, Range
 from rushlight.ops.promote import promote
 from rushlight.ops.record import OPERATORS, Declaration, Fact, Operator
 from rushlight.support import events
@@ -413,4 +415,13 @@ def batched_operator(op: Operator, mask: Mask) -> Batched:
     made = _made.get((op, mask))
     if made is None:
         made = _made.setdefault((op, mask), Batched(op, mask))
+        if op in RULES:
+            RULES[made] = partial(_ranges_of_one, op, mask)
     return made
+
+
+def _ranges_of_one(op: Operator, mask: Mask, named: Named) -> list[Range]:
+    """The ranges of the indices of each place of a batch: those of the operator for one place."""
+    names = [parameter.name for parameter in op.schema.operands]
+    tables = {name: part for name, part in zip(names, mask, strict=True) if isinstance(named[name], TensorType)}
+    return RULES[op]({**named, **{name: _mapped(named[name], part, _one) for name, part in tables.items()}})

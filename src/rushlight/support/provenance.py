@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # These live in the package but use public names only, so a line of theirs is a user's line.
 _PROGRAMS = tuple(_PACKAGE + name + os.sep for name in ("bench", "demo"))
 # Its functions stand between the user's line, which it interprets, and ours.
-_INTERPRETER = os.path.join(_PACKAGE, "capture", "interpreter", "")
+_INTERPRETER = tuple([os.path.join(_PACKAGE, "capture", name, "") for name in ("interpreter", "resume")])
 # Plumbing that may stand between the user's line and ours.
 _PLUMBING = tuple(
     os.path.join(os.path.dirname(os.path.abspath(os.__file__)), name)

@@ -28,7 +28,7 @@ class Capture:
 
     def __init__(self, in_parts: bool) -> None:
         self.in_parts = in_parts
-        self.compile = functools.partial(rl.compile, backend="reference", fullgraph=False if in_parts else None)
+        self.compile = functools.partial(rl.compile, backend="reference", fullgraph=not in_parts)
 
     def modes(self) -> Modes:
         """See `Capturer`."""
@@ -68,7 +68,7 @@ class Capture:
 
     def compile_natively(self, function: Any) -> Any:
         """See `Capturer`."""
-        return rl.compile(function, fullgraph=False if self.in_parts else None)
+        return rl.compile(function, fullgraph=not self.in_parts)
 
     def guards(self, compiled: Any, function: Any, operands: Sequence[Any]) -> Callable[[], object]:
         """See `Capturer`. They are the lines of an entry before it asks for the plan of its inputs' forms."""

@@ -28,6 +28,8 @@ from rushlight.sym import Condition, RuntimeAssert, Scope, SizeExpr, evaluate, i
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
+MISS = object()
+"""What a call of an entry gives where a guard does not hold."""
 _MOST_PLANS = 1 << 14  # of one entry
 
 

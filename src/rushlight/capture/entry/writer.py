@@ -15,7 +15,7 @@ from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.commits import CommitText, has_writes, holds_number
 from rushlight.capture.entry.constant_cache import ConstantCache
-from rushlight.capture.entry.entry import Entry, Planner, numbers_among
+from rushlight.capture.entry.entry import MISS, Entry, Planner, numbers_among
 from rushlight.capture.entry.loop_rolling import rolled
 from rushlight.capture.entry.value_texts import ValueTexts, replay_view
 from rushlight.capture.gradients import Owner
@@ -54,7 +54,6 @@ from rushlight.runtime.descriptor import Slot, number_slots
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
-MISS = object()
 _MANY = 8  # outputs: more are made by a loop
 
 

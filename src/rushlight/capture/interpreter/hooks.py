@@ -22,6 +22,14 @@ class Hooks:
         """The arguments of a call as the function gets them."""
         return args
 
+    def callee(self, function: object) -> object:
+        """What is called in place of a function."""
+        return function
+
+    def replaces(self, container: object, key: object, value: object) -> None:
+        """Is told of an item of a container that is going to be set."""
+        self.writes(container, value)
+
     def writes(self, target: object, *values: object) -> None:
         """Is told of an object that is going to change, and of what is put into it."""
 
@@ -39,6 +47,9 @@ class Hooks:
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Is told of an object whose attribute is going to be set, or deleted (MISSING). True if that is done then."""
         return False
+
+    def makes(self, value: object) -> None:
+        """Is told of an object that has been made."""
 
     def makes_class(self) -> None:
         """Is told of a class that is going to be made."""

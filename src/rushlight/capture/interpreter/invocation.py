@@ -18,6 +18,7 @@ _METHODS_CALLING_BACK = {(list, "sort")}
 
 def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """The Frame of a call that is to be interpreted, or the value of any other call."""
+    function = interpreter.callee(function)
     kind = type(function)
     if kind is FunctionType:
         if interpreter.is_leaf(function) or function.__code__.co_flags & _SUSPENDS:

@@ -280,7 +280,7 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
     method = python_method(interpreter, type(container), "__setitem__")
     if method is None:
         interpreter.runs(container, key)
-        interpreter.writes(container, value)
+        interpreter.replaces(container, key, value)
         container[key] = value
     else:
         interpreter.call(method, (container, key, value))
@@ -301,7 +301,10 @@ def iterator_of(interpreter: Evaluator, value: Any) -> object:
     """An iterator. Errors: TypeError as CPython's."""
     method = python_method(interpreter, type(value), "__iter__")
     if method is None:
-        return iter(value)
+        made = iter(value)
+        if made is not value:
+            interpreter.makes(made)
+        return made
     iterator = interpreter.call(method, (value,))
     if lookup(type(iterator), "__next__") is MISSING:
         raise TypeError(f"iter() returned non-iterator of type '{type(iterator).__name__}'")

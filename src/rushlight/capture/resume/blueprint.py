@@ -8,7 +8,8 @@ from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.slots import HEAP_TYPE, MISSING, slot_value
+from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.interpreter.slots import HEAP_TYPE, slot_value
 from rushlight.capture.state.reachable import MARK, PLAIN
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle

@@ -9,6 +9,8 @@ from typing import NoReturn
 from rushlight.support.errors import DataDependentError, InternalError, RushlightError
 from rushlight.support.frozen import frozen
 
+INLINED = "__rushlight_traced__"  # of what `rl.compile` returns: the function or module that a trace calls in its place
+OF_BACKEND = "__rushlight_backend__"  # of an error that a backend of the user's has raised
 APART = "__rushlight_disabled__"  # of a function that is kept out of graphs: the function as it was
 
 
@@ -215,6 +217,15 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.kind.code}: {self.detail}"
+
+
+# Of edited stages, marks, `freeze`, specifications, and backends.
+_ASKED_FOR = frozenset({"C009", "C011", "C015", "C016", "C021", "C022", "C037", "C038"})
+
+
+def is_of_caller(error: Exception) -> bool:
+    """Whether what the caller of `compile` asked for cannot be had, or fails: then no other way to run is taken."""
+    return getattr(error, "code", None) in _ASKED_FOR or hasattr(error, OF_BACKEND)
 
 
 class Break(BaseException):

@@ -17,7 +17,7 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.breaks import APART, Break, Reason, Retrace
+from rushlight.capture.resume.breaks import APART, INLINED, Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
 from rushlight.eager.handle import Handle
@@ -120,7 +120,7 @@ _PACKAGE = __name__.partition(".")[0]
 _OUTSIDE = tuple(
     [
         f"{_PACKAGE}.{name}"
-        for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.", "compat.modes", "compat.cuda"]
+        for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.api", "compat.modes", "compat.cuda"]
     ]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
@@ -128,10 +128,15 @@ _OUTSIDE = tuple(
 _OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
 
 
+def is_ours(module: str) -> bool:
+    """Whether a module is one of ours, and not one of those that are written as users write theirs."""
+    return module.startswith(f"{_PACKAGE}.") and module.split(".")[1] not in _PROGRAMS
+
+
 def is_leaf(function: FunctionType) -> bool:
     """Whether a function of ours is called as it is. Modules' calls are interpreted, since they call the user's."""
     module: str = function.__globals__.get("__name__", "")
-    if not module.startswith(f"{_PACKAGE}.") or module.split(".")[1] in _PROGRAMS:
+    if not is_ours(module):
         return False
     return module != f"{_PACKAGE}.nn.modules.module" and module != f"{_PACKAGE}.nn.modules.container"
 
@@ -219,6 +224,10 @@ class CautiousInterpreter(Interpreter):
         if id(variables) not in self.made and not self.reached.is_variable(variables, name, value):
             self.writes(variables, value)
 
+    def makes(self, value: object) -> None:
+        """Writes down that an object has been made."""
+        self.note(value)
+
     def makes_class(self) -> None:
         """Breaks before a class is made."""
         raise Break(breaks.CLASS, "a class is made")
@@ -253,9 +262,18 @@ class CautiousInterpreter(Interpreter):
         self.runs(value)
         return value.item() if type(value) is TracedNumber else value
 
+    def callee(self, function: object) -> object:
+        """What is called in place of a function: of a compiled one, what was compiled."""
+        return getattr(function, INLINED) if hasattr(type(function), INLINED) else function
+
+    def replaces(self, container: object, key: object, value: object) -> None:
+        """Breaks before an item is set that was there before, unless each call can set it."""
+        if not (type(container) is list and type(key) is int and self.reached.is_state(container, value)):
+            self.writes(container, value)
+
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
-        if self.reached.is_state(target, *values):
+        if type(target) is dict and self.reached.is_state(target, *values):
             return
         if id(target) in self.given and any(id(item) in self.made or _holds_opaque(item) for item in values):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
@@ -375,8 +393,14 @@ def _calls_python(cls: type) -> bool:
     known = _calling.get(cls)
     if known is None:
         methods = [lookup(cls, name) for name in _METHODS]
-        known = _calling[cls] = any(type(method) is FunctionType and not is_leaf(method) for method in methods)
+        known = _calling[cls] = any(type(method) is FunctionType and not _is_harmless(method) for method in methods)
     return known
+
+
+def _is_harmless(method: FunctionType) -> bool:
+    """Whether C may run a method while a function is traced: it is ours, or that of a named tuple."""
+    module: str = method.__globals__.get("__name__", "")
+    return module == "collections" or is_ours(module)
 
 
 def _stores(function: Any) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, FunctionType
 from typing import Any
 
 from rushlight.capture.interpreter.frame import Body, Frame
-from rushlight.capture.interpreter.slots import MISSING
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.breaks import SUSPENDED, Reason, Retrace
+from rushlight.capture.resume.cautious import is_ours
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
-from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_mark
+from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.capture.state.reachable import Traced
 from rushlight.eager.dispatch import STATE
@@ -49,7 +51,7 @@ class Exit:
     """Where a trace ended: the frames that are left, or none where the function returned; and why.
 
     The recipe gives the values of the frames, or the result; then the object and the value of each attribute that is
-    `written` (MISSING: deleted).
+    `written` (MISSING: deleted). `result` is which of the graph's values the result is, where nothing has to be built.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -58,11 +60,7 @@ class Exit:
     reason: Reason | None
     instructions: int
     calls: int
-
-    @property
-    def result(self) -> int | None:
-        """Which of the graph's values is the result, where nothing is to be built or written."""
-        return None if self.shapes or self.written else self.recipe.leaf
+    result: int | None
 
     def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[object]:
         """What the recipe gives, once the attributes are written."""
@@ -127,10 +125,27 @@ class Continuation(Traced):
         size = sum([shape.locals + shape.stack for shape in self.shapes])
         return [at for at in range(size) if not (at in self.fixed or at in self.passed or at in self.same)]
 
+    def fresh(self) -> list[int]:
+        """Which of the values that it is given the call has made: a tuple and a dict of arguments."""
+        shape = self.shapes[0]
+        code = shape.body.raw
+        if len(self.shapes) > 1 or shape.position:
+            return []
+        first = code.co_argcount + code.co_kwonlyargcount
+        count = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+        return [at for at, slot in enumerate(self.given()) if first <= slot < first + count]
+
+    def names(self) -> list[str]:
+        """The names of the variables that it is given; "" for values of a stack."""
+        names = [name for shape in self.shapes for name in (*shape.body.code.locals, *[""] * shape.stack)]
+        return [names[at] for at in self.given()]
+
     def roots(self) -> list[FunctionType]:
         """Functions that have the code of the frames, for who looks for what they reach."""
         made: list[FunctionType] = []
         for at, shape in enumerate(self.shapes):
+            if is_ours(shape.globals.get("__name__", "")):
+                continue  # what our own modules hold stays
             cells = shape.closure or () if at == 0 else tuple([CellType() for _ in shape.body.raw.co_freevars])
             made.append(FunctionType(shape.body.raw, shape.globals, closure=cells))
         return made
@@ -158,15 +173,19 @@ class Continuation(Traced):
         for frame in frames:
             if frame.then is not None or frame.generator is not None or frame.names is not None:
                 raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
-        state = [interpreter.result] if returned else state_of(frames)
-        writer = RecipeWriter(interpreter.made, reached.containers.keys() | reached.arguments.objects.keys())
+        calls = len(STATE.tracer.builder.calls)
         written = list(reached.written.values())
+        before = reached.containers.keys() | reached.arguments.objects.keys()
+        if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
+            return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0), interpreter.result
+        state = [interpreter.result] if returned else state_of(frames)
+        writer = RecipeWriter(interpreter.made, before)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
         shapes = () if returned else tuple([FrameShape.of(frame) for frame in frames])
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
-        calls = len(STATE.tracer.builder.calls)
         names = tuple([name for _, name, _ in written])
-        return Exit(shapes, recipe, names, reason, interpreter.count, calls), *writer.leaves
+        result = None if shapes or names else recipe.leaf
+        return Exit(shapes, recipe, names, reason, interpreter.count, calls, result), *writer.leaves
 
 
 _CONTAINERS = frozenset({list, dict, tuple})

@@ -9,11 +9,12 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Protocol
 
+from rushlight.capture.entry.entry import MISS, Entry
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.binding import REST
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
-from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace
+from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import (
     Continuation,
@@ -26,8 +27,11 @@ from rushlight.capture.resume.continuation import (
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.eager.dispatch import STATE
+from rushlight.ir.spec.propose import Observed
 from rushlight.support import events, settings
+from rushlight.support.errors import RushlightError
 from rushlight.support.provenance import Frame as Line
+from rushlight.support.provenance import is_users
 
 MOST_PLACES = 64  # of one function; beyond these the rest runs instruction by instruction
 MOST_LIMITED_PLACES = 256  # where a setting limits graphs, which makes each instruction a place
@@ -48,12 +52,9 @@ class Compiled(Protocol):
         """The Exit and the values of its recipe."""
         ...
 
-    def hit(self, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The same, where there is a graph that fits; None otherwise."""
-        ...
-
-    def has_graphs(self) -> bool:
-        """Whether there are graphs."""
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Its graphs: `call` gives the Exit and the values of its recipe, or MISS."""
         ...
 
     def reset(self) -> None:
@@ -63,15 +64,26 @@ class Compiled(Protocol):
 
 Outcome = tuple[Exit, list[Any]]
 """Where a graph ended, and the values that it gave."""
-FAILED: Outcome = (Exit((), Recipe([], []), (), None, 0, 0), [])  # a graph failed, and has done nothing
+FAILED: Outcome = (Exit((), Recipe([], []), (), None, 0, 0, None), [])  # a graph failed, and has done nothing
+_NO_KEYWORDS: dict[str, Any] = {}
 ALL = sys.maxsize  # instructions: Python runs the rest of a call
 
 
 def note_failure(error: Exception | Break) -> bool:
-    """Records that a graph could not be made, or failed as it ran: Python runs the part."""
+    """Records that a graph could not be made, or failed as it ran: Python runs the part. Errors: the caller's own."""
+    if not isinstance(error, Break) and is_of_caller(error):
+        raise error
     reason = error.reason if isinstance(error, Break) else Reason.of(error)
     events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
     return True
+
+
+def _is_of_program(error: Exception | Break) -> bool:
+    """Whether a function of the program raised an error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and is_users(trace.tb_frame.f_code.co_filename)
 
 
 class Part:
@@ -81,7 +93,7 @@ class Part:
     most instructions of a graph: then graphs may be empty, so that what goes on is a state that was built.
     """
 
-    __slots__ = ("_compile", "_current", "_ends", "_limit", "_needed", "_trial", "steps")
+    __slots__ = ("_compile", "_current", "_ends", "_limit", "_needed", "_trial", "compiled", "steps")
 
     def __init__(
         self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled], limit: int | None
@@ -93,11 +105,6 @@ class Part:
         self._trial: tuple[tuple[Continuation, Compiled, list[int]], int] | None = None
         self.steps: int | None = None
         self._ends: set[Exit] = set()
-
-    @property
-    def compiled(self) -> Compiled:
-        """What runs its graphs."""
-        return self._current[1]
 
     @property
     def given(self) -> list[int]:
@@ -121,15 +128,18 @@ class Part:
                 reason = continuation.reason or again.reason  # what comes up of an earlier end follows from the first
                 self._replace(replace(continuation, limit=again.limit, reason=reason))
                 continue
-            except (Exception, Break) as error:  # noqa: BLE001 - Python runs the rest, and raises what the program raises
+            except (Exception, Break) as error:
+                if compiled.entries and not isinstance(error, (RushlightError, Break)) and _is_of_program(error):
+                    raise  # a handler of a signal has raised it
                 note_failure(error)
-                if compiled.has_graphs():  # they serve other calls
+                if compiled.entries:  # they serve other calls
                     return FAILED
                 self.steps = 0
                 return None
             if compiled.changing or compiled.reshaped or self._trial:
                 self._learn(ended.instructions)
-            if not ended.calls and (self._limit is None or len(self._ends) == MOST_LIMITED_GRAPHS):
+            alone = len(compiled.entries) == 1 if self._limit is None else len(self._ends) == MOST_LIMITED_GRAPHS
+            if alone and not ended.calls:  # there is no graph with operators here
                 self.steps = 0 if self._limit else ended.instructions
                 compiled.reset()
             return ended, leaves
@@ -146,6 +156,7 @@ class Part:
             if instructions < longer:
                 self._needed |= continuation.passed - before[0].passed
                 self._current = before
+                self.compiled = before[1]
                 return
         changing = {given[at] for at in compiled.changing}
         reshaped = {given[at] for at in compiled.reshaped} - self._needed - changing
@@ -154,7 +165,8 @@ class Part:
             self._replace(replace(continuation, passed=continuation.passed | changing | reshaped))
 
     def _replace(self, continuation: Continuation) -> None:
-        self._current = continuation, self._compile(continuation), continuation.given()
+        self.compiled = self._compile(continuation)  # what runs its graphs
+        self._current = continuation, self.compiled, continuation.given()
 
     def report(self, ended: Exit, frame: Frame) -> None:
         """Records why a graph ended, once."""
@@ -174,23 +186,37 @@ class Start:
     They are given `owner` and the arguments, or `owner` and the tuple and the dict of all arguments.
     """
 
-    __slots__ = ("called", "code", "owner", "part", "takes_any")
+    __slots__ = ("called", "code", "is_object", "owner", "part", "takes_any")
 
-    def __init__(self, called: FunctionType, owner: tuple[object, ...], part: Part) -> None:
+    def __init__(self, called: FunctionType, owner: tuple[object, ...], part: Part, *, is_object: bool) -> None:
         self.called = called
         self.code = called.__code__
         self.owner = owner
         self.part = part
         self.takes_any = bool(self.code.co_flags & REST)
+        self.is_object = is_object
 
     def hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """What a graph gives that fits a call: its Exit, then its values; None where none fits."""
         called = self.called
-        if called.__code__ is not self.code or (called is not function and _called_by(function) is not called):
+        if called.__code__ is not self.code or (self.is_object and type(function).__call__ is not called):
             return None
         if self.takes_any:
-            return self.part.compiled.hit((*self.owner, args, kwargs))
-        return None if kwargs else self.part.compiled.hit((*self.owner, *args))
+            args = *self.owner, args, kwargs
+        elif kwargs:
+            return None
+        elif self.owner:
+            args = *self.owner, *args
+        for entry in self.part.compiled.entries:
+            outcome = entry.call(args, _NO_KEYWORDS)
+            if outcome is not MISS:
+                return outcome
+        return None
+
+    def as_called(self, observed: Observed) -> Observed:
+        """What a graph observed of its arguments, as of those of the call."""
+        args: Any = observed.args[len(self.owner) :]
+        return replace(observed, args=args[0], kwargs=args[1]) if self.takes_any else replace(observed, args=args)
 
 
 class Driver:
@@ -199,22 +225,22 @@ class Driver:
     def __init__(self, function: Callable[..., Any], compile_part: Callable[[Continuation], Compiled]) -> None:
         self.function = function
         self.parts: dict[Place, Part] = {}
-        self._start: Start | None = None
+        self.start: Start | None = None
         self._compile_part = compile_part
         self._limit = settings.get().part_limit or None
 
     def reset(self) -> None:
         """Forgets all graphs."""
         self.parts.clear()
-        self._start = None
+        self.start = None
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives. Errors: what the function raises."""
-        start, failed, outcome = self._start, False, None
+        start, failed, outcome = self.start, False, None
         if start is not None:
             try:
                 outcome = start.hit(self.function, args, kwargs)
-            except Exception as error:  # noqa: BLE001 - Python runs the call, and raises what the program raises
+            except RushlightError as error:  # Python runs the call, and raises what the program raises
                 failed = note_failure(error)
             if outcome is not None:
                 ended: Exit = outcome[0]
@@ -272,8 +298,8 @@ class Driver:
         frames = interpreter.frames
         built = ended.build(leaves, before)
         if not ended.shapes:
-            if self._start is None and len(frames) == 1:
-                self._start = _start_of(self.function, frames[0], part)
+            if self.start is None and len(frames) == 1:
+                self.start = _start_of(self.function, frames[0], part)
             frames.clear()
             return built[0]
         frames[:] = ended.frames(built)
@@ -308,7 +334,9 @@ def _start_of(function: Any, frame: Frame, part: Part) -> Start | None:
     if code.co_kwonlyargcount or (rest and not (rest == REST and code.co_argcount == len(owner))):
         return None
     count = code.co_argcount + (2 if rest else 0)
-    return Start(called, owner, part) if part.given == list(range(count)) else None
+    if part.given != list(range(count)):
+        return None
+    return Start(called, owner, part, is_object=type(function) not in (FunctionType, MethodType))
 
 
 def _called_by(function: Any) -> FunctionType | None:

@@ -115,8 +115,8 @@ class ReachedObjects:
         self._read: dict[tuple[int, str], object] = {}
 
     def is_state(self, container: object, *values: object) -> bool:
-        """Whether values may be put into a dict that is part of the state: each call writes what changed."""
-        return type(container) is dict and id(container) in self.walk.before and all(map(_is_written, values))
+        """Whether values may be put into a container that is part of the state: each call writes what changed."""
+        return id(container) in self.walk.before and all(map(_is_written, values))
 
     def is_state_of(self, owner: object, name: str, value: object) -> bool:
         """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""

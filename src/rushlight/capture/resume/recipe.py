@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType, NoneType
 from typing import Any
 
@@ -11,6 +11,7 @@ from rushlight.capture.interpreter.library import Callback
 from rushlight.capture.resume.blueprint import blueprint_of, native_base
 from rushlight.capture.resume.breaks import UNBUILT, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
+from rushlight.capture.state.reachable import PLAIN
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -223,6 +224,31 @@ class _FillCell:
 
     def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
         made[self.place].cell_contents = made[self.part]
+
+
+AS_GIVEN = Recipe([_Leaf(0)], [0])
+"""The only root is what the graph gives."""
+
+
+def is_plain(value: Any, made: Mapping[int, object], given: Collection[int], seen: set[int]) -> bool:
+    """Whether a graph itself gives a value: of tensors and numbers, in new lists, dicts and tuples, each found once.
+
+    `made` are the objects that the trace has made, `given` those that were there before, `seen` the containers that
+    have been found, by identity.
+    """
+    kind = type(value)
+    if kind in PLAIN or issubclass(kind, _LEAVES):
+        return True
+    if kind not in (list, dict, tuple) or id(value) in given or id(value) in seen:
+        return False
+    seen.add(id(value))
+    parts = value.values() if kind is dict else value
+    if kind is tuple:
+        if all(type(part) in PLAIN for part in parts):
+            return False  # a constant, which stays the same object
+    elif id(value) not in made or (kind is dict and any(type(key) not in PLAIN for key in value)):
+        return False
+    return all(is_plain(part, made, given, seen) for part in parts)
 
 
 def _holds_traced(container: Any) -> bool:

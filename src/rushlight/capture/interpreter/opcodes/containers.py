@@ -174,12 +174,6 @@ def unpack_ex(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     frame.stack += reversed([*values[:before], middle, *values[len(values) - after :]])
 
 
-def _is_of_c(source: object) -> bool:
-    """Whether each loop over a value has an iterator of its own, which C makes and nobody else has."""
-    method = getattr(type(source), "__iter__", None)
-    return any(method is kind.__iter__ for kind in (tuple, list, str, dict, set, frozenset, range, bytes))
-
-
 def _unpacked(interpreter: Interpreter, source: Any, count: int, after: int | None) -> list[object]:
     """The values of an iterable that is unpacked. Errors: TypeError, ValueError as CPython's."""
     if type(source) in (tuple, list):
@@ -192,7 +186,7 @@ def _unpacked(interpreter: Interpreter, source: Any, count: int, after: int | No
         iterator: Any = iterator_of(interpreter, source)
         values = []
         while after is not None or len(values) <= count:
-            value = next(iterator, STOPPED) if _is_of_c(source) else next_of(interpreter, iterator)
+            value = next_of(interpreter, iterator)
             if value is STOPPED:
                 break
             values.append(value)
