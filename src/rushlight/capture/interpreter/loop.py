@@ -10,7 +10,7 @@ from typing import TypeVar
 from rushlight.capture.interpreter.frame import Body, Consume, Evaluator, Frame, Handled, Suspended
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.operations import Operation
-from rushlight.capture.interpreter.tracebacks import with_frame, without_own_frames
+from rushlight.capture.interpreter.tracebacks import with_frame, with_line_of, without_own_frames
 from rushlight.support import provenance
 
 Result = TypeVar("Result")
@@ -22,7 +22,7 @@ class Interpreter(Evaluator):
     `frames` are those that run, the innermost last; those below `base` wait for a native call that called back.
     """
 
-    __slots__ = ("_is_leaf", "base", "escaped", "frames", "handled", "has_context", "reraises", "result")
+    __slots__ = ("_is_leaf", "base", "escaped", "frames", "handled", "has_context", "origin", "reraises", "result")
 
     def __init__(self, is_leaf: Callable[[FunctionType], bool]) -> None:
         self._is_leaf = is_leaf
@@ -30,6 +30,7 @@ class Interpreter(Evaluator):
         self.base = 0
         self.handled = Handled()
         self.reraises = self.has_context = False
+        self.origin: int | None = None  # the instruction that first raised what is raised again
         self.result: object = None
         self.escaped: BaseException | None = None  # an error that left a loop inside of this one
 
@@ -172,23 +173,27 @@ class Interpreter(Evaluator):
         traceback = without_own_frames(error.__traceback__)
         again, chained = self.reraises, self.has_context
         self.reraises = self.has_context = False
+        origin, self.origin = self.origin, None
         escaped, self.escaped = self.escaped, None
         if not (again or chained or error is escaped):
             self._set_context(error)
         while len(frames) > self.base:
             frame = frames[-1]
-            if not again:  # what is raised again has been in this frame
-                traceback = with_frame(frame, traceback)
-            again = False
-            error.__traceback__ = traceback
             handler = frame.body.code.handlers[frame.position - 1]
+            if again and handler is None:
+                frame.position = frame.position if origin is None else origin + 1
+                traceback = with_line_of(frame, traceback)
+            elif not again:  # what is raised again has been in this frame
+                traceback = with_frame(frame, traceback)
+            error.__traceback__ = traceback
             if handler is not None:
                 del frame.stack[handler.depth :]
                 if handler.pushes_origin:
-                    frame.stack.append(frame.position - 1)
+                    frame.stack.append(frame.position - 1 if origin is None else origin)
                 frame.stack.append(error)
                 frame.position = handler.target
                 return
+            again, origin = False, None
             frames.pop()
             if frame.generator is not None:
                 error = frame.generator.failed(self, error)

@@ -53,6 +53,15 @@ def with_frame(frame: Frame, traceback: TracebackType | None) -> TracebackType:
     return TracebackType(traceback, shown, running.offset, running.line or frame.body.raw.co_firstlineno)
 
 
+def with_line_of(frame: Frame, traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback whose first function has ended elsewhere than it raised: by raising the exception again."""
+    raw = frame.body.raw
+    if traceback is None or traceback.tb_frame.f_code.co_qualname != raw.co_qualname:
+        return traceback
+    shown = _shown(frame, frame.body.code.instructions[max(frame.position - 1, 0)].offset)
+    return TracebackType(traceback.tb_next, shown, traceback.tb_lasti, traceback.tb_lineno)
+
+
 _NO_LINE = 15  # kind of an entry of the line table, which also says of how many of at most eight instructions
 
 
@@ -62,6 +71,16 @@ def _template() -> Iterator[None]:
 
 
 _TEMPLATE = _template.__code__
+
+
+def _frame_of_template() -> FrameType:
+    made: GeneratorType[None, None, None] = FunctionType(_TEMPLATE, {})()
+    frame = made.gi_frame
+    assert frame is not None
+    return frame
+
+
+_LAST = max(0, _frame_of_template().f_lasti)  # where a generator stands that was dropped before it began
 
 
 def _shown(frame: Frame, offset: int) -> FrameType:
@@ -81,10 +100,10 @@ def _shown(frame: Frame, offset: int) -> FrameType:
 def _shown_code(raw: CodeType, names: tuple[str, ...], offset: int) -> CodeType:
     """The code of a frame with the lines of other code, by which tracebacks underline what failed.
 
-    It makes its generator where the other code runs. Its lines go to its end: CPython does not look whether they do.
+    It leaves its generator where the other code runs. Its lines go to its end: CPython does not look whether they do.
     """
     nothing = bytes([opmap["NOP"], 0])
-    text = nothing * (offset // 2) + _TEMPLATE.co_code
+    text = nothing * (max(0, offset - _LAST) // 2) + _TEMPLATE.co_code
     own = len(raw.co_code)
     size = max(len(text), own)
     lines = bytearray(raw.co_linetable)

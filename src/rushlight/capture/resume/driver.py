@@ -34,6 +34,7 @@ from rushlight.support.provenance import Frame as Line
 from rushlight.support.provenance import is_users
 
 MOST_PLACES = 64  # of one function; beyond these the rest runs instruction by instruction
+MOST_FRAMES = 100  # below each other; what is deeper runs instruction by instruction until it returns
 MOST_LIMITED_PLACES = 256  # where a setting limits graphs, which makes each instruction a place
 MOST_LIMITED_GRAPHS = 4  # of one place there: beyond these it runs instruction by instruction
 
@@ -351,7 +352,9 @@ def _called_by(function: Any) -> FunctionType | None:
 
 def _can_be_traced(interpreter: Interpreter) -> bool:
     """Whether a graph may begin here: not while an exception is handled, a class is made, or a closure is not bound."""
-    if interpreter.handled.error is not None or STATE.anomaly:  # which wants the tape of each line
+    if interpreter.handled.error is not None or len(interpreter.frames) > MOST_FRAMES:
+        return False
+    if STATE.anomaly:  # which wants the tape of each line
         return False
     for at, frame in enumerate(interpreter.frames):
         if frame.then is not None or frame.generator is not None or frame.names is not None:

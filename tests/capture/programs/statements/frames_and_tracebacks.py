@@ -410,3 +410,40 @@ def case_recursion_error_is_caught(x, env):
         forever(0)
     except RecursionError as error:
         return type(error).__name__, x + 1
+
+
+class Leaving:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        raise ValueError
+
+
+def case_lines_of_frames_that_raise_again(x, env):
+    def other_handler():
+        try:
+            1 / 0
+        except TypeError as error:
+            print(error)
+
+    def failing_exit():
+        with Leaving():
+            1 / 0
+
+    def final():
+        try:
+            1 / 0
+        finally:
+            env.log.append("final")
+
+    for function in (other_handler, failing_exit, final):
+        try:
+            function()
+        except Exception as error:
+            entry = error.__traceback__.tb_next
+            while entry is not None:
+                start = entry.tb_frame.f_code.co_firstlineno
+                env.log.append((entry.tb_lineno - start, entry.tb_frame.f_lineno - start))
+                entry = entry.tb_next
+    return env.log, x * 2

@@ -66,6 +66,7 @@ def reraise(interpreter: Interpreter, frame: Frame, origin: int) -> None:
     """Raises the exception on top again, without another entry in its traceback."""
     error = frame.stack.pop()
     interpreter.reraises = True
+    interpreter.origin = frame.stack[-origin] if origin else None
     raise error
 
 
