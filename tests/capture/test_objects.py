@@ -1,5 +1,7 @@
 """Objects of the user's classes in functions that are compiled in parts: what is read, what is set, what is guarded."""
 
+import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -308,3 +310,32 @@ def test_a_tuple_is_handed_out_as_it_is_only_if_all_that_stands_in_it_is():
     plain = (1, ("a", None))
     assert flatten_value(plain, classify) == Constant(plain)
     assert flatten_value((1, SymBool(True)), classify) == Container(tuple, (Constant(1), Constant(True)))
+
+
+def test_an_object_of_a_graph_dies_with_its_last_reference():
+    class Holder:
+        pass
+
+    def doubled(holder):
+        return holder.x * 2
+
+    compiled = rl.compile(doubled, fullgraph=False)
+    for _ in range(2):
+        holder = Holder()
+        holder.x = rl.ones(2)
+        compiled(holder)
+        told = weakref.ref(holder)
+        del holder
+        assert told() is None
+
+
+def test_a_module_is_made_at_each_call():
+    def makes(x):
+        y = x * 2
+        made = types.ModuleType("made")
+        print(end="")
+        return y, made
+
+    compiled = rl.compile(makes, fullgraph=False)
+    first, second = compiled(rl.ones(2))[1], compiled(rl.ones(2))[1]
+    assert first is not second

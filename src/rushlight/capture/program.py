@@ -418,6 +418,8 @@ def _observed(arguments: Arguments, leaves: Sequence[object], program: Program) 
             if name in program.inputs.sizes or name in program.inputs.fixed:
                 return program.inputs.sizes.get(name, program.inputs.fixed.get(name))
             return IntSpec() if leaf.is_integer else FloatSpec()
+        if id(leaf) in arguments.objects:  # which would live as long as the graph
+            return type(leaf)
         return leaf.form.type if isinstance(leaf, Handle) else unwrap_size(leaf)
 
     kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=False)]

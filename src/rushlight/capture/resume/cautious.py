@@ -78,7 +78,7 @@ _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
-_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, ModuleType, frozenset)
+_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, frozenset)
 _SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 _METHODS = tuple(
