@@ -1,5 +1,6 @@
 """Functions that are compiled in parts do what they do uncompiled, and Python does not run what graphs can."""
 
+import functools
 import io
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
@@ -418,3 +419,15 @@ def test_an_error_that_a_handler_of_a_signal_raises_is_not_lost():
     for _ in range(2):
         with pytest.raises(Stop):
             compiled(rl.ones(2))
+
+
+def test_a_function_that_keeps_a_tensor_of_a_graph_gets_the_real_one():
+    def curved(w, x):
+        made = rl.func.hessian(functools.partial(lambda w, x: (w @ x).exp().sum(), w * 2))
+        print(end="")  # a graph ends while `made` lives
+        return made(x)
+
+    w, x = rl.tensor([[1.0, 2.0], [0.5, -1.0]]), rl.tensor([0.25, -0.5])
+    compiled = rl.compile(curved)
+    for factor in (1.0, 2.0):
+        assert compiled(w * factor, x).tolist() == curved(w * factor, x).tolist()

@@ -45,7 +45,7 @@ def test_exports_and_compilations_are_profiled(tmp_path: Path):
 
     with settings.override(compile_profile=str(tmp_path)):
         rl.export.export(slow, (rl.ones(3),), dynamic_shapes="f32[n]")
-        rl.compile(slow)(rl.ones(3))
+        rl.compile(slow, fullgraph=True)(rl.ones(3))
     for kind in ("export", "compile"):
         content, listed = read(tmp_path, kind)
         names = {frame["name"] for frame in content["shared"]["frames"]}

@@ -64,9 +64,9 @@ def test_a_bound_in_the_mark_decides_what_the_check_would():
     x = rl.ones(5)
     mark_unbacked(x, 0)
     with pytest.raises(rl.DataDependentError, match="min=4 in mark_unbacked"):
-        rl.compile(branching)(x)
+        rl.compile(branching, fullgraph=True)(x)
     mark_unbacked(x, 0, min=4)
-    compiled = rl.compile(branching)
+    compiled = rl.compile(branching, fullgraph=True)
     compiled(x)
     (size,) = shape_report(compiled).functions[0].graphs[0].symbols
     assert size.facts == (">= 4",) and not size.backed

@@ -183,7 +183,8 @@ def _first_line(function: object) -> str:
         return ""
     shape = function.shapes[-1]
     instructions = shape.body.code.instructions
-    return f" from line {instructions[min(shape.position, len(instructions) - 1)].line}"
+    following = (instruction.line for instruction in instructions[shape.position :] if instruction.line)
+    return f" from line {next(following, shape.body.raw.co_firstlineno)}"
 
 
 def _findings(found: tuple[Event, ...]) -> tuple[Finding, ...]:

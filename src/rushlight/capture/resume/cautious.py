@@ -142,7 +142,12 @@ def is_leaf(function: FunctionType) -> bool:
 
 
 def module_of(function: Any) -> str:
-    """The module that a callable comes from; of a method, the module of its owner's class."""
+    """The module that a callable comes from; of a method, the module of its owner's class.
+
+    A function says itself where it stands: a wrapper has the name of another one's module.
+    """
+    if type(function) is FunctionType:
+        return function.__globals__.get("__name__", "")
     owner = getattr(function, "__self__", None)
     if owner is not None and not issubclass(type(owner), ModuleType):
         return (owner if issubclass(type(owner), type) else type(owner)).__module__

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType, NoneType
 from typing import Any
 
@@ -18,6 +20,8 @@ from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
 _LEAVES = (Handle, SymInt, SymBool, SymFloat)
 _ITERATORS = frozenset({*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed})
+_KEEPING = frozenset({FunctionType, MethodType, CellType, partial, tuple, list})
+_MOST_LOOKED_AT = 256
 Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
 """Builds one object from (those that are built, the graph's values, the state before)."""
 
@@ -105,6 +109,8 @@ class RecipeWriter:
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
         elif not inside:
+            if _keeps_traced(value):
+                raise Retrace(self._instruction, Reason(UNBUILT, f"a {kind.__name__} keeps a tensor of the graph"))
             return self._step(value, _constant(value))
         return self._built(value, kind)  # an iterator inside of another one has been made with it
 
@@ -258,6 +264,20 @@ def _holds_traced(container: Any) -> bool:
             return True
         if issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
             return True
+    return False
+
+
+def _keeps_traced(value: object) -> bool:
+    """Whether a function, or what it is a part of, keeps a value of the trace where no recipe looks."""
+    waiting, seen = [value], {id(value)}
+    while waiting and len(seen) < _MOST_LOOKED_AT:
+        one = waiting.pop()
+        if isinstance(one, Handle) and one.storage is None and one.node is not None:
+            return True
+        if type(one) in _KEEPING:
+            inside = [other for other in gc.get_referents(one) if id(other) not in seen and type(other) is not dict]
+            seen.update(map(id, inside))
+            waiting += inside
     return False
 
 
