@@ -96,6 +96,6 @@ def test_callbacks_are_methods_of_c():
         if ref.__callback__ is not None
     }
     names = {name for name, _ in callbacks}
-    assert {"SizeExpr", "Storage", "LoadedModule", "ResumingFunction", "_Prefetching"} <= names
+    assert {"SizeExpr", "Storage", "LoadedModule", "WholeFunction", "_Prefetching"} <= names
     assert [callback for _, callback in callbacks if not _is_c(callback)] == []
     assert len(kept) == 3

@@ -72,7 +72,7 @@ def _lines(recorded: Figures) -> Iterator[str]:
     yield "# CPython's own tests\n"
     yield f"`python -m tools.cpython_tests --record` runs tests of Python {recorded['python']}: as they are, with the"
     yield "body of each interpreted by `capture/interpreter`, and with it compiled in parts, that is by"
-    yield "`rl.compile(body)`. A body that CPython ran fails. The share is that of bytecodes of the"
+    yield "`rl.compile(body, fullgraph=False)`. A body that CPython ran fails. The share is that of bytecodes of the"
     yield "body, and of what it calls, that CPython did not run.\n"
     yield "| file | pass natively | left out |" + "".join(f" {mode} | share |" for mode in modes)
     yield "|---|---|---|" + "---|---|" * len(modes)

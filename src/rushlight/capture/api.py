@@ -85,7 +85,7 @@ def _is_of_every_module(method: MethodType, name: str) -> bool:
 def compile(
     model: Any = None,
     *,
-    fullgraph: bool = False,
+    fullgraph: bool | None = None,
     dynamic: bool | None = None,
     backend: str | Backend | None = None,
     mode: str | None = None,
@@ -97,10 +97,10 @@ def compile(
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. What no graph can hold (a branch on a
-    value, `print`, `float(tensor)`) runs in Python, between graphs; an event of kind "graph_break" says why each graph
-    ends. With `fullgraph=True` all of a call is one graph, and what that cannot hold is an error. Such a call has
-    happened, or has not: where it fails nothing has changed.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is of the full graph, by a call
+    on tensors without data: what that cannot hold (a branch on a value, `float(tensor)`) is an error, and a call has
+    happened or has not. With `fullgraph=False` the function is compiled in parts: such things, and `print`, run in
+    Python, between graphs. An event of kind "graph_break" says why each graph ends.
 
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
@@ -156,7 +156,10 @@ def compile(
     if parsed:
         compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
     else:
-        compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
+        if fullgraph is False and not is_whole(model):
+            compiled = ResumingFunction(model, chosen)
+        else:
+            compiled = WholeFunction(model, chosen, resumes=fullgraph is None)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 

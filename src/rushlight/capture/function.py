@@ -134,10 +134,15 @@ class CompiledFunction(ABC):
 
 
 class WholeFunction(CompiledFunction):
-    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards."""
+    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards.
 
-    def __init__(self, function: Any, options: Options) -> None:
+    One that `resumes` goes on in parts where it meets a function that is kept out of graphs.
+    """
+
+    def __init__(self, function: Any, options: Options, *, resumes: bool = False) -> None:
         super().__init__(function, options)
+        self._resumes = resumes
+        self._parts: ResumingFunction | None = None
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._lock = threading.RLock()
@@ -150,6 +155,8 @@ class WholeFunction(CompiledFunction):
             result = entry.call(args, kwargs)
             if result is not MISS:
                 return result
+        if self._parts is not None:
+            return self._parts(*args, **kwargs)
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
             return self.function(*args, **kwargs)
         with self._lock:
@@ -157,15 +164,26 @@ class WholeFunction(CompiledFunction):
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
-            return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
+            try:
+                return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
+            except CompileError as error:
+                if not self._resumes or error.code != "C039":
+                    raise
+                self._parts = ResumingFunction(self.function, self.options)
+        return self._parts(*args, **kwargs)
 
     def traces(self) -> tuple[Entry, ...]:
         """Its traces, the most recent first."""
-        return self.entries
+        return self.entries if self._parts is None else (*self.entries, *self._parts.traces())
+
+    def parts(self) -> list[PartFunction]:
+        """What runs the parts of a function that is compiled in parts."""
+        return [] if self._parts is None else self._parts.parts()
 
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
+        self._parts = None
 
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""

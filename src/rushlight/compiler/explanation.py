@@ -116,14 +116,14 @@ class Explanation:
 
 
 def explain(fn: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """What `rl.compile(fn)` does for a call: `explain(fn)(*args)` gives an `Explanation`.
+    """What `rl.compile(fn, fullgraph=False)` does for a call: `explain(fn)(*args)` gives an `Explanation`.
 
     A function that is compiled is explained as it is, with the graphs that it has from before. Events from before the
     call are forgotten.
     """
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        compiled: Any = fn if is_compiled(fn) else api.compile(fn)
+        compiled: Any = fn if is_compiled(fn) else api.compile(fn, fullgraph=False)
         events.reset()
         compiled(*args, **kwargs)
         return explanation([compiled._compiled if isinstance(compiled, api.CompiledModule) else compiled])
