@@ -163,7 +163,13 @@ class _Session:
         running = pool.compile([traced for traced, _ in ready], self.backend)
         for number, name in enumerate(SETS):
             outcomes = [row[number] or row[0] or Outcome((), None, ()) for _, row in ready]
-            results = running.run([outcome.given for outcome in outcomes].__getitem__)
+            try:
+                results = running.run([outcome.given for outcome in outcomes].__getitem__)
+            except RushlightError as error:  # one program's index stops the graph of all of them
+                if error.code != "I001":
+                    raise
+                self.outcomes["left out"] += len(ready)
+                continue
             for (row, position), tensor in zip(running.results, results, strict=True):
                 traced, outcome = ready[row][0], outcomes[row]
                 program = traced.program

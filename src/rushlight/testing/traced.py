@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight import build
 from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, mark_required
 from rushlight.eager.tensor_meta import form_of
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import Call, Graph, GraphBuilder, with_dense_outputs
@@ -136,7 +136,9 @@ class Pool:
                 if isinstance(part, Input):
                     tensor = self.tracer.fake(inputs.type_of(part))
                     calls[len(values)] = self.tracer.node(tensor).call
-                    made: tuple[Any, ...] = (tensor.requires_grad_(len(values) in program.leaves),)
+                    if len(values) in program.leaves:  # before the trace, as an argument does
+                        mark_required(tensor)
+                    made: tuple[Any, ...] = (tensor,)
                 else:
                     made = applied(part, values, inputs.size)
                 values.extend(made)
