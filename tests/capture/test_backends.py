@@ -118,11 +118,12 @@ def test_sizes_that_values_tell_and_low_precision():
         assert count == length
 
 
-def test_an_error_of_the_backend_reaches_the_caller_and_leaves_nothing():
+@pytest.mark.parametrize("fullgraph", [None, False])
+def test_an_error_of_the_backend_reaches_the_caller_and_leaves_nothing(fullgraph):
     def fails(graph, inputs):
         raise LookupError("no kernel")
 
-    compiled = rl.compile(lambda x: x + 1, backend=fails)
+    compiled = rl.compile(lambda x: x + 1, backend=fails, fullgraph=fullgraph)
     for _ in range(2):
         with pytest.raises(LookupError, match="no kernel"):
             compiled(rl.ones(2))

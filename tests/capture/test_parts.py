@@ -404,23 +404,6 @@ def test_tensors_are_unpacked_in_the_graph():
     assert rl.compiler.graph_count() == 1
 
 
-def test_an_error_that_a_handler_of_a_signal_raises_is_not_lost():
-    class Stop(Exception):
-        pass
-
-    def backend(graph, inputs):
-        def run(*inputs):
-            raise Stop if stopping else AssertionError
-
-        return run
-
-    stopping = True
-    compiled = rl.compile(lambda x: x + 1, backend=backend, fullgraph=False)
-    for _ in range(2):
-        with pytest.raises(Stop):
-            compiled(rl.ones(2))
-
-
 def test_a_function_that_keeps_a_tensor_of_a_graph_gets_the_real_one():
     def curved(w, x):
         made = rl.func.hessian(functools.partial(lambda w, x: (w @ x).exp().sum(), w * 2))

@@ -155,11 +155,10 @@ def compile(
     parsed = aot.specifications(specs, domain)
     if parsed:
         compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
+    elif fullgraph is False and not is_whole(model):
+        compiled = ResumingFunction(model, chosen)
     else:
-        if fullgraph is False and not is_whole(model):
-            compiled = ResumingFunction(model, chosen)
-        else:
-            compiled = WholeFunction(model, chosen, resumes=fullgraph is None)
+        compiled = WholeFunction(model, chosen, resumes=fullgraph is None)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 

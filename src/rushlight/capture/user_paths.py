@@ -19,8 +19,7 @@ def written_arguments(function: object, unpack: Iterable[str]) -> dict[str, str]
     code, skipped = _code_of(function)
     if code is None:
         return {}
-    leaves = [leaf.groups() for leaf in map(_LEAF.fullmatch, unpack) if leaf is not None]
-    paths = {name: _parameter(code, skipped, where, key) + rest for name, where, key, rest in leaves}
+    paths = {name: _parameter(code, skipped, where, key) + rest for name, where, key, rest in _leaves(unpack)}
     return {name: path for name, path in paths.items() if path[:1] not in ("", "[", ".")}
 
 
@@ -29,8 +28,7 @@ def written_variables(names: Sequence[str], values: Sequence[object], unpack: It
 
     Where one of them is an object whose call has begun, what follows it is written as its caller does.
     """
-    leaves = [leaf.groups() for leaf in map(_LEAF.fullmatch, unpack) if leaf is not None]
-    paths = {name: f"{names[int(key)]}{rest}" for name, _, key, rest in leaves if names[int(key)]}
+    paths = {name: f"{names[int(key)]}{rest}" for name, _, key, rest in _leaves(unpack) if names[int(key)]}
     code, skipped = _code_of(values[0]) if names[:3] == ["self", "args", "kwargs"] else (None, 0)
     if code is None:
         return paths
@@ -40,6 +38,11 @@ def written_variables(names: Sequence[str], values: Sequence[object], unpack: It
             where, key, rest = inner.groups()
             paths[name] = (_parameter(code, skipped, where, key) or f"{where}[{key}]") + rest
     return paths
+
+
+def _leaves(unpack: Iterable[str]) -> list[tuple[str, ...]]:
+    """The name, and `args` or `kwargs`, the key in it, and what follows, of each leaf."""
+    return [leaf.groups() for leaf in map(_LEAF.fullmatch, unpack) if leaf is not None]
 
 
 def _parameter(code: CodeType, skipped: int, where: str, key: str) -> str:

@@ -16,14 +16,7 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.cautious import is_leaf
-from rushlight.capture.resume.continuation import (
-    Continuation,
-    Exit,
-    Place,
-    are_apart,
-    place_of,
-    state_of,
-)
+from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.eager.dispatch import STATE
@@ -63,6 +56,8 @@ class Compiled(Protocol):
         ...
 
 
+Compilation = tuple[Continuation, Compiled, list[int]]
+"""What is traced from a place, what runs the traces, and which values of the state they are given."""
 Outcome = tuple[Exit, list[Any]]
 """Where a graph ended, and the values that it gave."""
 FAILED: Outcome = (Exit((), Recipe([], []), (), None, 0, 0, None), [])  # a graph failed, and has done nothing
@@ -70,13 +65,12 @@ _NO_KEYWORDS: dict[str, Any] = {}
 ALL = sys.maxsize  # instructions: Python runs the rest of a call
 
 
-def note_failure(error: Exception | Break) -> bool:
+def _note_failure(error: Exception | Break) -> None:
     """Records that a graph could not be made, or failed as it ran: Python runs the part. Errors: the caller's own."""
     if not isinstance(error, Break) and is_of_caller(error):
         raise error
     reason = error.reason if isinstance(error, Break) else Reason.of(error)
     events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
-    return True
 
 
 def _is_of_program(error: Exception | Break) -> bool:
@@ -103,7 +97,7 @@ class Part:
         self._limit = limit
         self._replace(replace(continuation, limit=limit))
         self._needed: set[int] = set()  # values of the state that a graph cannot pass by
-        self._trial: tuple[tuple[Continuation, Compiled, list[int]], int] | None = None
+        self._trial: tuple[Compilation, int] | None = None
         self.steps: int | None = None
         self._ends: set[Exit] = set()
 
@@ -132,7 +126,7 @@ class Part:
             except (Exception, Break) as error:
                 if compiled.entries and not isinstance(error, (RushlightError, Break)) and _is_of_program(error):
                     raise  # a handler of a signal has raised it
-                note_failure(error)
+                _note_failure(error)
                 if compiled.entries:  # they serve other calls
                     return FAILED
                 self.steps = 0
@@ -156,8 +150,7 @@ class Part:
             self._trial = None
             if instructions < longer:
                 self._needed |= continuation.passed - before[0].passed
-                self._current = before
-                self.compiled = before[1]
+                self._use(before)
                 return
         changing = {given[at] for at in compiled.changing}
         reshaped = {given[at] for at in compiled.reshaped} - self._needed - changing
@@ -166,8 +159,11 @@ class Part:
             self._replace(replace(continuation, passed=continuation.passed | changing | reshaped))
 
     def _replace(self, continuation: Continuation) -> None:
-        self.compiled = self._compile(continuation)  # what runs its graphs
-        self._current = continuation, self.compiled, continuation.given()
+        self._use((continuation, self._compile(continuation), continuation.given()))
+
+    def _use(self, current: Compilation) -> None:
+        self._current = current
+        self.compiled = current[1]  # what runs its graphs: a later call asks for nothing else
 
     def report(self, ended: Exit, frame: Frame) -> None:
         """Records why a graph ended, once."""
@@ -237,12 +233,13 @@ class Driver:
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives. Errors: what the function raises."""
-        start, failed, outcome = self.start, False, None
+        start, steps, outcome = self.start, 0, None
         if start is not None:
             try:
                 outcome = start.hit(self.function, args, kwargs)
             except RushlightError as error:  # Python runs the call, and raises what the program raises
-                failed = note_failure(error)
+                _note_failure(error)
+                steps = ALL
             if outcome is not None:
                 ended: Exit = outcome[0]
                 if ended.result is not None:
@@ -255,7 +252,7 @@ class Driver:
             return begun
         interpreter.frames.append(begun)
         if start is None or outcome is None:
-            return self._finish(interpreter, ALL if failed else 0)
+            return self._finish(interpreter, steps)
         result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
         return self._finish(interpreter, _steps_behind(outcome[0])) if interpreter.frames else result
 
