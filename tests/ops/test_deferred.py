@@ -45,7 +45,17 @@ def test_import_loads_no_family_that_it_can_do_without():
     program = "import sys, rushlight; print(*[name for name in sys.modules if name.startswith('rushlight.ops.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     families = {name.split(".")[2] for name in done.stdout.split()}
-    assert families == {"control", "deferred", "dims", "math", "pointwise", "promote", "record", "schema"}
+    assert families == {
+        "control",
+        "deferred",
+        "dims",
+        "index_ranges",
+        "math",
+        "pointwise",
+        "promote",
+        "record",
+        "schema",
+    }
 
 
 def test_a_rule_loads_the_module_and_keeps_the_record(family):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rushlight.ir.dtype import Kind, int64, real_dtype
+from rushlight.ir.dtype import Kind, int64, real_dtype, uint64
 from rushlight.ir.value import Value
 from rushlight.ops.dims import (
     Array,
@@ -19,7 +19,8 @@ from rushlight.ops.dims import (
 )
 from rushlight.ops.index.read import index_select
 from rushlight.ops.pointwise.complex import real_of
-from rushlight.ops.pointwise.rounding import maximum
+from rushlight.ops.pointwise.rounding import maximum, minimum
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.promote import DEFAULT_FLOAT, broadcast, promote_dtypes
 from rushlight.ops.record import FAMILIES, Sample, define
 from rushlight.ops.reduce.moment import vector_norm, vector_norm_ref
@@ -139,11 +140,19 @@ def pairwise_distance_decompose(x1: Value, x2: Value, p: float, eps: float, keep
     broadcast(x1.shape, x2.shape)
     x1, x2 = _pair(x1, x2, "pairwise_distance", "number")
     require(x1.ndim or x2.ndim, "S002", "pairwise_distance: a vector is needed", x1=x1.shape, x2=x2.shape)
-    if x1.dtype.kind is Kind.INT:  # differences of narrow integers do not wrap
-        difference, result = convert(convert(x1, int64) - convert(x2, int64), DEFAULT_FLOAT), DEFAULT_FLOAT
+    if x1.dtype.kind is Kind.INT:
+        difference, result = _integer_difference(x1, x2), DEFAULT_FLOAT
     else:
         difference, result = widened(x1) - widened(x2), real_dtype(x1.dtype)
     return convert(_distance(difference + eps, p, keepdim), result)
+
+
+def _integer_difference(x1: Value, x2: Value) -> Value:
+    """x1 - x2 as a float, rounded once: no difference of integers wraps, since its magnitude is one of uint64."""
+    if x1.dtype is not uint64:
+        x1, x2 = convert(x1, int64), convert(x2, int64)
+    magnitude = convert(convert(maximum(x1, x2) - minimum(x1, x2), uint64), DEFAULT_FLOAT)
+    return where(x1 < x2, -magnitude, magnitude)
 
 
 @pairwise_distance.ref
@@ -151,7 +160,7 @@ def pairwise_distance_ref(x1: Array, x2: Array, p: float, eps: float, keepdim: b
     result = np.real(np.zeros((), np.result_type(x1, x2))).dtype
     if result.kind in "iu":
         result = DEFAULT_FLOAT.numpy
-        difference: Array = (x1.astype(np.int64) - x2.astype(np.int64)).astype(result)
+        difference: Array = (x1.astype(object) - x2.astype(object)).astype(result)
     else:
         difference = compute_array(x1) - compute_array(x2)
     difference = difference + difference.dtype.type(eps)

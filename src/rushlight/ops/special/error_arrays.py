@@ -76,6 +76,7 @@ def ndtri_array(p: Array) -> Array:
 def log_of_sum_array(a: Array, b: Array, base: float) -> Array:
     """The logarithm, to a base, of the sum of its powers."""
     if a.dtype.kind == "c":
+        a, b = np.broadcast_arrays(a, b)
         low, high = np.where(np.real(a) < np.real(b), (a, b), (b, a))
         return np.where(np.isneginf(high.real), high, np.log1p(np.exp(low - high)) + high)
     a, b = np.broadcast_arrays(_long(a), _long(b))
