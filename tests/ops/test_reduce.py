@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import rushlight as rl
 from opcheck import World, check_all_gradients, check_gradients, check_rules, names_in, refused, samples_of, smooth_in
 from rushlight.ir.dtype import bfloat16, float32, float64
 from rushlight.ir.interpret import BufferOperand, evaluate, interpret
@@ -12,6 +13,7 @@ from rushlight.ir.scalar import COLUMNS, LANES, Buffer
 from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS, Sample
 from rushlight.ops.reduce import minmax, moment, reduction, scan, softmax
+from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
 
 MODULES = (
@@ -131,6 +133,22 @@ def test_gradients_of_prefixes_match_differences(name):
 def test_gradient_of_cumprod_with_zeros():
     op = OPERATORS["cumprod"]
     check_gradients(op, Sample(np.array([1.5, 2.0, 0.0, 3.0, 0.5, 0.0, 2.0], np.float32), 0))
+
+
+def test_hashes_are_pytorchs():
+    """Numbers that PyTorch 2.13 gave."""
+    x = rl.tensor([[1.5, -2, 3], [0, -0.0, float("nan")]])
+    assert rl.hash_tensor(x).item() == 4613937818241073152
+    assert rl.hash_tensor(x, 0).tolist() == [4609434218613702656, 4611686018427387904, 4607182418800017408]
+    assert x.hash_tensor((0, 1), keepdim=True).tolist() == [[4613937818241073152]]
+    assert rl.hash_tensor(x.bfloat16()).item() == 4613937818241073152
+    assert rl.hash_tensor(rl.tensor([-1, 2], dtype=rl.int8)).item() == 18446744073709551613
+    assert rl.hash_tensor(rl.tensor([True, True, True])).item() == 1
+    assert rl.compile(rl.hash_tensor, fullgraph=True)(x.double().flip(0)).item() == 4613937818241073152
+    with pytest.raises(RushlightError, match="the only mode is 0"):
+        rl.hash_tensor(x, mode=1)
+    with pytest.raises(RushlightError, match="no element to choose from"):
+        rl.hash_tensor(x[:0])
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])

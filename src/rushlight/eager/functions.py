@@ -236,6 +236,8 @@ _hardshrink_out = out_form(OPERATORS["hardshrink"])
 _hardsigmoid = OPERATORS["hardsigmoid"]
 _hardswish = OPERATORS["hardswish"]
 _hardtanh = OPERATORS["hardtanh"]
+_hash_tensor = OPERATORS["hash_tensor"]
+_hash_tensor_out = out_form(OPERATORS["hash_tensor"])
 _heaviside = OPERATORS["heaviside"]
 _heaviside_out = out_form(OPERATORS["heaviside"])
 _huber_loss = OPERATORS["huber_loss"]
@@ -1881,6 +1883,29 @@ def hardswish(input: Any) -> Any:
 def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
     """input within [min_val, max_val]."""
     return call_function(_hardtanh, (input_operand(input),), {"min_val": number(min_val), "max_val": number(max_val)})
+
+
+def hash_tensor(input: Any, dim: Any = None, *, keepdim: Any = False, mode: Any = 0, out: Any = None) -> Any:
+    """The exclusive or of the bits of elements as float64 or int64, in uint64; of none I007. A host call. mode: 0."""
+    if out is not None:
+        return dispatch(
+            _hash_tensor_out,
+            (input_operand(input), out),
+            {
+                "dim": fixed_integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "mode": fixed_integer(mode),
+            },
+        )
+    return call_function(
+        _hash_tensor,
+        (input_operand(input),),
+        {
+            "dim": fixed_integers(dim),
+            "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+            "mode": fixed_integer(mode),
+        },
+    )
 
 
 def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
@@ -3991,6 +4016,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hash_tensor",
     "heaviside",
     "huber_loss",
     "hypot",

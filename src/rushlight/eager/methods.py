@@ -113,6 +113,7 @@ _ge = OPERATORS["ge"]
 _geqrf = OPERATORS["geqrf"]
 _glu = OPERATORS["glu"]
 _gt = OPERATORS["gt"]
+_hash_tensor = OPERATORS["hash_tensor"]
 _heaviside = OPERATORS["heaviside"]
 _hypot = OPERATORS["hypot"]
 _i0 = OPERATORS["i0"]
@@ -761,6 +762,21 @@ class GeneratedMethods(Handle):
     def gt(self, other: Any) -> Any:
         """Whether input > other."""
         return dispatch(_gt, (self, required_operand(other)), {})
+
+    def hash_tensor(self, dim: Any = None, *, keepdim: Any = False, mode: Any = 0) -> Any:
+        """The exclusive or of the bits of elements as float64 or int64, in uint64; of none I007.
+
+        A host call. mode: 0.
+        """
+        return dispatch(
+            _hash_tensor,
+            (self,),
+            {
+                "dim": fixed_integers(dim),
+                "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim),
+                "mode": fixed_integer(mode),
+            },
+        )
 
     def heaviside(self, values: Any) -> Any:
         """0 below zero, 1 above it, and the other operand's element at zero; of NaN 0."""

@@ -2012,6 +2012,19 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.reduce.hashing",
+        (
+            Declaration(
+                "hash_tensor(Tensor input, int[]? dim=None, *, bool keepdim=False, int mode=0) -> Tensor",
+                "The exclusive or of the bits of elements as float64 or int64, in uint64; of none I007. A host call. mode: 0.",
+                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                "real",
+                None,
+                "function method out",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.reduce.minmax",
         (
             Declaration(

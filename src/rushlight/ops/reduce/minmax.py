@@ -33,7 +33,8 @@ from rushlight.support.errors import fail
 from rushlight.sym import ne, required
 
 
-def _require_elements(shape: Shape, dim: Dims, op: str) -> None:
+def require_elements(shape: Shape, dim: Dims, op: str) -> None:
+    """Refuse a reduction over no elements (I007) that has no value for them."""
     if not required(ne(reduced_count(shape, dim, op), 0), f"{op}: there is an element to choose from"):
         fail("I007", f"{op}: there is no element to choose from", input=shape, dim=dim)
 
@@ -69,7 +70,7 @@ def _minmax(name: str, doc: str, kind: str, fold: Callable[..., object], lowest:
     @op.meta
     def minmax_meta(input: TensorType, dim: Dims, keepdim: bool) -> TensorType:
         if not lowest:
-            _require_elements(input.shape, dim, name)
+            require_elements(input.shape, dim, name)
         return TensorType(reduced_shape(input.shape, dim, keepdim, name), input.dtype, input.device)
 
     @op.ref
@@ -140,7 +141,7 @@ def _place_ref(function: Any, input: Array, dim: int | None, keepdim: bool) -> A
 
 
 def _place_meta(input: TensorType, dim: int | None, keepdim: bool, op: str) -> TensorType:
-    _require_elements(input.shape, dim, op)
+    require_elements(input.shape, dim, op)
     return TensorType(reduced_shape(input.shape, dim, keepdim, op), int64, input.device)
 
 
