@@ -176,7 +176,7 @@ class Wrapper(rl.Tensor):
 def meeting(case: str) -> None:
     compiled = rl.compile(lambda x: x * 2, fullgraph=True)
     compiled(rl.ones(2))
-    wrapper = Wrapper._make_wrapper_subclass((2,), dtype=rl.float32)
+    wrapper = rl.Tensor._make_wrapper_subclass(Wrapper, (2,), dtype=rl.float32)
     wrapper.inner = rl.ones(2)
     if case == "mode around":
         with Mode():
@@ -189,7 +189,7 @@ def meeting(case: str) -> None:
 
         rl.compile(function, fullgraph=True)(rl.ones(2))
     elif case == "argument":
-        compiled(Sub._make_subclass(rl.ones(2)))
+        compiled(rl.Tensor._make_subclass(Sub, rl.ones(2)))
     else:
         rl.compile(lambda x: x + wrapper, fullgraph=True)(rl.ones(2))
 

@@ -1,8 +1,12 @@
 """Dispatch modes and tensor subclasses, with the public protocol only."""
 
+import copy
+
 import numpy as np
 import pytest
 
+import rushlight as rl
+from rushlight import nn
 from rushlight.eager import Tensor
 from rushlight.eager.creation import ones, tensor
 from rushlight.eager.dispatch import STATE
@@ -28,8 +32,8 @@ class TwoTensor(Tensor):
 
     @staticmethod
     def __new__(cls, a, b, requires_grad=False):
-        self = cls._make_wrapper_subclass(
-            a.shape, strides=a.stride(), dtype=a.dtype, device=a.device, requires_grad=requires_grad
+        self = Tensor._make_wrapper_subclass(
+            cls, a.shape, strides=a.stride(), dtype=a.dtype, device=a.device, requires_grad=requires_grad
         )
         self.a, self.b = a, b
         return self
@@ -146,3 +150,87 @@ def test_a_derived_class_answers_before_its_base():
     with pytest.raises(RushlightError, match="no __torch_dispatch__ answers"):
         _ = base + derived
     assert order == ["Derived", "Base"]
+
+
+def pair(requires_grad=False):
+    a = tensor([[1.0, 2.0], [3.0, 4.0]])
+    return TwoTensor(a, a * 10, requires_grad=requires_grad)
+
+
+def written_whole(x):
+    return (x * 1).mul_(3)
+
+
+def written_through_a_view(x):
+    y = x * 1
+    y.view(-1).mul_(3)
+    return y
+
+
+def written_through_views_of_views(x):
+    y = x * 1
+    y.t()[1].view(2, 1).mul_(y[0].reshape(2, 1))
+    return y
+
+
+def written_after_exchanging_dims(x):
+    y = x * 1
+    y.t_()
+    y[0].mul_(3)
+    return y
+
+
+@pytest.mark.row("2.10")
+@pytest.mark.parametrize(
+    "program",
+    [written_whole, written_through_a_view, written_through_views_of_views, written_after_exchanging_dims],
+    ids=lambda program: program.__name__,
+)
+def test_histories_follow_writes_to_views_of_wrappers(program):
+    pairs, plain = pair(requires_grad=True), [pair().a.requires_grad_(), pair().b.requires_grad_()]
+    (program(pairs).sin() * pair()).sum().backward()
+    for x in plain:
+        (program(x).sin() * x.detach()).sum().backward()
+    assert isinstance(pairs.grad, TwoTensor)
+    assert pairs.grad.a.tolist() == plain[0].grad.tolist()
+    assert pairs.grad.b.tolist() == plain[1].grad.tolist()
+
+
+def test_a_write_to_what_is_saved_of_a_wrapper_is_an_error():
+    y = pair(requires_grad=True) * 1
+    z = (y * y).sum()
+    y.view(-1).mul_(3)
+    with pytest.raises(RushlightError) as caught:
+        z.backward()
+    assert caught.value.code == "G003"
+
+
+def test_dims_of_wrappers_are_exchanged_in_place():
+    x = TwoTensor(tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), ones(2, 3))
+    assert x.t_() is x
+    assert (x.shape, x.stride(), x.a.tolist()) == ((3, 2), (1, 3), [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])
+    assert (x + x).a.shape == (3, 2)
+
+
+def test_wrappers_are_mapped():
+    x, w = pair(), tensor([1.0, 2.0])
+    y = rl.func.vmap(lambda row: (row * 2 + w).sum())(x)
+    assert y.a.tolist() == [9.0, 17.0] and y.b.tolist() == [63.0, 143.0]
+
+
+def test_parameters_of_subclasses_keep_their_class():
+    module = nn.Module()
+    module.weight = nn.Parameter(pair())
+    assert type(module.weight) is TwoTensor and isinstance(module.weight, nn.Parameter)
+    assert [*module.parameters()] == [module.weight] and module.weight.requires_grad
+    assert not isinstance(pair(), nn.Parameter) and not isinstance(pair(), nn.UninitializedParameter)
+    again = copy.deepcopy(pair())
+    assert type(again) is TwoTensor and again.b.tolist() == pair().b.tolist()
+    data = module.weight.data
+    assert type(data) is TwoTensor and data.a is module.weight.a
+
+
+def test_wrappers_have_the_sizes_and_strides_that_they_are_made_with():
+    x = Tensor._make_wrapper_subclass(TwoTensor, (2, 3), strides=(1, 2), dtype=rl.float64, requires_grad=True)
+    assert (x.shape, x.stride(), x.dtype, x.requires_grad) == ((2, 3), (1, 2), rl.float64, True)
+    assert repr(x) == "TwoTensor(..., size=(2, 3), dtype=rushlight.float64, requires_grad=True)"

@@ -175,6 +175,51 @@ def test_objects_with_a_torch_function_are_asked(torch: ModuleType):
         assert (rl.ones(1) + 1).item() == 2
 
 
+def test_modes_and_subclasses_stand_under_the_names_of_torch(torch: ModuleType):
+    dispatch, trees = (
+        importlib.import_module("torch.utils._python_dispatch"),
+        importlib.import_module("torch.utils._pytree"),
+    )
+
+    class Scaled(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner, scale):
+            self = torch.Tensor._make_wrapper_subclass(cls, inner.size(), strides=inner.stride(), dtype=inner.dtype)
+            self.inner, self.scale = inner, scale
+            return self
+
+        def __tensor_flatten__(self):
+            return ["inner"], self.scale
+
+        @staticmethod
+        def __tensor_unflatten__(inner, scale, size, stride):
+            return Scaled(inner["inner"], scale)
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            plain = trees.tree_map_only(cls, lambda one: one.inner * one.scale, (args, kwargs or {}))
+            return dispatch.return_and_correct_aliasing(func, args, kwargs, func(*plain[0], **plain[1]))
+
+    class Names(dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(func.name)
+            return func(*args, **(kwargs or {}))
+
+    names: list[str] = []
+    x = Scaled(torch.ones(2), 3)
+    with Names() as mode:
+        assert dispatch._get_current_dispatch_mode() is mode
+        assert (x + 1).tolist() == [4, 4]
+        with dispatch._disable_current_modes() as modes:
+            assert modes == [mode] and (x - 1).tolist() == [2, 2]
+    assert names[0] == "add" and "sub" not in names
+    assert dispatch._get_current_dispatch_mode() is None
+    assert dispatch.is_traceable_wrapper_subclass(x) and not dispatch.is_traceable_wrapper_subclass(torch.ones(2))
+    assert not dispatch.is_traceable_wrapper_subclass_type(torch.nn.Parameter)
+    halved = dispatch.transform_subclass(x, lambda name, inner: inner / 2)
+    assert type(halved) is Scaled and halved.inner.tolist() == [0.5, 0.5] and halved.scale == 3
+
+
 def test_named_results_have_their_types(torch: ModuleType):
     types = importlib.import_module("torch.return_types")
     x = torch.ones(2, 2)

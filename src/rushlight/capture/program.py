@@ -32,8 +32,7 @@ from rushlight.capture.state.reachable import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, InputRef, SizeOf, Template, flatten_value
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import Handle
-from rushlight.eager.interception import PYTHON
+from rushlight.eager.handle import PYTHON, Handle
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import TensorMeta

@@ -19,6 +19,7 @@ AUTOGRAD = bit(Key.AUTOGRAD)
 META = bit(Key.META)
 _BATCHED = bit(Key.BATCHED)
 SPARSE = bit(Key.SPARSE)
+PYTHON = bit(Key.PYTHON)
 BATCHED = bit(Key.BATCHED)
 
 
@@ -326,9 +327,15 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
     """The same elements without history; `own_version`: writes to it are not counted as the tensor's."""
     if tensor.keys & SPARSE:
         fail_without_data(tensor)
-    result = make_view(tensor, tensor.form, tensor.offset)
+    if is_wrapper(tensor):
+        result = twin(tensor)
+        result.view_of = result.gradient = None
+    else:
+        result = make_view(tensor, tensor.form, tensor.offset)
     if STATE.tracer is None:
         result.node = tensor.node
+    elif is_wrapper(tensor):
+        STATE.tracer.note_wrapper(result)
     else:
         STATE.tracer.share(tensor, result)
     if own_version:
@@ -341,10 +348,27 @@ def wrap(handle: Handle, cls: type[H]) -> H:
     """A tensor as another class of tensors, on the same storage."""
     if type(handle) is cls:
         return handle
+    result = _of_class(handle, cls)
+    result.keys |= cls.class_keys
+    return result
+
+
+def twin(tensor: H) -> H:
+    """Another tensor of the same class that shows the same and has the same attributes and history."""
+    result = _of_class(tensor, type(tensor))
+    vars(result).update(vars(tensor))
+    return result
+
+
+def is_wrapper(tensor: Handle) -> bool:
+    """Whether a tensor is of a subclass, and holds other tensors instead of elements."""
+    return bool(tensor.keys & PYTHON) and tensor.storage is None and type(tensor) is not _public[0]
+
+
+def _of_class(handle: Handle, cls: type[H]) -> H:
     result = object.__new__(cls)
     for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
         setattr(result, name, getattr(handle, name))
-    result.keys |= cls.class_keys
     return result
 
 

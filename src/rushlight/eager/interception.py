@@ -11,17 +11,14 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from rushlight.eager.dispatch import STATE, Key, Scope, bit, call_below, register_fallback
+from rushlight.eager.dispatch import STATE, Key, Scope, call_below, register_fallback
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.handle import Handle, adopted, make
+from rushlight.eager.execution.views import view_plan
+from rushlight.eager.handle import PYTHON, Handle, is_wrapper
 from rushlight.eager.mutation import Mutation
-from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.dtype import DType
-from rushlight.ir.type import CPU, Device
+from rushlight.ops.record import Operator
 from rushlight.support.errors import fail
 from rushlight.term import Op
-
-PYTHON = bit(Key.PYTHON)
 
 
 class TorchDispatchMode:
@@ -94,48 +91,33 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
             return result
     with Scope(modes=(), included=STATE.included & ~PYTHON):
         asked = False
+        target: Any = op.target_of(operands) if isinstance(op, Mutation) else None
+        writes = None if target is None else target.version.value
         for cls in _classes(operands):
             asked = True
             result = cls.__torch_dispatch__(op, types, args, kwargs)
             if result is not NotImplemented:
-                return result
+                if target is not None and is_wrapper(target) and target.version.value == writes:
+                    target.version.value += 1
+                return result if target is not None else _related(op, operands, attrs, result)
         if asked:
             names = ", ".join([cls.__name__ for cls in _classes(operands)])
             fail("A006", f"{op.name}: no __torch_dispatch__ answers", classes=names)
         return call_below(Key.PYTHON, op, active, operands, attrs)
 
 
-def make_subclass(cls: type[Handle], tensor: Handle, requires_grad: bool = False) -> Any:
-    """A tensor of a subclass on the storage of another one."""
-    result = make(tensor.storage, tensor.form, tensor.offset, cls)
-    result.keys |= PYTHON if intercepts(cls) else 0
-    result.version = tensor.version
-    result.requires_grad = requires_grad
+def _related(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], result: Any) -> Any:
+    """What a subclass answered: the view of a wrapper follows the history of that."""
+    base = operands[0] if operands else None
+    if not isinstance(base, Handle) or not is_wrapper(base) or not isinstance(result, Handle):
+        return result
+    if result is base or not is_wrapper(result) or result.view_of is not None:
+        return result
+    plan = view_plan(op, operands, attrs) if isinstance(op, Operator) else None
+    if plan is not None:
+        plan.relate(base, result)
+        result.version = base.version
     return result
-
-
-def make_wrapper_subclass(
-    cls: type[Handle],
-    size: Any,
-    *,
-    strides: Any = None,
-    dtype: DType | None = None,
-    device: Device | None = None,
-    requires_grad: bool = False,
-) -> Any:
-    """A tensor of a subclass without data of its own, that holds other tensors as attributes."""
-    if dtype is None:
-        fail("A003", "_make_wrapper_subclass: dtype is missing")
-    form = form_of(tuple(size), dtype, device or CPU, None if strides is None else tuple(strides))
-    result = make(None, form, cls=cls)
-    result.keys |= PYTHON
-    result.requires_grad = requires_grad
-    return result
-
-
-def intercepts(cls: type[Handle]) -> bool:
-    """Whether a class has a `__torch_dispatch__` of its own."""
-    return getattr(cls, "__torch_dispatch__", None) is not getattr(adopted(), "__torch_dispatch__", None)
 
 
 register_fallback(Key.PYTHON, intercept, reenters=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.eager.arguments import default_dtype
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, is_wrapper
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind, bool_, complex64, int64
 from rushlight.support.errors import fail
@@ -175,10 +175,11 @@ def format_tensor(tensor: Handle, title: str = "tensor") -> str:
     suffixes = _suffixes(tensor)
     if tensor.storage is None:
         sizes = ", ".join([str(size) for size in form.shape])
-        where = form.device.type if form.device.type == "meta" else "fake"
-        return f"{title}(..., device='{where}', size=({sizes}{',' if len(form.shape) == 1 else ''})" + (
-            "".join([f", {suffix}" for suffix in suffixes]) + ")"
-        )
+        where = "device='meta'" if form.device.type == "meta" else "device='fake'"
+        if is_wrapper(tensor):
+            title, where = type(tensor).__name__, ""
+        size = f"size=({sizes}{',' if len(form.shape) == 1 else ''})"
+        return f"{title}({', '.join(filter(None, ['...', where, size, *suffixes]))})"
     indent = len(title) + 1
     if not form.numel:
         body = "[]"

@@ -20,8 +20,7 @@ from rushlight.eager.composite.memory import MemoryMethods
 from rushlight.eager.composite.methods import CompositeMethods
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.handle import Handle, adopt, adopted, gradient_of, move, share, wrap
-from rushlight.eager.interception import make_subclass, make_wrapper_subclass
+from rushlight.eager.handle import PYTHON, Handle, adopt, adopted, gradient_of, move, share, wrap
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
 from rushlight.eager.memory import asked_array_of, tensor_of
@@ -39,6 +38,7 @@ from rushlight.eager.override.foreign import FUNCTION, disabled
 from rushlight.eager.persistence import rebuild_tensor, state_of
 from rushlight.eager.printing import format_tensor
 from rushlight.eager.random import RandomMethods
+from rushlight.eager.subclass import make_subclass, make_wrapper_subclass
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing import WRITTEN
@@ -469,8 +469,8 @@ class Tensor(
         with called("assignment"):
             indexing.put(self, index, value)
 
-    _make_subclass = classmethod(make_subclass)
-    _make_wrapper_subclass = classmethod(make_wrapper_subclass)
+    _make_subclass = staticmethod(make_subclass)
+    _make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 
     def __reduce_ex__(self, protocol: object) -> Any:
         return rebuild_tensor, (type(self), *state_of(self), dict(self.__dict__))
@@ -498,14 +498,31 @@ def _unwrapped(value: object) -> Any:
     return tuple([_unwrapped(element) for element in value]) if isinstance(value, tuple) else value
 
 
-class Parameter(Tensor):
-    """A tensor that is a module's parameter: it requires gradients by default."""
+class _ByMark(type):
+    """`isinstance` asks for the mark too: a parameter of a subclass of tensors keeps its class."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return super().__instancecheck__(instance) or (
+            cls is Parameter and isinstance(instance, Tensor) and "_is_param" in vars(instance)
+        )
+
+
+class Parameter(Tensor, metaclass=_ByMark):
+    """A tensor that is a module's parameter: it requires gradients by default.
+
+    One of a subclass of Tensor is of that class, with a mark.
+    """
 
     __torch_function__ = disabled
 
     def __new__(cls, data: object = None, requires_grad: bool = True) -> Self:
         """On the storage of `data`."""
-        base = tensor([]) if data is None else required_tensor(data)
+        base: Any = tensor([]) if data is None else required_tensor(data)
+        if base.keys & PYTHON and cls is Parameter:
+            marked = base.detach()
+            vars(marked)["_is_param"] = True
+            require_gradient(marked, requires_grad)
+            return marked
         result = wrap(share(base, own_version=False), cls)
         require_gradient(result, requires_grad)
         return result

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, NoReturn, Self
 from rushlight.eager.arguments import element_type, place
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, require_gradient
-from rushlight.eager.handle import Handle, share
-from rushlight.eager.interception import PYTHON
+from rushlight.eager.handle import PYTHON, Handle, share
 from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.tree.buffer import Buffer

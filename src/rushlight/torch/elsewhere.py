@@ -68,6 +68,8 @@ ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
     "functional": "rushlight",
     "multiprocessing": "multiprocessing",
+    "utils._pytree": "rushlight.utils._pytree",
+    "utils._python_dispatch": "rushlight.utils._python_dispatch",
     "utils.hooks": "rushlight.eager.autograd.node",
     "autograd.function": "rushlight.eager.autograd.function",
     "autograd.gradcheck": "rushlight.autograd",

@@ -14,7 +14,7 @@ from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, View, allocate, gradient_of, share
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, View, allocate, gradient_of, is_wrapper, share
 from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -137,12 +137,13 @@ class CopySlices(Node):
     The first edge is that of the base as it was; the others are those of the write's further operands.
     """
 
-    __slots__ = ("_form", "_inner", "_steps")
+    __slots__ = ("_form", "_inner", "_like", "_steps")
 
     def __init__(self, base: Handle, view: View, inner: Node, base_edge: Any) -> None:
         super().__init__((base_edge, *inner.edges[1:]))
         self._inner = inner
         self._steps = view.steps
+        self._like = share(base) if is_wrapper(base) else None  # only a wrapper knows how others of its class are made
         # In the base's layout, which views by strides, or of merged dims, rely on.
         strides = None if shows_twice(base.form.type) else base.form.strides
         self._form = form_of(tuple(base.form.shape), base.form.dtype, base.form.device, strides)
@@ -150,7 +151,7 @@ class CopySlices(Node):
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """The base's gradient with the part of the view replaced, then those of the write's operands."""
         gradient = gradients[0]
-        whole = allocate(self._form) if gradient.storage is not None else _without_data(self._form, gradient)
+        whole = self._whole(gradient)
         dispatch(COPY, (whole, gradient), {})
         part = replay(self._steps, whole)
         results = self._inner.run([copy_of(part)], create_graph, owned)
@@ -159,6 +160,12 @@ class CopySlices(Node):
         else:
             dispatch(COPY, (part, results[0]), {})
         return [whole, *results[1:]]
+
+    def _whole(self, gradient: Any) -> Any:
+        """What a gradient is copied to."""
+        if self._like is not None and is_wrapper(gradient):
+            return OPERATORS["full_like"](self._like, 0)
+        return allocate(self._form) if gradient.storage is not None else _without_data(self._form, gradient)
 
     def release(self) -> None:
         """Frees what the write saved."""

@@ -18,8 +18,20 @@ from rushlight.eager.autograd.history import before_rewrite, requires
 from rushlight.eager.autograd.write import check_write
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope, dispatch
-from rushlight.eager.handle import AUTOGRAD, BATCHED, SPARSE, Handle, allocate, fail_without_data, make, move, share
-from rushlight.eager.interception import PYTHON
+from rushlight.eager.handle import (
+    AUTOGRAD,
+    BATCHED,
+    PYTHON,
+    SPARSE,
+    Handle,
+    allocate,
+    fail_without_data,
+    is_wrapper,
+    make,
+    move,
+    share,
+    twin,
+)
 from rushlight.eager.storage.formats import laid_out
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.eager.tensor_meta import form_of
@@ -84,7 +96,7 @@ def _shown(name: str, tensor: object, op: Operator, attrs: Mapping[str, object])
     before_rewrite(target)
     base = target
     if target.view_of is None:
-        base = share(target)
+        base = twin(target) if is_wrapper(target) else share(target)
         if not leaf:
             base.gradient, base.keys = target.gradient, target.keys
     gradient = target.gradient
@@ -100,6 +112,8 @@ def _shown(name: str, tensor: object, op: Operator, attrs: Mapping[str, object])
 
 def _take_over(target: Handle, view: Any) -> None:
     move(target, view)
+    if is_wrapper(target):
+        vars(target).update(vars(view))
     target.keys, target.view_of, target.gradient = view.keys, view.view_of, view.gradient
     target.node = view.node  # of a trace: it made the tensor, and unties it when it ends
 
@@ -107,10 +121,10 @@ def _take_over(target: Handle, view: Any) -> None:
 def _changeable(name: str, tensor: object) -> Any:
     """The tensor, unless it belongs to somebody else: A006."""
     target, tracer = required_tensor(tensor), STATE.tracer
-    if target.keys & (PYTHON | SPARSE):
+    if target.keys & SPARSE or (target.keys & PYTHON and not is_wrapper(target)):
         fail("A006", f"{name}: not supported for this class of tensors", tensor=target)
-    outside = target.storage is not None or (tracer is not None and _is_input(target, tracer))
-    if tracer is not None and outside and not target.keys & BATCHED:
+    outside = tracer is not None and not target.keys & BATCHED and _is_input(target, tracer)
+    if outside:
         hint = "use the form that returns a view"
         fail(
             "A006", f"{name}: the dims of what a compiled function is given cannot be changed", tensor=target, hint=hint
@@ -119,7 +133,9 @@ def _changeable(name: str, tensor: object) -> Any:
 
 
 def _is_input(target: Handle, tracer: Any) -> bool:
-    return not target.keys & BATCHED and tracer.binding(target).cell.source is target
+    if is_wrapper(target):
+        return not tracer.has_made(target)
+    return target.storage is not None or tracer.binding(target).cell.source is target
 
 
 # Memory.

@@ -56,13 +56,17 @@ class ViewPlan:
             end = (offset + form.extent) * form.dtype.itemsize
             require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
         result = make_view(base, form, offset)
+        self.relate(base, result)
+        return result
+
+    def relate(self, base: Handle, result: Handle) -> None:
+        """Writes down how the view was made, so that histories follow writes to it and to its base."""
         if self._differentiable:
             before: View | None = base.view_of if self._strided else None
-            if before is not None and before.base.form.dtype.itemsize != form.dtype.itemsize:
+            if before is not None and before.base.form.dtype.itemsize != result.form.dtype.itemsize:
                 before = None  # offsets in the base are no offsets in the view
             result.view_of = viewed(base, self._step) if before is None else _viewed_by_strides(before, result)
             result.keys |= AUTOGRAD  # its base may get a history at any time
-        return result
 
 
 def viewed(base: Handle, step: Any) -> View:

@@ -102,7 +102,10 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
     if outer is not None:
         raise Overridden(outer)
     call = (site and _call_at(site)) or _call_of(op, operands, attrs)
-    return answer(call.function, relevant([*call.args, *call.kwargs.values()]), call.args, call.kwargs)
+    asked = relevant([*call.args, *call.kwargs.values()])
+    if not asked and not STATE.functions:  # what is asked stands within an argument, as the batch in a mapped tensor
+        call, asked = Call(op, *arguments_of(op, operands, attrs)), relevant(operands)
+    return answer(call.function, asked, call.args, call.kwargs)
 
 
 def _sites() -> tuple[FrameType | None, FrameType | None]:

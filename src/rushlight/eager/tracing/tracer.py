@@ -71,7 +71,18 @@ class Tracer(TensorValues):
         self.histories = Histories()
         # Tensors, by identity, of which the program has set more than elements, and tables of hooks; and when it did.
         self.changes: dict[int, tuple[object, int]] = {}
+        # Tensors of subclasses that hold others, by identity: those of the trace, and which of them stand for inputs.
+        self.wrappers: dict[int, Handle] = {}
+        self.given: set[int] = set()
         self._stack: Stack | None = None
+
+    def note_wrapper(self, tensor: Handle) -> None:
+        """Notes that the trace made a tensor of a subclass that holds others: it is no value of the graph."""
+        self.wrappers[id(tensor)] = tensor
+
+    def has_made(self, wrapper: Handle) -> bool:
+        """Whether the program made such a tensor itself."""
+        return id(wrapper) in self.wrappers and id(wrapper) not in self.given
 
     def active(self) -> Scope:
         """While inside, every operator call of this thread is recorded here."""
@@ -83,6 +94,7 @@ class Tracer(TensorValues):
         self._ties.undo()
         self.histories.restore()
         self._stack = None
+        self.wrappers.clear()
         self.seal()
 
     def seal(self) -> None:

@@ -1,0 +1,87 @@
+"""Tensors of subclasses that answer operators: on the storage of another tensor, or as wrappers of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rushlight.eager.arguments import DEFAULT_DTYPE, place
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import PYTHON, Handle, adopted, make, share, wrap
+from rushlight.eager.symbols import unwrap_size
+from rushlight.eager.tensor_meta import form_of
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import CPU
+from rushlight.support.errors import fail
+
+H = TypeVar("H", bound=Handle)
+
+
+def make_subclass(cls: type[Handle], tensor: Handle, requires_grad: bool = False) -> Any:
+    """A tensor of a subclass on the storage of another one."""
+    result: Any = wrap(share(tensor), cls)
+    result.keys |= PYTHON if intercepts(cls) else 0
+    result.requires_grad = requires_grad
+    return result
+
+
+def make_wrapper_subclass(
+    cls: type[Handle],
+    size: Any,
+    strides: Any = None,
+    storage_offset: Any = None,
+    memory_format: object = None,
+    dtype: DType | None = None,
+    layout: object = None,
+    device: object = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    **policies: object,
+) -> Any:
+    """A tensor of a subclass without data of its own, that holds other tensors as attributes.
+
+    Of the default dtype unless one is given. `memory_format`, `layout`, `pin_memory` and `policies` stand in PyTorch's
+    signature: sizes and strides are always those that are given here.
+    """
+    shape = tuple([unwrap_size(size_) for size_ in size])
+    steps = None if strides is None else tuple([unwrap_size(stride) for stride in strides])
+    form = form_of(shape, dtype or DEFAULT_DTYPE[0], place(device) or CPU, steps)
+    result = make(None, form, 0 if storage_offset is None else unwrap_size(storage_offset), cls)
+    result.keys |= PYTHON
+    if STATE.tracer is not None:
+        STATE.tracer.note_wrapper(result)
+    result.requires_grad = requires_grad
+    return result
+
+
+def intercepts(cls: type[Handle]) -> bool:
+    """Whether a class has a `__torch_dispatch__` of its own."""
+    return getattr(cls, "__torch_dispatch__", None) is not getattr(adopted(), "__torch_dispatch__", None)
+
+
+def flattens(cls: type[Handle]) -> bool:
+    """Whether tensors of a class can be taken apart into others, and put together from them."""
+    return intercepts(cls) and hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+
+
+def taken_apart(tensor: Any) -> tuple[dict[str, Any], object]:
+    """The tensors that a wrapper holds, by the names of its attributes, and what else describes it.
+
+    Errors: A001 for what `__tensor_flatten__` does not say, or names and is no tensor.
+    """
+    names, context = tensor.__tensor_flatten__()
+    inner = {name: getattr(tensor, name, None) for name in names}
+    for name, value in inner.items():
+        if not isinstance(value, Handle):
+            fail("A001", f"{type(tensor).__name__}.__tensor_flatten__ names {name}, which is no tensor", found=value)
+    return inner, context
+
+
+def transformed(tensor: H, change: Callable[[str, Handle], Handle], size: Any = None, stride: Any = None) -> H:
+    """A wrapper with other inner tensors; of the same sizes and strides unless others are given."""
+    whole: Any = tensor
+    inner, context = taken_apart(whole)
+    parts = {name: change(name, part) for name, part in inner.items()}
+    size = whole.size() if size is None else size
+    stride = whole.stride() if stride is None else stride
+    return type(whole).__tensor_unflatten__(parts, context, size, stride)
