@@ -181,7 +181,8 @@ def test_pickles_that_call_functions_call_nothing(tmp_path, protocol, everything
         Code(open, str(mark), "w"),
         Code(getattr, "text", "join"),
         Code(pickle.loads, pickle.dumps(1)),
-        nn.Linear,
+        Code(nn.Linear, 1, 1),
+        *([] if everything else [nn.Linear]),
     ):
         refused("P009", archived(pickle.dumps({"x": evil}, protocol)), weights_only=not everything)
     assert not mark.exists()

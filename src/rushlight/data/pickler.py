@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.data.rebuilding import STORAGE_NAMES
+from rushlight.data.reduction import Reductions, is_named, name_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Parameter
 from rushlight.eager.tensor_meta import Size
@@ -53,7 +54,10 @@ def stored_ranges(tensors: Sequence[Handle]) -> dict[int, StoredRange]:
     return ranges
 
 
-def tensors_of(value: object) -> list[Handle]:
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, DType, Device)
+
+
+def tensors_of(value: object, reductions: Reductions) -> list[Handle]:
     """Return the tensors with data in a value, each once, in the order in which they are met."""
     tensors: dict[int, Handle] = {}
     seen: set[int] = set()
@@ -65,17 +69,24 @@ def tensors_of(value: object) -> list[Handle]:
                 one.address()  # V003 without data
                 tensors.setdefault(id(one), one)
             left.extend(reversed(list(vars(one).values())))
-        elif isinstance(one, Mapping | list | tuple) and id(one) not in seen:
+        elif not isinstance(one, _PLAIN) and not is_named(one) and id(one) not in seen:
             seen.add(id(one))
-            left.extend(reversed(list(one.values()) if isinstance(one, Mapping) else list(one)))
+            left.extend(reversed(_parts_of(one, reductions)))
     return list(tensors.values())
+
+
+def _parts_of(value: object, reductions: Reductions) -> list[object]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple | set) else reductions.parts(value)
 
 
 class Pickler:
     """Writes one value; `pickled` returns its bytes."""
 
-    def __init__(self, ranges: Mapping[int, StoredRange]) -> None:
+    def __init__(self, ranges: Mapping[int, StoredRange], reductions: Reductions) -> None:
         self._ranges = ranges
+        self._reductions = reductions
         self._out: list[bytes] = [b"\x80\x02"]
         self._memo: dict[Any, int] = {}
         self._kept: list[object] = []  # so that no identity is used twice
@@ -164,9 +175,24 @@ class Pickler:
         elif isinstance(value, Mapping):
             self._mapping(value, path)
         else:
-            where = ".".join(path) or "the object itself"
-            hint = "save its state_dict()" if hasattr(value, "state_dict") else None
-            raise error("P006", f"save: {type(value).__name__} at {where} cannot be saved", hint=hint)
+            self._object(value, path)
+
+    def _object(self, value: object, path: tuple[str, ...]) -> None:
+        """A class or function by its name, an object by what it is made from."""
+        where = ".".join(path) or "the object itself"
+        if is_named(value):
+            self._global(name_of(value, where))
+        elif not self._again(id(value)):
+            made = self._reductions.of(value, where)
+            self._global(name_of(made.function, where))
+            self._arguments(made.args, path)
+            self._put(b"\x81" if made.is_new else b"R")
+            self._remember(id(value), value)
+            self._members(made.members, path)
+            self._pairs(made.pairs, path)
+            if made.state is not None:
+                self._value(made.state, path)
+                self._put(b"b")
 
     def _call(self, name: str, args: tuple[object, ...], path: tuple[str, ...]) -> None:
         self._global(name)
@@ -197,11 +223,22 @@ class Pickler:
             return
         self._put(b"]")
         self._remember(id(value), value)
-        if value:
+        self._members(value, path)
+
+    def _members(self, members: Sequence[object], path: tuple[str, ...]) -> None:
+        if members:
             self._put(b"(")
-            for index, member in enumerate(value):
+            for index, member in enumerate(members):
                 self._value(member, (*path, str(index)))
             self._put(b"e")
+
+    def _pairs(self, pairs: Sequence[tuple[object, object]], path: tuple[str, ...]) -> None:
+        if pairs:
+            self._put(b"(")
+            for key, member in pairs:
+                self._key(key, path)
+                self._value(member, (*path, str(key)))
+            self._put(b"u")
 
     def _mapping(self, value: Mapping[Any, object], path: tuple[str, ...]) -> None:
         if self._again(id(value)):
@@ -214,12 +251,7 @@ class Pickler:
         else:
             self._put(b"}")
         self._remember(id(value), value)
-        if value:
-            self._put(b"(")
-            for key, member in value.items():
-                self._key(key, path)
-                self._value(member, (*path, str(key)))
-            self._put(b"u")
+        self._pairs(list(value.items()), path)
         if ordered and vars(value):
             self._mapping(vars(value), (*path, "attributes"))
             self._put(b"b")

@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.data.archive import Archive, Part, archive_parts
 from rushlight.data.pickler import Pickler, StoredRange, stored_ranges, tensors_of
 from rushlight.data.rebuilding import LoadedStorage, StorageKind, shown_whole
+from rushlight.data.reduction import Reductions
 from rushlight.data.source import MappedSource, Source
 from rushlight.data.unpickler import Malformed, Unpickler
 from rushlight.data.vocabulary import TorchVocabulary
@@ -151,8 +152,9 @@ def root_of(archive: Archive) -> str | None:
 
 def checkpoint_parts(value: object) -> Iterable[Part]:
     """Return the bytes of a checkpoint part by part; P006 for what it cannot hold."""
-    ranges = stored_ranges(tensors_of(value))
-    pickled = Pickler(ranges).pickled(value)
+    reductions = Reductions()
+    ranges = stored_ranges(tensors_of(value, reductions))
+    pickled = Pickler(ranges, reductions).pickled(value)
     return archive_parts(_entries(pickled, ranges.values()))
 
 

@@ -11,6 +11,7 @@ import datetime
 import pathlib
 import pickletools
 import struct
+import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -134,6 +135,7 @@ class TorchVocabulary:
         self._file = name
         self._names: Mapping[str, object] = {**NAMES, **PLAIN_CLASSES} if all_classes else NAMES
         self._used: dict[int, object] = {}  # of the program's own, by identity
+        self._bare: dict[int, type] = {}  # classes whose objects are their attributes, by identity
         self._all_classes = all_classes
         self._left = _COPIES * size + _SMALL
 
@@ -151,11 +153,18 @@ class TorchVocabulary:
                 if safe_path == path or _same_class(safe_path, path):
                     self._used[id(value)] = value
                     return value
-        return self._refuse(path)
+        found = _object_name(path) if self._all_classes else None
+        if isinstance(found, type):
+            self._bare[id(found)] = found
+        return self._refuse(path) if found is None else found
 
     def _refuse(self, path: str) -> object:
         if path in PLAIN_CLASSES:
             hint = "pass weights_only=False: nothing is executed then either, and more plain classes are known"
+        elif _object_name(path) is not None:
+            hint = (
+                "pass weights_only=False: modules of classes that the program has imported are built without any call"
+            )
         elif path.startswith("torch.nn.modules."):
             hint = "save the module's state_dict() where it was written, and load that"
         else:
@@ -181,12 +190,16 @@ class TorchVocabulary:
         """Return a new object of a class; P009 where it may not be made."""
         if id(cls) in self._used and isinstance(cls, type):
             return cls.__new__(cls, *args)
+        if id(cls) in self._bare and not args:
+            return object.__new__(self._bare[id(cls)])
         return _BARE[id(cls)]() if id(cls) in _BARE else self.call(cls, args)
 
     def build(self, instance: object, state: object) -> None:
         """Give an object its state; P009 where it has none."""
         if id(type(instance)) in self._used:
             _restore(instance, state)
+        elif id(type(instance)) in self._bare and isinstance(state, dict):
+            vars(instance).update(state)
         elif isinstance(instance, np.dtype):
             numpy_objects.check_dtype_state(state)
         elif isinstance(instance, np.ndarray):
@@ -233,6 +246,20 @@ def _attributes(cls: type, state: object) -> dict[str, object]:
         if not isinstance(name, str) or (hasattr(cls, name) and name[:2] == "__") or hasattr(OrderedDict, name):
             raise Malformed("an attribute that is not the object's own")
     return state
+
+
+def _object_name(path: str) -> object:
+    """A class whose objects are restored by their attributes alone, or a function of ours, which is not called.
+
+    Only names that the program itself has imported are looked at.
+    """
+    module, _, name = path.rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    if isinstance(found, types.FunctionType):
+        return found if path.startswith(_OURS) else None
+    plain = isinstance(found, type) and getattr(found, "__rushlight_saved__", None) == "attributes"
+    methods = ("__new__", "__setstate__", "__del__")
+    return found if plain and all(getattr(found, one, None) is getattr(object, one, None) for one in methods) else None
 
 
 def _of_peer(name: str) -> object:

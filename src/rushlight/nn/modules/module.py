@@ -33,6 +33,7 @@ class Module(ModuleConversion):
     _hooked = False  # set with the first hook, and by `compile`: one look at each call instead of five
     _compiled_call: Callable[..., object] | None = None
     __rushlight_state__ = "static"  # numbers among the attributes are part of a compiled program
+    __rushlight_saved__ = "attributes"  # `load` restores an object by its attributes, without a call
 
     _forward_hooks = _forward_pre_hooks = _backward_hooks = _backward_pre_hooks = NO_HOOKS
 

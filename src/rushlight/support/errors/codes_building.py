@@ -319,7 +319,8 @@ register_code(
     "P006",
     CheckpointError,
     "This cannot be saved",
-    "Checkpoints hold tensors, numbers, text, and dicts and lists of them; never code.",
+    "Safetensors hold tensors, numbers, text, and dicts and lists of them. PyTorch's format also holds objects of "
+    "classes, and functions by their names, which have to lead to them. Neither holds code.",
 )
 register_code(
     "P007",
