@@ -64,11 +64,20 @@ def test_checkpoints_recompute(torch: ModuleType):
     assert x.grad.tolist() == [8.0, 8.0, 8.0]
 
 
-@pytest.mark.parametrize("call", ["hub.load", "jit.load", "fx.symbolic_trace", "distributed.init_process_group"])
+@pytest.mark.parametrize(
+    "call", ["hub.load", "jit.load", "fx.symbolic_trace", "distributed.init_process_group", "distributed.barrier"]
+)
 def test_what_cannot_be_done_is_an_error(torch: ModuleType, call: str):
     module, _, name = call.rpartition(".")
     with pytest.raises(rl.NotSupportedError, match=f"torch.{call}"):
         getattr(importlib.import_module(f"torch.{module}"), name)("model")
+
+
+def test_modules_are_not_spread_over_processes(torch: ModuleType):
+    with pytest.raises(rl.NotSupportedError, match="DistributedDataParallel"):
+        torch.nn.parallel.DistributedDataParallel(rl.nn.Linear(1, 1))
+    with pytest.raises(rl.NotSupportedError, match="between processes"):
+        rl.nn.Linear(1, 1).share_memory()
 
 
 def test_trees_and_devices(torch: ModuleType):

@@ -35,7 +35,7 @@ class Reductions:
         self._made: dict[int, tuple[object, Reduction]] = {}  # with the object, so that no identity is used twice
 
     def of(self, value: object, where: str) -> Reduction:
-        """Return what an object is made from; P006 where its class does not tell. `where` is for the message."""
+        """Return what an object is made from; `where` is for P006, where its class does not tell."""
         key = id(value)
         if key not in self._made:
             self._made[key] = (value, _reduced(value, where))

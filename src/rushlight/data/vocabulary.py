@@ -249,7 +249,7 @@ def _attributes(cls: type, state: object) -> dict[str, object]:
 
 
 def _object_name(path: str) -> object:
-    """A class whose objects are restored by their attributes alone, or a function of ours, which is not called.
+    """A class of objects that are their attributes, or a function of ours, which is not called.
 
     Only names that the program itself has imported are looked at.
     """

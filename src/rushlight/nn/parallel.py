@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
@@ -28,6 +28,14 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return what the module returns."""
         return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """A class for imports and `isinstance`: A006 for each new one, since programs run in one process."""
+
+    def __init__(self, module: Module, *args: object, **options: object) -> None:
+        super().__init__()
+        fail("A006", "DistributedDataParallel: programs run in one process here", hint="train the module itself")
 
 
 def data_parallel(

@@ -68,6 +68,10 @@ class ModuleConversion(ModuleState):
         """Convert floating-point parameters and buffers to float32."""
         return self.to(dtype=float32)
 
+    def share_memory(self) -> Self:
+        """Share the memory of parameters and buffers between processes, which is error A006."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
     def double(self) -> Self:
         """Convert floating-point parameters and buffers to float64."""
         return self.to(dtype=float64)
