@@ -42,7 +42,7 @@ class Reductions:
         return self._made[key][1]
 
     def parts(self, value: object) -> list[object]:
-        """Return all objects that an object is made from; none where its class does not tell, which `of` reports."""
+        """Return all parts of an object; none where its class does not tell, which `of` reports."""
         try:
             made = self.of(value, "")
         except CheckpointError:
