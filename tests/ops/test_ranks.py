@@ -1,4 +1,4 @@
-"""Ranks that are selected rather than sorted, and integers that are marked: the same as by sorting."""
+"""Ranks that are selected rather than sorted, sorts by digits, and integers that are marked: as by numpy's sort."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.index.order import SELECTED, ranked
+from rushlight.ops.index.ranking import BY_DIGITS, SELECTED, ranked, stable_order
 
 
 @pytest.mark.parametrize("broken", [0.0, 0.3, 1.0])
@@ -19,7 +19,35 @@ def test_selected_ranks_are_those_of_a_stable_sort(broken: float) -> None:
         count = int(rng.integers(1, size // SELECTED + 1))
         for start in (0, int(rng.integers(0, size - count + 1)), size - count):
             wanted = np.argsort(array, -1, kind="stable")[:, start : start + count]
-            assert np.array_equal(ranked(array, start, count), wanted)
+            assert np.array_equal(ranked(array, start, count, False), wanted)
+            backwards = np.argsort(np.flip(array, -1), -1, kind="stable")[:, size - start - count : size - start]
+            assert np.array_equal(ranked(array, start, count, True), size - 1 - np.flip(backwards, -1))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float64"])
+@pytest.mark.parametrize("size", [200, 1000])
+def test_ranks_selected_by_bounds_of_groups(dtype: str, size: int) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(30):
+        array = (rng.integers(-100, 100, (3, size)) * rng.integers(0, 2, (3, size))).astype(dtype)
+        for start in (0, size - 5):
+            wanted = np.argsort(array, -1, kind="stable")[:, start : start + 5]
+            assert np.array_equal(ranked(array, start, 5, False), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint32", "uint64"])
+def test_digits_order_as_comparisons_do(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rushlight.ops.index.ranking.BY_DIGITS", dict.fromkeys(BY_DIGITS, 1))
+    rng = np.random.default_rng(9)
+    kind = np.dtype(dtype)
+    limits = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324])
+    ends = limits.astype(dtype) if kind.kind == "f" else np.array([np.iinfo(kind).min, np.iinfo(kind).max], kind)
+    for spread in (1, 100, 70_000, 2**31):
+        array = (rng.standard_normal((3, 50)) * spread).astype(np.int64).astype(dtype)
+        array[rng.random(array.shape) < 0.3] = rng.choice(ends)
+        array[:, ::5] = rng.choice(ends, (3, 10))
+        for rows in (array, np.flip(array, -1), array[:, :0], array[:0]):
+            assert np.array_equal(stable_order(rows), np.argsort(rows, -1, kind="stable"))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint64"])

@@ -7,7 +7,6 @@ without a hint where a program is traced. Values are gathered at the places that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +15,11 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, cast
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops.dims import Array, At, wrap_dim
+from rushlight.ops.index.ranking import ranked
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ge, le, required
 
-SELECTED = 8  # at most one element in so many is selected; more are taken from the sorted ones
 DENSE = 8  # integers are marked, not sorted, where so many times as many as there are would be marked at most
 COUNTED = Fact.HOST | Fact.DATA_DEPENDENT | Fact.NONDIFFERENTIABLE
 
@@ -106,43 +105,7 @@ def argsort_ref(input: Array, dim: int, descending: bool, start: int, length: in
     array = np.moveaxis(comparable(input), dim, -1)
     size = array.shape[-1]
     count = size - start if length is None else length
-    if not descending:
-        return np.moveaxis(ranked(array, start, count), -1, dim)
-    backwards = ranked(np.flip(array, -1), size - start - count, count)
-    return np.moveaxis(size - 1 - np.flip(backwards, -1), -1, dim)
-
-
-def ranked(array: Array, start: int, count: int) -> Array:
-    """Where the elements of `count` ranks from `start` on stand along the last dim. Few are selected, not sorted."""
-    size = array.shape[-1]
-    if not count or not array.size or count * SELECTED > size:
-        return np.argsort(array, axis=-1, kind="stable")[..., start : start + count]
-    rows = np.ascontiguousarray(array).reshape(-1, size)
-    # NaN is the largest, and no comparison with it holds: those that are too many are sorted behind.
-    below, above = _outside(rows, start, count)
-    flat = np.flatnonzero(~above if below is None else ~below if above is None else ~(below | above))
-    row, place = np.divmod(flat, size)
-    values = rows.reshape(-1)[flat]
-    if flat.size == count * len(rows):
-        order = np.argsort(values.reshape(-1, count), axis=-1, kind="stable")
-        return np.take_along_axis(place.reshape(-1, count), order, -1).reshape(*array.shape[:-1], count)
-    order = np.lexsort((values, row))  # stable, and places ascend
-    if above is None:
-        first = np.searchsorted(row, np.arange(1, len(rows) + 1)) - count
-    else:
-        first = np.searchsorted(row, np.arange(len(rows)))
-        first = first if below is None else first + start - np.count_nonzero(below, axis=-1)
-    return place[order[first[:, None] + np.arange(count)]].reshape(*array.shape[:-1], count)
-
-
-def _outside(rows: Array, start: int, count: int) -> tuple[Any, Any]:
-    """Which elements are below, and above, `count` ranks from `start` on; None where no ranks are."""
-    last = start + count - 1
-    at_start, at_end = start == 0, last == rows.shape[-1] - 1
-    ranks = {*(() if at_start and not at_end else (start,)), *(() if at_end else (last,))}
-    parted = np.partition(rows, sorted(ranks), axis=-1)
-    above = None if at_end else rows > parted[:, last, None]
-    return (None if at_start and not at_end else rows < parted[:, start, None]), above
+    return np.moveaxis(ranked(array, start, count, descending), -1, dim)
 
 
 @argsort.samples
