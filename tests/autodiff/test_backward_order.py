@@ -11,6 +11,9 @@ class Step:
     """A recorded event: its derivative passes each output's gradient, as a word, to every input."""
 
     folds = ()
+    merges = False
+    paths = None
+    rest = ()
 
     def __init__(self, name, sequence, edges):
         self.name = name

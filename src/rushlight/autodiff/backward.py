@@ -33,6 +33,37 @@ class Step(Protocol):
         """The inputs to each of which it gives the sum of several gradients."""
         ...
 
+    @property
+    def merges(self) -> bool:
+        """Whether there are steps that may run with it as one, and that wait for it."""
+        ...
+
+    @property
+    def paths(self) -> Sequence[Edge | None] | None:
+        """Where gradients of its outputs lead to. None: where its edges do, which some steps have for others too."""
+        ...
+
+    @property
+    def rest(self) -> Sequence[Step]:
+        """The steps that have to run with it, one after the other: they give what it leaves to them."""
+        ...
+
+
+class Merged(Step, Protocol):
+    """Several steps that run as one; each of them waits for the one before it.
+
+    `edges` are those of all steps, but the ones from step to step. It takes the gradients of all of their outputs.
+    """
+
+    def joined(self, gradients: Sequence[list[Any]]) -> list[Any]:
+        """The gradients of the outputs of all steps in one list, for those that have arrived at each."""
+        ...
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The steps, in order."""
+        ...
+
 
 Edge = tuple[Step, int]
 G = TypeVar("G")
@@ -63,6 +94,7 @@ def walk(
     captured: Callable[[Edge, G | None], None] | None = None,
     until_targets: bool = False,
     part: Mapping[int, Step] | None = None,
+    merged: Callable[[Step], Merged | None] | None = None,
 ) -> None:
     """Runs the steps that the roots depend on, each once, after all of its users.
 
@@ -75,14 +107,18 @@ def walk(
 
     When everything has arrived at a step, `prepare(step, gradients)` may replace gradients, then `captured(edge,
     gradient)` is called for the targets among its outputs, then it runs. With `until_targets` only steps on the way
-    from roots to targets run. With a `part`, by identity, the others are neither prepared nor run.
+    from roots to targets run. With a `part`, by identity, the others are neither prepared nor run. `merged(step)` may
+    give the step as one with those that follow it, where nobody asks for what arrives at these.
     """
     pairs = list(roots)
     wanted: dict[int, list[Edge]] = {}
     for edge in targets:
         wanted.setdefault(id(edge[0]), []).append(edge)
     reached = _reachable([edge[0] for edge, _ in pairs]) if part is None else part
-    leading = _leading_to(reached, wanted) if until_targets else None
+    asked = _leading_to(reached, wanted) if until_targets else None
+    leading = (
+        None if asked is None else asked | {id(one) for key in asked & reached.keys() for one in reached[key].rest}
+    )
     arrivals: dict[int, _Arrivals[G]] = _count_users(reached, leading, wanted)
     ready: list[tuple[int, int, Step]] = []
     order = 0
@@ -97,14 +133,18 @@ def walk(
         step = heappop(ready)[2]
         gradients = arrivals.pop(id(step)).gradients
         inside = part is None or id(step) in part
-        if prepare is not None and inside:
+        if prepare is not None and inside and (asked is None or id(step) in asked):
             prepare(step, gradients)
         for edge in wanted.get(id(step), ()):
             if captured is not None:
                 captured(edge, gradients[edge[1]] if edge[1] < len(gradients) else None)
-        edges = step.edges
-        if not inside or (leading is not None and not _leads_on(step, leading)):
+        if not inside or (leading is not None and not any(edge and id(edge[0]) in leading for edge in step.edges)):
             continue
+        whole = merged(step) if merged is not None and step.merges else None
+        if whole is not None:
+            gradients = whole.joined([gradients, *[arrivals.pop(id(one)).gradients for one in whole.steps[1:]]])
+            step = whole
+        edges = step.edges
         arrived = any(gradient is not None for gradient in gradients)
         begun = _begun(step, edges, arrivals) if step.folds else ()
         results = run(step, gradients, begun) if arrived else [None] * len(edges)
@@ -176,7 +216,8 @@ def _leading_to(reached: Mapping[int, Step], wanted: dict[int, list[Edge]]) -> s
 
 
 def _leads_on(step: Step, leading: set[int]) -> bool:
-    return any(edge is not None and id(edge[0]) in leading for edge in step.edges)
+    edges = step.edges if step.paths is None else step.paths
+    return any(edge is not None and id(edge[0]) in leading for edge in edges)
 
 
 def _count_users(

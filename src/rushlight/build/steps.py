@@ -28,7 +28,7 @@ from rushlight.ir.value import map_operands
 from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import allocate_many
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, evaluate
+from rushlight.sym import Size, SizeExpr, evaluate, simplify
 
 Symbols = Mapping[SizeExpr, int]
 
@@ -255,7 +255,9 @@ def _last_uses(steps: Sequence[Step | ViewStep], kept: Sequence[Call]) -> tuple[
 
 
 def _layout(type_: TensorType, symbols: Symbols) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    shape, strides = (tuple([evaluate(size, symbols) for size in part]) for part in (type_.shape, type_.strides))
+    shape, strides = (
+        tuple([evaluate(simplify(size), symbols) for size in part]) for part in (type_.shape, type_.strides)
+    )
     return shape, strides
 
 

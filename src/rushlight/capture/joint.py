@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rushlight.autodiff.backward import SINK
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.source import Source, ViewSource
 from rushlight.capture.values import traced_parts
@@ -34,6 +35,32 @@ class InputGradient:
     total: tuple[Call, ...]
     parts: tuple[Call, ...]
     make: Callable[..., object] | None = None
+
+
+@frozen
+class Segment:
+    """The part of a backward pass from the gradients of some results, by number, to the next results on the way.
+
+    `inputs` are the wanted inputs to which its steps give gradients; `sequence` is the last of its steps. The gradients
+    of its results lead to the wanted inputs and results in `leads`; steps of other results may belong to it too.
+    """
+
+    results: tuple[int, ...]
+    inputs: tuple[int, ...]
+    sequence: int
+    leads: tuple[list[int], set[int]]
+
+
+@frozen
+class Span:
+    """Segments that run as one, from `first` to `last`, and the results whose gradients are `present`.
+
+    Results of segments up to the first come with all that arrives at them.
+    """
+
+    present: tuple[bool, ...]
+    first: int
+    last: int
 
 
 class ArgumentNode(Node):
@@ -76,8 +103,9 @@ class Joint:
     """The gradients of a trace's results and those of its inputs, as calls of its graph.
 
     `wanted` are the inputs that have gradients, as sources, and `gradients` these where all results have one.
-    `tangents` are the parameters that stand for the results' gradients, `calls` those of the trace. `passed` are the
-    calls whose values are gradients on the way, by identity: some, such as zeros, depend on no tangent.
+    `segments` is the pass cut at the steps that give results, of which somebody may want the gradients. `tangents` are
+    the parameters that stand for the results' gradients, `calls` those of the trace. `passed` are the calls whose
+    values are gradients on the way, by identity: some, such as zeros, depend on no tangent.
     """
 
     def __init__(
@@ -90,6 +118,7 @@ class Joint:
         self.gradients: list[InputGradient] = []
         self.tangents: list[Any] = []
         self.passed: set[int] = set()
+        self.segments: list[Segment] = []
         self._places: list[int] = []  # of the wanted inputs among the tape's edges
         self._bindings: list[tuple[Handle, Any, int]] = []
         self._tape = Tape(results, since)
@@ -105,8 +134,23 @@ class Joint:
                 self._places.append(position)
                 self.wanted.append(source)
                 self.gradients.append(self._gradient(arrived[position]))
+        self.segments = self._segments([arrived[position] for position in self._places])
         if not self.wanted:
             self.tangents = []
+
+    def _segments(self, arrived: Sequence[Arrived]) -> list[Segment]:
+        """The pass cut at each step that gives results, by what has arrived at the wanted inputs."""
+        sequences = self._tape.sequences()
+        steps = sorted(set(sequences), reverse=True)
+        segments: list[Segment] = []
+        for last, until in zip(steps, [*steps[1:], -1], strict=True):
+            results = [number for number, sequence in enumerate(sequences) if sequence == last]
+            inputs = [at for at, one in enumerate(arrived) if any(until < sender <= last for sender in one.senders)]
+            edges, others = self._tape.reached_from(results[0])
+            numbers = [(id(self._tape.edges[position][0]), self._tape.edges[position][1]) for position in self._places]
+            leads = [at for at, edge in enumerate(numbers) if edge in edges], others
+            segments.append(Segment(tuple(results), tuple(inputs), last, leads))
+        return segments
 
     def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
         """The tape's edges that lead to inputs, by number, in the order in which the inputs were read."""
@@ -145,19 +189,24 @@ class Joint:
         else:
             del self._tape, self._tracer
 
-    def again(self, present: Sequence[bool]) -> list[InputGradient]:
-        """The wanted gradients where only some results have one."""
-        tracer = self._tracer
+    def again(self, span: Span) -> list[InputGradient]:
+        """The wanted gradients that a span gives, and those that it gives to the results of the next segment."""
+        tracer, segments = self._tracer, self.segments
+        after = segments[span.last + 1] if span.last + 1 < len(segments) else None
+        until, watched = (-1, ()) if after is None else (after.sequence, after.results)
+        whole = {number for one in segments[: span.first + 1] for number in one.results if span.present[number]}
         tracer.reopen(self._bindings)
         try:
             with tracer.active():
-                given = [tangent if here else None for tangent, here in zip(self.tangents, present, strict=True)]
+                given = [tangent if here else None for tangent, here in zip(self.tangents, span.present, strict=True)]
                 guards = len(tracer.scope.guards)
-                arrived = self._tape.arrived(given, id)
+                arrived = self._tape.arrived(given, id, whole, until, watched)
                 if len(tracer.scope.guards) > guards:
                     asked = tracer.scope.guards[-1].condition
                     fail("G015", "backward: a derivative for some results alone depends on sizes", asked=str(asked))
-                return [self._gradient(arrived[position]) for position in self._places]
+                last = segments[span.first].sequence if span.first else SINK
+                inputs = [arrived[position].between(last, until) for position in self._places]
+                return [self._gradient(one) for one in (*inputs, *arrived[len(arrived) - len(watched) :])]
         finally:
             tracer.close()
 

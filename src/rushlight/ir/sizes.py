@@ -37,7 +37,11 @@ def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:
 
 
 def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int], symbols: dict[SizeExpr, int]) -> None:
-    """Binds symbols of a type to a tensor's sizes and strides; a bound symbol keeps its value."""
+    """Binds symbols of a type to a tensor's sizes and strides, and the symbols that they are known to be equal to.
+
+    A bound symbol keeps its value.
+    """
     for size, actual in zip((*type_.shape, *type_.strides), (*shape, *strides), strict=True):
-        if isinstance(size, SizeExpr) and is_symbol(size):
-            symbols.setdefault(size, actual)
+        for equal in (size, simplify(size)):
+            if isinstance(equal, SizeExpr) and is_symbol(equal):
+                symbols.setdefault(equal, actual)

@@ -6,7 +6,7 @@ The order is `autodiff.backward.walk`'s. Compiled autograd installs itself in `D
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +92,21 @@ class Pass:
         def captured(edge: Edge, gradient: object) -> None:
             gradients[id(edge[0]), edge[1]] = gradient
 
-        walk(roots, self.run, self.add, prepare=self.prepare, targets=targets, captured=captured, **how)
+        wanted = {id(edge[0]) for edge in targets}
+
+        def merged(node: Any) -> Any:
+            return node.merged(wanted)
+
+        walk(
+            roots,
+            self.run,
+            self.add,
+            prepare=self.prepare,
+            targets=targets,
+            captured=captured,
+            merged=merged,
+            **how,
+        )
         return gradients
 
     def will_run(self) -> set[int]:
@@ -148,21 +162,36 @@ def run_backward(
 class Arrived:
     """The gradients that have arrived at an edge, in order, and their sum so far.
 
-    `turn` is which of the edges it was at which everything had arrived, counted from 0.
+    `senders` are the sequence numbers of the steps that gave them, SINK for a gradient that the pass began with. `turn`
+    is which of the edges it was at which everything had arrived, counted from 0.
     """
 
-    __slots__ = ("parts", "total", "turn")
+    __slots__ = ("parts", "senders", "total", "turn")
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
+        self.senders: list[int] = []
         self.turn = 0
         self.total: Any = None
 
-    def add(self, gradient: object, add: Callable[[object, object], object]) -> Arrived:
+    def add(self, gradient: object, sender: int, add: Callable[[object, object], object]) -> Arrived:
         """Takes one more."""
         self.parts.append(gradient)
+        self.senders.append(sender)
         self.total = gradient if self.total is None else add(self.total, gradient)
         return self
+
+    def between(self, last: int, until: int) -> Arrived:
+        """Those that steps gave whose sequence number is at most `last` and more than `until`."""
+        pairs = list(zip(self.parts, self.senders, strict=True))
+        chosen = [(part, sender) for part, sender in pairs if until < sender <= last]
+        if len(chosen) == len(pairs):
+            return self
+        result = Arrived()
+        with Scope(grad=False):
+            for part, sender in chosen:
+                result.add(part, sender, OPERATORS["add"])
+        return result
 
 
 class Tape:
@@ -171,7 +200,7 @@ class Tape:
     __slots__ = ("_part", "edges", "roots")
 
     def __init__(self, results: Sequence[object], since: int) -> None:
-        self.roots = [
+        self.roots: list[Any] = [
             edge_of(result) if isinstance(result, Handle) and requires(result) else None for result in results
         ]
         self._part: dict[int, Any] = {}
@@ -210,24 +239,63 @@ class Tape:
             arrived = one.walk(roots, self.edges, part=self._part)
         return [arrived.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
-    def arrived(self, gradients: Sequence[Any], passed: Callable[[Any], object]) -> list[Arrived]:
+    def sequences(self) -> list[int]:
+        """Return the sequence number of the step that each result comes from: SINK for one from before."""
+        steps = [self._part.get(id(edge[0])) for edge in self.roots if edge is not None]
+        return [SINK if step is None else step.sequence for step in steps]
+
+    def reached_from(self, number: int) -> tuple[set[tuple[int, int]], set[int]]:
+        """Return where a result leads to: `edges`, and other results, by number, behind which nothing is looked for."""
+        root = self.roots[number]
+        others = {id(edge[0]): at for at, edge in enumerate(self.roots) if edge is not None}
+        edges, results, seen = set[tuple[int, int]](), set[int](), set[int]()
+        stack = [root] if id(root[0]) not in self._part else [edge for edge in root[0].edges if edge is not None]
+        while stack:
+            step, output = stack.pop()
+            if id(step) not in self._part:
+                edges.add((id(step), output))
+            elif id(step) in others:
+                results.add(others[id(step)])
+            elif id(step) not in seen:
+                seen.add(id(step))
+                stack += [edge for edge in step.edges if edge is not None]
+        return edges, results
+
+    def arrived(
+        self,
+        gradients: Sequence[Any],
+        passed: Callable[[Any], object],
+        whole: Collection[int] = (),
+        until: int = -1,
+        watched: Sequence[int] = (),
+    ) -> list[Arrived]:
         """What arrives at each of the `edges` from gradients of the results; the tape can be walked again.
 
-        `passed` is called with each gradient that a step gives, and with each that a hook leaves.
+        `passed` is called with each gradient that a step gives, and with each that a hook leaves. The gradients of
+        results that are `whole`, by number, have all that arrives there in them. Steps of a sequence number up to
+        `until` do not run. What arrives at the results that are `watched` follows what arrives at the edges.
         """
-        result = [Arrived() for _ in self.edges]
-        pairs = [*zip(self.edges, result, strict=True), *zip(self.roots, gradients, strict=True)]
+        result = [Arrived() for _ in (*self.edges, *watched)]
+        edges = [*self.edges, *[self.roots[number] for number in watched]]
+        pairs = [*zip(edges, result, strict=True), *zip(self.roots, gradients, strict=True)]
+        replaced = {(id(self.roots[number][0]), self.roots[number][1]): gradients[number] for number in whole}
         one = Pass(keep=True, create_graph=False)
+        sender = SINK
 
         def add(a: object, b: object) -> Any:
-            return a.add(b, one.add) if isinstance(a, Arrived) else one.add(a, b)
+            return a.add(b, sender, one.add) if isinstance(a, Arrived) else one.add(a, b)
 
-        def prepare(node: object, given: list[Any]) -> None:
+        def prepare(node: Any, given: list[Any]) -> None:
+            if node.sequence <= until:
+                return
+            given[:] = [replaced.get((id(node), output), gradient) for output, gradient in enumerate(given)]
             one.prepare(node, given)
             noted(given)
 
-        def run(node: object, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
-            return noted(one.run(node, given, begun))
+        def run(node: Any, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
+            nonlocal sender
+            sender = node.sequence
+            return noted(one.run(node, given, begun)) if sender > until else [None] * len(node.edges)
 
         turns = itertools.count()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from rushlight.eager.dispatch import STATE, call_user
@@ -78,6 +78,9 @@ class Node:
     edges: tuple[Edge | None, ...]
     folds: Sequence[int] = ()
     frame: Frame | None
+    merges: bool = False
+    paths: Sequence[Edge | None] | None = None
+    rest: Sequence[Any] = ()
     sequence: int
 
     def __init__(self, edges: Sequence[Any], located: bool = True, ours: int = 1) -> None:
@@ -101,6 +104,10 @@ class Node:
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Gradients of the inputs. `owned`: ids of gradients that nobody else refers to, and new ones are added."""
         raise NotImplementedError
+
+    def merged(self, wanted: Collection[int]) -> Any:
+        """This step and those that follow as one, unless what arrives at one of these is seen or `wanted`."""
+        return None
 
     def release(self) -> None:
         """Frees what was saved; a later run is error G001."""
