@@ -91,7 +91,7 @@ class BackwardPart:
 
     def _nodes(self, wanted: Sequence[object], saved: _Saved) -> list[CompiledBackward]:
         """A node for each segment, made from the last to the first: the order in which steps are recorded."""
-        edges: list[Any] = [edge_of(handle) for handle in wanted]
+        edges = [edge_of(handle) for handle in wanted]
         if len(self.segments) == 1:
             return [CompiledBackward(self, self.segments[0], edges, saved, ())]
         nodes: list[CompiledBackward] = []
@@ -241,8 +241,8 @@ class _Saved:
 
     __slots__ = ("sizes", "tensors", "versions")
 
-    def __init__(self, values: Sequence[Any], sizes: dict[SizeExpr, int]) -> None:
-        self.tensors: Sequence[Any] | None = values
+    def __init__(self, values: Sequence[object], sizes: dict[SizeExpr, int]) -> None:
+        self.tensors: Sequence[object] | None = values
         self.versions = [value.version.value if isinstance(value, Handle) else 0 for value in values]
         self.sizes = sizes
 
@@ -252,7 +252,7 @@ class _Saved:
             self.tensors = [SavedTensor(value) if isinstance(value, Handle) else value for value in self.tensors]
             self.versions = [0] * len(self.tensors)
 
-    def unpacked(self, node: Node) -> list[Any]:
+    def unpacked(self, node: Node) -> list[object]:
         """What is saved. Errors: G001, G003."""
         if self.tensors is None:
             fail("G001", "backward: the graph was freed by an earlier backward pass", frame=node.frame)
@@ -263,7 +263,7 @@ class _Saved:
         return [_unpacked(value, node) if isinstance(value, SavedTensor) else value for value in self.tensors]
 
 
-def _unpacked(saved: SavedTensor, node: Node) -> Any:
+def _unpacked(saved: SavedTensor, node: Node) -> object:
     """What a hook gives back, in the layout for which the backward graph was compiled."""
     tensor = saved.unpack(node, node.frame)
     if tensor.form is saved.form:
@@ -284,7 +284,7 @@ class CompiledBackward(Node):
         self,
         part: BackwardPart,
         plan: _SegmentPlan,
-        edges: list[Any],
+        edges: list[Edge | None],
         saved: _Saved,
         rest: Sequence[CompiledBackward],
     ) -> None:
@@ -336,11 +336,11 @@ class CompiledBackward(Node):
         gradients = [results[at] for at in self.plan.inputs]
         return [*gradients, *results[count:], given] if self.rest else gradients
 
-    def handed(self, gradients: Sequence[Any]) -> list[Any]:
+    def handed(self, gradients: Sequence[Any]) -> list[object]:
         """The gradients of all results as far as they are known: those of the nodes before, and its own."""
         results = self.plan.results
         before = gradients[len(results)] if len(gradients) > len(results) else None
-        given = [None] * len(self.part.differentiable) if before is None else list(before)
+        given: list[object] = [None] * len(self.part.differentiable) if before is None else list(before)
         for number, gradient in zip(results, gradients, strict=False):
             given[number] = gradient
         return given
@@ -394,7 +394,7 @@ class MergedBackward(Node):
         self.folds = first.plan.merged_folds
         self._apart: frozenset[int] = frozenset()
 
-    def joined(self, gradients: Sequence[list[Any]]) -> list[Any]:
+    def joined(self, gradients: Sequence[list[object]]) -> list[object]:
         """The gradients of the outputs of all steps in one list, for those that have arrived at each."""
         return [
             gradient
