@@ -168,7 +168,7 @@ class Attached(list[Any]):
 
 @frozen
 class _Variant:
-    """A backward graph, None of nothing, and how many values it gives for each wanted input and each next result.
+    """A backward graph, None of nothing. `counts` are of values, for each wanted input and each next result.
 
     `makes` has what makes a sparse gradient of several; None for a dense one.
     """

@@ -39,9 +39,9 @@ class InputGradient:
 
 @frozen
 class Segment:
-    """The part of a backward pass from the gradients of some results, by number, to the next results on the way.
+    """The part of a backward pass from the gradients of some `results` to the next ones on the way.
 
-    `inputs` are the wanted inputs to which its steps give gradients; `sequence` is the last of its steps. The gradients
+    Results are numbers. `inputs` are the wanted inputs to which its steps give gradients; `sequence` is the last of its steps. The gradients
     of its results lead to the wanted inputs and results in `leads`; steps of other results may belong to it too.
     """
 

@@ -37,7 +37,7 @@ def with_hidden_sizes(graph: Graph) -> tuple[Graph, tuple[SizeExpr, ...]]:
 
 
 def bind_symbols(type_: TensorType, shape: Iterable[int], strides: Iterable[int], symbols: dict[SizeExpr, int]) -> None:
-    """Binds symbols of a type to a tensor's sizes and strides, and the symbols that they are known to be equal to.
+    """Binds symbols of a type, and their known equals, to a tensor's sizes and strides.
 
     A bound symbol keeps its value.
     """
