@@ -41,8 +41,9 @@ class InputGradient:
 class Segment:
     """The part of a backward pass from the gradients of some `results` to the next ones on the way.
 
-    Results are numbers. `inputs` are the wanted inputs to which its steps give gradients; `sequence` is the last of its steps. The gradients
-    of its results lead to the wanted inputs and results in `leads`; steps of other results may belong to it too.
+    Results are numbers. `inputs` are the wanted inputs to which its steps give gradients; `sequence` is the last of its
+    steps. The gradients of its results lead to the wanted inputs and results in `leads`; steps of other results may
+    belong to it too.
     """
 
     results: tuple[int, ...]
