@@ -339,3 +339,133 @@ def test_a_module_is_made_at_each_call():
     compiled = rl.compile(makes, fullgraph=False)
     first, second = compiled(rl.ones(2))[1], compiled(rl.ones(2))[1]
     assert first is not second
+
+
+def test_cells_are_read_and_written_after_a_graph_has_ended():
+    def counts(x, start):
+        total, factor = start, 2.0
+
+        def add(y):
+            nonlocal total
+            total = total + y * factor
+            return total
+
+        add(x)
+        if x.sum() > 0:  # a graph ends here: `add` and its cells were there before the next one
+            factor = factor + 1
+        add(x)
+        return total, add(x), factor
+
+    compiled = rl.compile(counts, fullgraph=False)
+    for value in (1.0, 2.0, -1.0, 3.0):
+        x, start = rl.full((3,), value), rl.arange(3.0)
+        total, result, factor = compiled(x, start)
+        expected = counts(x, start)
+        assert total.equal(expected[0]) and result.equal(expected[1]) and factor == expected[2]
+    assert rl.compiler.graph_count() == 3  # up to the branch, and each arm with all that follows
+
+
+def test_one_graph_serves_functions_of_one_code():
+    def made(weight, bias=1.0, *, scale=2.0):
+        held = {"bias": bias}
+
+        def apply(x, bias=bias, *, scale=scale):
+            held["calls"] = held.get("calls", 0) + 1
+            return x * weight * scale + bias + held["bias"]
+
+        return apply, held
+
+    def call(x, function):
+        return function(x) + function(x, bias=3.0)
+
+    compiled = rl.compile(call, fullgraph=False)
+    x = rl.arange(3.0)
+    for weight, bias, scale in ((rl.ones(3), 1.0, 2.0), (rl.full((3,), 5.0), 0.5, 3.0), (rl.arange(3.0), 7.0, 1.0)):
+        function, held = made(weight, bias, scale=scale)
+        twin, twins = made(weight, bias, scale=scale)
+        assert compiled(x, function).equal(call(x, twin)) and held == twins
+    assert rl.compiler.graph_count() == 1
+    assert compiled(x, lambda x, bias=0.0: x - bias).tolist() == [-3.0, -1.0, 1.0]  # another code is another graph
+    assert rl.compiler.graph_count() == 2
+
+
+def test_a_counter_in_a_cell_does_not_recompile():
+    def counter():
+        count = 0
+
+        def step(x):
+            nonlocal count
+            count += 1
+            return x * count
+
+        return step
+
+    def call(x, function):
+        return function(x) + 1
+
+    compiled, step, twin = rl.compile(call, fullgraph=False), counter(), counter()
+    x = rl.arange(3.0)
+    for _ in range(4):
+        assert compiled(x, step).equal(call(x, twin))
+    assert rl.compiler.graph_count() == 1
+
+
+def test_an_empty_cell_is_another_graph():
+    def late():
+        def read(x):
+            try:
+                return x * factor
+            except NameError:
+                return x - 1
+
+        def fill(value):
+            nonlocal factor
+            factor = value
+
+        factor = 0.0
+        del factor
+        return read, fill
+
+    def call(x, function):
+        return function(x)
+
+    compiled, (read, fill) = rl.compile(call, fullgraph=False), late()
+    x = rl.arange(3.0)
+    assert compiled(x, read).tolist() == [-1.0, 0.0, 1.0]
+    fill(3.0)
+    assert compiled(x, read).tolist() == [0.0, 3.0, 6.0]
+    assert compiled(x, late()[0]).tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_objects_die_at_their_instruction_between_graphs():
+    class Noted:
+        def __init__(self, log):
+            self.log = log
+
+        def __del__(self):
+            self.log.append("dies")
+
+    def drops(x, log):
+        noted = Noted(log)
+        y = x + 1
+        log.append("before")
+        del noted
+        log.append("after")
+        return y * 2
+
+    compiled = rl.compile(drops, fullgraph=False)
+    for _ in range(3):
+        log: list[str] = []
+        assert compiled(rl.ones(2), log).tolist() == [4.0, 4.0]
+        assert log == ["before", "dies", "after"]
+
+
+def test_what_a_tuple_holds_stays_the_object_that_the_function_made():
+    def keeps(x, log):
+        made = [x + 1]
+        log.append((made, 1))
+        return made
+
+    compiled, log = rl.compile(keeps, fullgraph=False), []
+    for turn in range(3):
+        assert compiled(rl.ones(2), log) is log[turn][0]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence, Sized
+from types import CellType, FunctionType
 from typing import Any
 
 from rushlight.capture.guard import Guard
 from rushlight.support.errors import error
+
+_EMPTY = CellType()  # which only empty cells are equal to
 
 
 class Names:
@@ -102,6 +105,11 @@ class Arguments:
         held = f"hasattr({variable}, {name!r})" if is_slot else f"{name!r} in getattr({variable}, '__dict__', ())"
         self._guard("attribute", f"{variable}.{name}", "absent", held)
 
+    def guard_empty(self, cell: object) -> None:
+        """Guards that one of the objects, a cell, is empty."""
+        variable = self.objects[id(cell)]
+        self._guard("attribute", variable, "an empty cell", f"{variable} != {self.names(_EMPTY)}")
+
     def guard_same(self, text: str, other: str) -> None:
         """Guards that two expressions give the same object."""
         self._guard("object", text, f"the same as {other}", f"{text} is not {other}")
@@ -125,6 +133,11 @@ class Arguments:
         """Guards an object's class, and that it is the same as another leaf if it was."""
         kind = type(value)
         self._guard("class", name, f"a {kind.__qualname__}", f"{name}.__class__ is not {self.names(kind)}")
+        # Of a function, one of the same code: its cells and defaults are read like attributes.
+        if kind is FunctionType and isinstance(value, FunctionType):
+            code, space = self.names(value.__code__), self.names(value.__globals__)
+            failed = f"{name}.__code__ is not {code} or {name}.__globals__ is not {space}"
+            self._guard("class", name, f"the function {value.__qualname__}", failed)
         first = self.objects.setdefault(id(value), name)
         if first != name:
             self.guard_same(name, first)

@@ -354,7 +354,7 @@ class Writer(ValueTexts):
             attach=attach,
             gradient_of=gradient_of,
             replay_view=replay_view,
-            BROKEN=(KeyError, IndexError, AttributeError, RuntimeError, ArithmeticError),
+            BROKEN=(LookupError, AttributeError, RuntimeError, ArithmeticError, ValueError),
             UNDEFINED=(ArithmeticError, TypeError),  # a power that is complex is no operand
             **CALL_NAMES,
         )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CellType, CodeType, FunctionType
+from types import CellType, FunctionType
 
 from rushlight.capture.interpreter.frame import UNBOUND, Frame, body_of
+from rushlight.capture.interpreter.hooks import Hooks
 
 REST = CO_VARARGS | CO_VARKEYWORDS
 
 
-def bind(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
+def bind(hooks: Hooks, function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
     """A frame for a call of a function. Errors: the TypeError of a call whose arguments do not fit."""
+    closure, defaults, by_name = hooks.parts_of(function)
     code = function.__code__
     body = body_of(code)
     count, flags = code.co_argcount, code.co_flags
@@ -23,15 +25,29 @@ def bind(function: FunctionType, args: tuple[object, ...], kwargs: dict[str, obj
         if flags & CO_VARKEYWORDS:
             variables.append({})
     else:
-        variables = _bound(function, code, args, kwargs)
+        variables = _bound(function, (defaults or (), by_name or {}), args, kwargs)
     variables += [UNBOUND] * (body.local_count - len(variables))
-    frame = Frame(body, variables, function.__globals__, function.__closure__)
+    frame = Frame(body, variables, function.__globals__, closure)
     frame.function = function
+    take_closure(frame)
     return frame
 
 
-def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
-    """The values of the parameters, in the order of the code's variables."""
+def take_closure(frame: Frame) -> None:
+    """Gives a frame the cells of its function's closure, which are its last variables."""
+    if frame.closure:
+        frame.locals[len(frame.locals) - len(frame.closure) :] = frame.closure
+
+
+def _bound(
+    function: FunctionType,
+    given: tuple[tuple[object, ...], dict[str, object]],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> list[object]:
+    """The values of the parameters, in the order of the code's variables. `given` are the defaults, also by name."""
+    code = function.__code__
+    defaults, given_by_name = given
     count, only = code.co_argcount, code.co_kwonlyargcount
     names = code.co_varnames
     values: list[object] = [*args[:count], *[UNBOUND] * (count + only - min(len(args), count))]
@@ -48,11 +64,9 @@ def _bound(function: FunctionType, code: CodeType, args: tuple[object, ...], kwa
         else:
             wrong = True
     wrong = wrong or bool(extra and not code.co_flags & CO_VARKEYWORDS)
-    defaults = function.__defaults__ or ()
     for at, default in enumerate(defaults, count - len(defaults)):
         if values[at] is UNBOUND:
             values[at] = default
-    given_by_name: dict[str, object] = function.__kwdefaults__ or {}
     for at in range(count, count + only):
         if values[at] is UNBOUND and names[at] in given_by_name:
             values[at] = given_by_name[names[at]]

@@ -29,14 +29,16 @@ NULL = _Mark("NULL")  # on the stack: no `self` for the call
 UNBOUND = _Mark("UNBOUND")  # in a local variable
 
 
-def contents_of(cell: CellType) -> Any:
-    """What a cell holds; UNBOUND if it is empty."""
+def contents_of(cell: Any) -> Any:
+    """What a cell holds; UNBOUND if it is empty. A variable that is no cell yet is its value."""
     try:
-        return cell.cell_contents
+        return cell.cell_contents if type(cell) is CellType else cell
     except ValueError:
         return UNBOUND
 
 
+Contents = Callable[[object], object]
+"""What a cell holds; UNBOUND if it is empty."""
 Then = Callable[[object], object]
 """What becomes of the value that a frame returns before its caller gets it."""
 
@@ -132,13 +134,13 @@ class Frame:
         raw = self.body.raw
         return raw.co_filename, self.line or raw.co_firstlineno, raw.co_name
 
-    def variables(self) -> dict[str, object]:
+    def variables(self, contents: Contents = contents_of) -> dict[str, object]:
         """The local variables by name, as `locals()` gives them."""
         result: dict[str, object] = {}
         for name, value in zip(self.body.code.locals, self.locals, strict=True):
             now = value
-            if type(value) is CellType and name in (*self.body.raw.co_cellvars, *self.body.raw.co_freevars):
-                now = contents_of(value)
+            if name in (*self.body.raw.co_cellvars, *self.body.raw.co_freevars):
+                now = contents(value)
             if now is not UNBOUND:
                 result[name] = now
         return result
@@ -166,6 +168,10 @@ class Evaluator(Hooks, ABC):
     frames: list[Frame]
     handled: Handled
     has_context: bool
+
+    def contents(self, cell: object) -> object:
+        """What a cell holds; UNBOUND if it is empty."""
+        return contents_of(cell)
 
     @abstractmethod
     def is_leaf(self, function: FunctionType) -> bool:
@@ -219,13 +225,14 @@ class Suspended(Protocol):
 class FrameView:
     """A frame as programs see it: number `at` of some that run, or one that is suspended.
 
-    `outer` is CPython's frame around the outermost one.
+    `outer` is CPython's frame around the outermost one, `contents` gives what cells hold.
     """
 
-    __slots__ = ("_at", "_frame", "_frames", "_outer")
+    __slots__ = ("_at", "_contents", "_frame", "_frames", "_outer")
 
-    def __init__(self, frames: list[Frame], at: int = 0, outer: FrameType | None = None) -> None:
+    def __init__(self, frames: list[Frame], contents: Contents, at: int = 0, outer: FrameType | None = None) -> None:
         self._frames = frames
+        self._contents = contents
         self._at = at
         self._frame = frames[at]
         self._outer = outer
@@ -243,7 +250,7 @@ class FrameView:
     @property
     def f_back(self) -> FrameView | FrameType | None:
         """The frame of the caller."""
-        return FrameView(self._frames, self._at - 1, self._outer) if self._at else self._outer
+        return FrameView(self._frames, self._contents, self._at - 1, self._outer) if self._at else self._outer
 
     @property
     def f_builtins(self) -> dict[str, object]:
@@ -273,4 +280,4 @@ class FrameView:
     @property
     def f_locals(self) -> dict[str, object]:
         """The local variables by name."""
-        return self._frame.variables()
+        return self._frame.variables(self._contents)

@@ -55,7 +55,7 @@ class InterpretedGenerator:
     @property
     def gi_frame(self) -> FrameView | None:
         """The frame, None when it has ended."""
-        return None if self._frame is None else FrameView([self._frame])
+        return None if self._frame is None else FrameView([self._frame], self._interpreter.contents)
 
     @property
     def gi_suspended(self) -> bool:

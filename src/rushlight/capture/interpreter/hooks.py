@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CellType, FunctionType
 from typing import Any
 
 MISSING = object()
 """In place of what is not there."""
+CallParts = tuple[tuple[CellType, ...] | None, tuple[object, ...] | None, dict[str, object] | None]
+"""What a call reads of a function: the closure, the defaults, and the defaults by name."""
 
 
 class Hooks:
@@ -33,8 +36,9 @@ class Hooks:
     def writes(self, target: object, *values: object) -> None:
         """Is told of an object that is going to change, and of what is put into it."""
 
-    def binds(self, variables: object, name: object, value: object) -> None:
-        """Is told of a variable that is going to be bound, or unbound (UNBOUND): of a cell (0), or a global."""
+    def binds(self, variables: object, name: object, value: object) -> bool:
+        """Is told of a cell (0) or a global that is going to be bound, or unbound (UNBOUND). True if it is then."""
+        return False
 
     def own_attribute(self, owner: object, name: str) -> object:
         """What an object has in its `__dict__` under a name; MISSING if nothing."""
@@ -47,6 +51,10 @@ class Hooks:
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Is told of an object whose attribute is going to be set, or deleted (MISSING). True if that is done then."""
         return False
+
+    def parts_of(self, function: FunctionType) -> CallParts:
+        """The closure, the defaults and the defaults by name of a function that is going to be called."""
+        return function.__closure__, function.__defaults__, function.__kwdefaults__
 
     def makes(self, value: object) -> None:
         """Is told of an object that has been made."""

@@ -23,7 +23,7 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
     if kind is FunctionType:
         if interpreter.is_leaf(function) or function.__code__.co_flags & _SUSPENDS:
             return interpreter.native(function, args, kwargs)
-        return bind(function, args, kwargs)
+        return bind(interpreter, function, args, kwargs)
     if kind is MethodType:
         return begin(interpreter, function.__func__, (function.__self__, *args), kwargs)
     if kind is BuiltinFunctionType:
@@ -34,7 +34,7 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
         return begin(interpreter, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     method = python_method(interpreter, type(function), "__call__")
     if method is not None:
-        return bind(method, (function, *args), kwargs)
+        return bind(interpreter, method, (function, *args), kwargs)
     return interpreter.native(function, args, kwargs)
 
 
@@ -66,7 +66,7 @@ def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: di
         return rule.apply(interpreter, *args, **kwargs)
     meta = python_method(interpreter, type(cls), "__call__")
     if meta is not None:
-        return bind(meta, (cls, *args), kwargs)
+        return bind(interpreter, meta, (cls, *args), kwargs)
     if lookup(type(cls), "__call__") is not type.__dict__["__call__"] or issubclass(cls, type):
         return interpreter.native(cls, args, kwargs)
     if cls in CALLING_BACK:
@@ -87,7 +87,7 @@ def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: di
         if initialise is not object.__dict__["__init__"]:
             interpreter.call(initialise, (made, *args), kwargs)
         return made
-    frame = bind(init, (made, *args), kwargs)
+    frame = bind(interpreter, init, (made, *args), kwargs)
     frame.then = functools.partial(_initialised, made)
     return frame
 

@@ -18,6 +18,7 @@ from types import CellType, FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from rushlight.capture.interpreter import slots
+from rushlight.capture.interpreter.binding import take_closure
 from rushlight.capture.interpreter.frame import UNBOUND, Evaluator, Frame, FrameView, body_of, contents_of
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.slots import Native
@@ -122,13 +123,13 @@ def _super(interpreter: Evaluator, *args: object) -> object:
         raise RuntimeError("super(): no arguments")
     first = frame.locals[0]
     if type(first) is CellType and code.locals[0] in frame.body.raw.co_cellvars:
-        first = contents_of(first)
+        first = interpreter.contents(first)
     if first is UNBOUND:
         raise RuntimeError("super(): arg[0] deleted")
     if "__class__" not in code.raw.co_freevars:
         raise RuntimeError("super(): __class__ cell not found")
     cell: CellType = frame.locals[code.locals.index("__class__")]
-    cls = contents_of(cell)
+    cls = interpreter.contents(cell)
     if cls is UNBOUND:
         raise RuntimeError("super(): empty __class__ cell")
     return _NATIVE_SUPER(cls, first)
@@ -146,7 +147,7 @@ def _type(interpreter: Evaluator, *args: Any, **kwargs: object) -> object:
 @_in_place_of(locals, 0, 0)
 def _locals(interpreter: Evaluator) -> Any:
     frame = _frame(interpreter)
-    return frame.variables() if frame.names is None else frame.names
+    return frame.variables(interpreter.contents) if frame.names is None else frame.names
 
 
 @_in_place_of(globals, 0, 0)
@@ -214,7 +215,7 @@ def _getframe(interpreter: Evaluator, depth: int = 0) -> FrameView | types.Frame
     frames = interpreter.frames
     outer = outer_frame()
     if depth < len(frames):
-        return FrameView(frames, len(frames) - 1 - max(depth, 0), outer)
+        return FrameView(frames, interpreter.contents, len(frames) - 1 - max(depth, 0), outer)
     for _ in range(depth - len(frames)):
         outer = None if outer is None else outer.f_back
     if outer is None:
@@ -403,6 +404,7 @@ def _build_class(interpreter: Evaluator, function: FunctionType, name: str, *bas
     body = body_of(function.__code__)
     variables: list[object] = [UNBOUND] * body.local_count
     frame = Frame(body, variables, function.__globals__, function.__closure__, namespace)
+    take_closure(frame)
     cell = interpreter.run(frame)
     if resolved is not bases and "__orig_bases__" not in namespace:
         namespace["__orig_bases__"] = bases

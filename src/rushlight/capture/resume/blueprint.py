@@ -16,6 +16,7 @@ from rushlight.eager.handle import Handle
 from rushlight.support.frozen import frozen
 
 _PACKAGE = __name__.partition(".")[0]
+_PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
 _IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
 
 
@@ -72,6 +73,11 @@ def is_of_program(kind: type) -> bool:
     if hasattr(kind, MARK) or issubclass(kind, (Handle, InterpretedGenerator)):
         return False
     return kind.__module__.partition(".")[0] != _PACKAGE
+
+
+def is_ours(module: str) -> bool:
+    """Whether a module is one of ours, and not one of those that are written as users write theirs."""
+    return module.startswith(f"{_PACKAGE}.") and module.split(".")[1] not in _PROGRAMS
 
 
 def native_base(kind: type) -> type:

@@ -67,9 +67,10 @@ ARGUMENT = _register(
 PASSED_BY = _register(
     "B005",
     "An object is used that the graph passes by",
-    "A graph reads the attributes of the program's own objects. It does not look into closures, iterators, files,"
-    " objects with weak references or `__del__`, and objects of C that were there before it begins: it hands them on,"
-    " and Python does what they are asked. So it does where such an object, or one of the program's, is given to C.",
+    "A graph reads the attributes of the program's own objects, and the cells of its functions. It does not look into"
+    " iterators, files, objects with weak references or `__del__`, and objects of C that were there before it begins:"
+    " it hands them on, and Python does what they are asked. So it does where such an object, or one of the program's,"
+    " is given to C.",
     "take the tensors and numbers out of the object before the computation",
 )
 ITERATOR = _register(
@@ -118,8 +119,9 @@ IDENTITY = _register(
 )
 FINALIZER = _register(
     "B013",
-    "An object is made that does something at the end of its life",
-    "A class with `__del__` runs code when the last reference goes, which is another moment in a graph than in Python.",
+    "An object is made, or dies, that does something at the end of its life",
+    "A class with `__del__`, and a generator with `finally`, runs code when the last reference goes, which is another"
+    " moment in a graph than in Python.",
     "make the object outside of the compiled function",
 )
 RAISED = _register(

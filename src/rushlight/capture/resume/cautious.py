@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
+from rushlight.capture.resume.access import AccessingInterpreter
+from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
@@ -71,9 +71,7 @@ _MUTATING = frozenset(
     }
 )
 _TEXTS = frozenset({repr, format, ascii})
-_PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
 _SETTING = (object.__setattr__, object.__delattr__)
-_TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
@@ -128,11 +126,6 @@ _OUTSIDE = tuple(
 _OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
 
 
-def is_ours(module: str) -> bool:
-    """Whether a module is one of ours, and not one of those that are written as users write theirs."""
-    return module.startswith(f"{_PACKAGE}.") and module.split(".")[1] not in _PROGRAMS
-
-
 def is_leaf(function: FunctionType) -> bool:
     """Whether a function of ours is called as it is. Modules' calls are interpreted, since they call the user's."""
     module: str = function.__globals__.get("__name__", "")
@@ -157,21 +150,13 @@ def module_of(function: Any) -> str:
     return getattr(function, "__module__", None) or type(function).__module__
 
 
-class CautiousInterpreter(Interpreter):
-    """An interpreter that breaks before a program does what a graph cannot hold.
+class CautiousInterpreter(AccessingInterpreter):
+    """An interpreter that breaks before a program does what a graph cannot hold."""
 
-    `made` are the objects that it made, by identity, with the number of the instruction (`count`) that did; `given`
-    the containers among the arguments, by identity, which it may change; `reached` the objects among them.
-    """
-
-    __slots__ = ("count", "given", "made", "reached", "used")
+    __slots__ = ("used",)
 
     def __init__(self, reached: ReachedObjects) -> None:
-        super().__init__(is_leaf)
-        self.given = reached.containers
-        self.reached = reached
-        self.made: dict[int, tuple[object, int]] = {}
-        self.count = 0
+        super().__init__(is_leaf, reached)
         self.used = False  # whether the instruction has done something that a break cannot take back
 
     def entered(self, frame: Frame) -> None:
@@ -200,39 +185,6 @@ class CautiousInterpreter(Interpreter):
                     if type(item) not in _SCALARS and not issubclass(type(item), Handle) and _calls_python(type(item)):
                         raise Break(breaks.CALLED_BACK, f"C calls methods of {type(item).__name__}")
 
-    def own_attribute(self, owner: object, name: str) -> object:
-        """What an object has in its `__dict__`: of what was there before, as each call finds it."""
-        if self.reached.knows(owner):
-            return self.reached.own_attribute(owner, name)
-        return super().own_attribute(owner, name)
-
-    def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
-        """An attribute: of an object that was there before, as each call finds it."""
-        if self.reached.knows(owner):
-            return self.reached.attribute(owner, name, native)
-        return native(owner, name)
-
-    def sets(self, owner: object, name: str, value: object) -> bool:
-        """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""
-        if self.reached.knows(owner):
-            self.reached.set(owner, name, value)
-            return True
-        if issubclass(type(owner), Handle):
-            if name not in _TENSOR_ATTRIBUTES:
-                raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
-        elif not self.reached.is_state_of(owner, name, value):
-            self.writes(owner, value)
-        return False
-
-    def binds(self, variables: object, name: object, value: object) -> None:
-        """Breaks before a variable changes that was there before, unless each call can change it."""
-        if id(variables) not in self.made and not self.reached.is_variable(variables, name, value):
-            self.writes(variables, value)
-
-    def makes(self, value: object) -> None:
-        """Writes down that an object has been made."""
-        self.note(value)
-
     def makes_class(self) -> None:
         """Breaks before a class is made."""
         raise Break(breaks.CLASS, "a class is made")
@@ -254,6 +206,8 @@ class CautiousInterpreter(Interpreter):
         """What an attribute is taken of: a number is fixed. Errors: Retrace for the variables of a new object."""
         if type(value) is TracedNumber:
             return value.item()
+        if name == "f_locals" and type(value) is FrameType:
+            raise Break(breaks.PASSED_BY, "the variables of a frame")
         if name in _OF_AUTOGRAD and issubclass(type(value), Handle):
             raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
         if name == "__dict__" and id(value) in self.made:
@@ -271,20 +225,6 @@ class CautiousInterpreter(Interpreter):
         """What is called in place of a function: of a compiled one, what was compiled."""
         return getattr(function, INLINED) if hasattr(type(function), INLINED) else function
 
-    def replaces(self, container: object, key: object, value: object) -> None:
-        """Breaks before an item is set that was there before, unless each call can set it."""
-        if not (type(container) is list and type(key) is int and self.reached.is_state(container, value)):
-            self.writes(container, value)
-
-    def writes(self, target: object, *values: object) -> None:
-        """Breaks before a change of what was there before: it is an effect that Python carries out."""
-        if type(target) is dict and self.reached.is_state(target, *values):
-            return
-        if id(target) in self.given and any(id(item) in self.made or _holds_opaque(item) for item in values):
-            raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
-        if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
-            raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
-
     def advances(self, iterator: object) -> None:
         """Breaks before an iterator moves that was there before."""
         interpreted = python_method(self, type(iterator), "__next__") is not None
@@ -296,10 +236,6 @@ class CautiousInterpreter(Interpreter):
         if type(value) is Opaque:
             raise Break(breaks.PASSED_BY, "the class of an object that the graph passes by")
         return type(value.value) if isinstance(value, TracedNumber) else type(value)
-
-    def note(self, value: object) -> None:
-        """Writes down that the instruction has made an object."""
-        self.made[id(value)] = value, self.count
 
     def is_same(self, value: object, other: object) -> bool:
         """Whether two values are one object. Errors: Break where that is not known."""
@@ -388,7 +324,7 @@ class CautiousInterpreter(Interpreter):
 
 def is_mutable(kind: type) -> bool:
     """Whether objects of a class are containers that change, or iterators."""
-    return kind in _CONTAINERS or hasattr(kind, "__next__")
+    return kind in _CONTAINERS or (hasattr(kind, "__next__") and kind is not Opaque)
 
 
 def _calls_python(cls: type) -> bool:
@@ -416,14 +352,6 @@ def _stores(function: Any) -> bool:
 def _writes_itself(kind: type) -> bool:
     """Whether a class says in Python what the text of its objects is."""
     return any(type(lookup(kind, name)) is FunctionType for name in ("__str__", "__repr__", "__format__"))
-
-
-def _holds_opaque(value: Any) -> bool:
-    """Whether a value is an object that the graph passes by, or holds one."""
-    if type(value) is Opaque:
-        return True
-    parts = value.values() if type(value) is dict else value if type(value) in (tuple, list) else ()
-    return any(map(_holds_opaque, parts))
 
 
 def _only_keeps(function: Any) -> bool:

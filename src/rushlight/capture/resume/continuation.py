@@ -10,9 +10,9 @@ from typing import Any
 
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.hooks import MISSING
-from rushlight.capture.resume.breaks import SUSPENDED, Reason, Retrace
-from rushlight.capture.resume.cautious import is_ours
-from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.blueprint import is_ours
+from rushlight.capture.resume.breaks import FINALIZER, SUSPENDED, Reason, Retrace
+from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter
@@ -33,10 +33,14 @@ class FrameShape:
     stack: int
 
     @staticmethod
-    def of(frame: Frame) -> FrameShape:
-        """The shape of a frame as it is now."""
-        counts = len(frame.locals), len(frame.stack)
-        return FrameShape(frame.body, frame.globals, frame.closure, frame.position, *counts)
+    def of(frames: Sequence[Frame]) -> tuple[FrameShape, ...]:
+        """The shapes of frames as they are now. Closures of inner ones may be others at each call."""
+        shapes: list[FrameShape] = []
+        for at, frame in enumerate(frames):
+            counts = len(frame.locals), len(frame.stack)
+            closure = None if at else frame.closure
+            shapes.append(FrameShape(frame.body, frame.globals, closure, frame.position, *counts))
+        return tuple(shapes)
 
     def frame(self, values: Sequence[object]) -> Frame:
         """A frame of this shape; `values` are its variables, then its stack."""
@@ -102,13 +106,15 @@ class Continuation(Traced):
     """What is traced from a place: called with values of the state, it runs the frames as far as a graph goes.
 
     It is given neither the `fixed` values, which belong to the place, nor those that are the `same` list or dict as an
-    earlier one, nor those that are `passed` by. A trace ends after `limit` instructions, for a `reason`.
+    earlier one, nor those that are `passed` by. Something happens when those die that are `mortal`. A trace ends after
+    `limit` instructions, for a `reason`.
     """
 
     shapes: tuple[FrameShape, ...]
     fixed: Mapping[int, object]
     same: Mapping[int, int]
     passed: frozenset[int]
+    mortal: frozenset[int] = frozenset()
     limit: int | None = None
     reason: Reason | None = None
 
@@ -118,7 +124,7 @@ class Continuation(Traced):
         state = state_of(frames)
         fixed = {at: value for at, value in enumerate(state) if is_fixed(value, frames)}
         passed = frozenset([at for at, value in enumerate(state) if passes(value)])
-        return Continuation(tuple([FrameShape.of(frame) for frame in frames]), fixed, same_containers(state), passed)
+        return Continuation(FrameShape.of(frames), fixed, same_containers(state), passed)
 
     def given(self) -> list[int]:
         """Which values of the state it is given."""
@@ -154,20 +160,28 @@ class Continuation(Traced):
         """Traces. The first value is the Exit, which is constant; the others are what its recipe needs."""
         rest = iter(given)
         values: list[Any] = []
+        died: list[int] = []
+        interpreter = TracingInterpreter(self.limit, reached)
+
+        def note_death() -> None:
+            died.append(interpreter.count)
+
         for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])
             elif slot in self.passed:
-                values.append(Opaque(slot))
+                values.append(Opaque(slot, Life(note_death) if slot in self.mortal else None))
             elif slot in self.same:
                 values.append(values[self.same[slot]])
             else:
                 values.append(next(rest))
         for value in given:
             reached.note(value)
-        interpreter = TracingInterpreter(self.limit, reached)
         frames = frames_of(self.shapes, values)
+        values.clear()
         returned = interpreter.trace(frames)
+        if died:
+            raise Retrace(min(died), Reason(FINALIZER, "an object dies that does something at the end of its life"))
         if interpreter.steady != interpreter.count:
             raise Retrace(interpreter.steady, interpreter.unsteady_reason())
         for frame in frames:
@@ -181,7 +195,7 @@ class Continuation(Traced):
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, before)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
-        shapes = () if returned else tuple([FrameShape.of(frame) for frame in frames])
+        shapes = () if returned else FrameShape.of(frames)
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf

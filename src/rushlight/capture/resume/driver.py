@@ -17,6 +17,7 @@ from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
+from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.eager.dispatch import STATE
@@ -110,6 +111,9 @@ class Part:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
         if not are_apart(before):
             return None
+        mortal = {at for at in self._current[0].passed if is_mortal(before[at])}
+        if mortal - self._current[0].mortal:
+            self._replace(replace(self._current[0], mortal=self._current[0].mortal | mortal))
         while True:
             continuation, compiled, given = self._current
             try:
@@ -251,6 +255,7 @@ class Driver:
         if type(begun) is not Frame:
             return begun
         interpreter.frames.append(begun)
+        del begun  # what its variables hold dies when the program lets go of it
         if start is None or outcome is None:
             return self._finish(interpreter, steps)
         result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
@@ -287,6 +292,7 @@ class Driver:
                     if not frames:
                         return result
                     del result, outcome
+                del before  # what dies in the instructions to come
             elif part is not None:
                 steps += part.steps or 0
 
@@ -348,15 +354,13 @@ def _called_by(function: Any) -> FunctionType | None:
 
 
 def _can_be_traced(interpreter: Interpreter) -> bool:
-    """Whether a graph may begin here: not while an exception is handled, a class is made, or a closure is not bound."""
+    """Whether a graph may begin here: not while an exception is handled, or a class is made."""
     if interpreter.handled.error is not None or len(interpreter.frames) > MOST_FRAMES:
         return False
     if STATE.anomaly:  # which wants the tape of each line
         return False
-    for at, frame in enumerate(interpreter.frames):
+    for frame in interpreter.frames:
         if frame.then is not None or frame.generator is not None or frame.names is not None:
-            return False
-        if at and frame.closure and not frame.position:
             return False
         if any(issubclass(type(value), BaseException) for value in frame.stack):
             return False

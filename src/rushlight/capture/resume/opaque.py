@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from weakref import getweakrefcount
+
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break
 
@@ -13,13 +16,36 @@ _SPECIAL = (
 )
 
 
+class Life:
+    """Tells when it ends."""
+
+    __slots__ = ("told",)
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.told = told
+
+    def __del__(self) -> None:
+        self.told()
+
+
+def is_mortal(value: object) -> bool:
+    """Whether something happens when an object dies: its class has `__del__`, or there are weak references to it."""
+    if issubclass(type(value), type):
+        return False  # of which its bases know
+    return hasattr(type(value), "__del__") or getweakrefcount(value) > 0
+
+
 class Opaque:
-    """Stands for an object of the frame's state. Whatever asks for more than its identity breaks the graph."""
+    """Stands for an object of the frame's state. Whatever asks for more than its identity breaks the graph.
 
-    __slots__ = ("slot",)
+    `life` is what dies with it.
+    """
 
-    def __init__(self, slot: int) -> None:
+    __slots__ = ("life", "slot")
+
+    def __init__(self, slot: int, life: Life | None = None) -> None:
         object.__setattr__(self, "slot", slot)
+        object.__setattr__(self, "life", life)
 
     def __getattribute__(self, name: str) -> object:
         return _touched(self)

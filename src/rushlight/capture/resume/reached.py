@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from types import (
     BuiltinFunctionType,
+    CellType,
     FunctionType,
     MemberDescriptorType,
     MethodType,
@@ -22,10 +23,11 @@ from typing import Any
 from weakref import getweakrefcount
 
 from rushlight.capture.arguments import Arguments
+from rushlight.capture.interpreter.frame import UNBOUND, contents_of
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.interpreter.hooks import MISSING, CallParts
 from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot_value
-from rushlight.capture.resume.blueprint import is_of_program, native_base
+from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
 from rushlight.capture.state.reachable import MARK, PLAIN, CellBox, StateWalk
@@ -34,6 +36,9 @@ from rushlight.eager.symbols import SymInt
 
 _PACKAGE = __name__.partition(".")[0]
 _DEEPEST = 16  # containers in each other; one that contains itself is passed by
+_CONTENTS = "cell_contents"
+_CALLED = ("__closure__", "__defaults__", "__kwdefaults__")  # what a call of a function reads of it
+_OF_FUNCTIONS = frozenset({*_CALLED, "__name__", "__qualname__", "__module__", "__doc__"})
 _LOOKED_AT = PLAIN | {complex, ModuleType, type, range, slice, type(...), type(NotImplemented)}
 
 
@@ -46,8 +51,12 @@ class Reroot(BaseException):
 
 
 def is_object(value: object) -> bool:
-    """Whether a value is an object whose attributes are read one by one: of a class written in Python, without more."""
+    """Whether a value is read part by part: of a class written in Python, a cell, or an inner function."""
     kind = type(value)
+    if kind is CellType:
+        return True
+    if kind is FunctionType and isinstance(value, FunctionType):
+        return not is_ours(value.__globals__.get("__name__", "")) and _is_of_call(value)
     if not is_of_program(kind) or issubclass(kind, (type, Enum, BaseException)):
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__del__") or getweakrefcount(value):  # somebody is told when it dies
@@ -55,6 +64,12 @@ def is_object(value: object) -> bool:
     if sees_everything(kind):
         return False
     return native_base(kind) in (object, SimpleNamespace)
+
+
+def _is_of_call(function: FunctionType) -> bool:
+    """Whether each call may have a function of its own, of the same code."""
+    has_parts = function.__closure__ or function.__defaults__ or function.__kwdefaults__
+    return bool(has_parts) or "<locals>" in function.__qualname__
 
 
 def sees_everything(kind: type) -> bool:
@@ -76,8 +91,6 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         parts = value.values() if kind is dict else value
         odd = kind is dict and (_is_namespace(value) or any(type(key) not in PLAIN for key in value))
         return odd or depth == _DEEPEST or any(is_passed(item, depth + 1) for item in parts)
-    if kind is FunctionType:
-        return bool(value.__closure__ or value.__defaults__ or value.__kwdefaults__)
     if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
         return not issubclass(type(value.__self__), ModuleType) and is_passed(value.__self__)
     if hasattr(kind, MARK) or is_object(value):
@@ -137,6 +150,27 @@ class ReachedObjects:
         """Whether a value is one of the objects."""
         return id(value) in self.arguments.objects
 
+    def contents(self, cell: object) -> object:
+        """What one of the objects, a cell, holds; UNBOUND if it is empty."""
+        if (id(cell), _CONTENTS) in self.written:
+            value = self.written[id(cell), _CONTENTS][2]
+            return UNBOUND if value is MISSING else value
+        value = contents_of(cell)
+        if value is UNBOUND:
+            self.arguments.guard_empty(cell)
+            return value
+        return self._part(cell, _CONTENTS, value, True)
+
+    def bind(self, cell: object, value: object) -> None:
+        """Writes down that one of the objects, a cell, gets another value, or none (UNBOUND)."""
+        self._write(cell, _CONTENTS, MISSING if value is UNBOUND else value)
+
+    def parts_of(self, function: FunctionType) -> CallParts:
+        """The closure and the defaults of one of the objects, a function: its cells are of the objects then."""
+        parts: list[Any] = [self._part(function, name, getattr(function, name), True) for name in _CALLED]
+        closure, defaults, by_name = parts
+        return closure, defaults, by_name
+
     def own_attribute(self, owner: object, name: str) -> object:
         """What one of the objects has in its `__dict__`; MISSING if nothing."""
         return self.attribute(owner, name, lambda owner, name: MISSING)
@@ -150,9 +184,13 @@ class ReachedObjects:
         """An attribute of one of the objects; `native` gives one of its class. Errors: Break, AttributeError."""
         of_class = lookup(type(owner), name)
         kind = type(of_class)
+        if type(owner) is FunctionType and name in _OF_FUNCTIONS:
+            return self._part(owner, name, getattr(owner, name), True)
         if kind is not MemberDescriptorType and is_data_descriptor(kind):
             if name == "__dict__":
                 raise Break(VARIABLES, "the variables of an object that was there before")
+            if type(owner) in (FunctionType, CellType) and name not in ("__class__", "__code__"):
+                raise Break(PASSED_BY, f"the attribute {name} of a {type(owner).__name__} that was there before")
             return native(owner, name)
         if any(copy.original is getattr(owner, "__dict__", self) for copy in self.copies):
             raise Break(VARIABLES, "an object and its variables are used")
@@ -165,10 +203,13 @@ class ReachedObjects:
         if value is MISSING:
             self.arguments.guard_absent(owner, name, kind is MemberDescriptorType)
             return native(owner, name)
+        return self._part(owner, name, value, kind is MemberDescriptorType)
+
+    def _part(self, owner: object, name: str, value: object, is_slot: bool) -> object:
+        """What stands for a part of one of the objects, which is opened when it is first read."""
         known = self._read.get((id(owner), name), self)
         if known is self:
-            slot = kind is MemberDescriptorType
-            known = self._read[id(owner), name] = self._opened(owner, name, value, slot)
+            known = self._read[id(owner), name] = self._opened(owner, name, value, is_slot)
         return known
 
     def set(self, owner: object, name: str, value: object) -> None:
@@ -181,6 +222,9 @@ class ReachedObjects:
                 raise Break(OUTSIDE, f"there is no attribute {name} to be set")
         if value is MISSING:
             self.attribute(owner, name, _absent)
+        self._write(owner, name, value)
+
+    def _write(self, owner: object, name: str, value: object) -> None:
         self.written.pop((id(owner), name), None)
         self.written[id(owner), name] = owner, name, value
 

@@ -94,6 +94,7 @@ class TracingInterpreter(CautiousInterpreter):
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
                 self._unwind(error)
+            del stack, frame  # what dies in an instruction does so before the next one
             self.count += 1
             if self._is_steady():
                 self.steady = self.count

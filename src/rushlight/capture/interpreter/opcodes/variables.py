@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from types import CellType
 
 from rushlight.capture.code.instructions import NULL_FIRST
 from rushlight.capture.interpreter.binding import make_cells
@@ -12,9 +11,9 @@ from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
 
 
-@operation("NOP", "RESUME", "CACHE", "EXTENDED_ARG", "SETUP_FINALLY", "PRECALL")
+@operation("NOP", "RESUME", "CACHE", "EXTENDED_ARG", "SETUP_FINALLY", "PRECALL", "COPY_FREE_VARS")
 def nothing(interpreter: Interpreter, frame: Frame, operand: int) -> None:
-    """Does nothing."""
+    """Does nothing. A frame has the cells of its closure from the beginning (`take_closure`)."""
 
 
 @operation("POP_TOP", "END_FOR")
@@ -111,12 +110,6 @@ def make_cell(interpreter: Interpreter, frame: Frame, index: int) -> None:
     make_cells(frame, index)
 
 
-@operation("COPY_FREE_VARS")
-def copy_free_variables(interpreter: Interpreter, frame: Frame, count: int) -> None:
-    """Takes over the cells of the function's closure."""
-    frame.locals[len(frame.locals) - count :] = frame.closure or ()
-
-
 @operation("LOAD_CLOSURE")
 def load_closure(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Pushes a cell."""
@@ -126,16 +119,14 @@ def load_closure(interpreter: Interpreter, frame: Frame, index: int) -> None:
 @operation("LOAD_DEREF")
 def load_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Pushes what a cell holds."""
-    frame.stack.append(_contents(frame, index))
+    frame.stack.append(_contents(interpreter, frame, index))
 
 
-def _contents(frame: Frame, index: int) -> object:
-    cell: CellType = frame.locals[index]
-    try:
-        return cell.cell_contents
-    except ValueError:
-        pass
-    raise _unbound_cell(frame, index)
+def _contents(interpreter: Interpreter, frame: Frame, index: int) -> object:
+    value = interpreter.contents(frame.locals[index])
+    if value is UNBOUND:
+        raise _unbound_cell(frame, index)
+    return value
 
 
 def _unbound_cell(frame: Frame, index: int) -> NameError:
@@ -149,16 +140,18 @@ def _unbound_cell(frame: Frame, index: int) -> NameError:
 @operation("STORE_DEREF")
 def store_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Puts a value into a cell."""
-    interpreter.binds(frame.locals[index], 0, frame.stack[-1])
-    frame.locals[index].cell_contents = frame.stack.pop()
+    value = frame.stack[-1]
+    if not interpreter.binds(frame.locals[index], 0, value):
+        frame.locals[index].cell_contents = value
+    frame.stack.pop()
 
 
 @operation("DELETE_DEREF")
 def delete_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Empties a cell."""
-    _contents(frame, index)
-    interpreter.binds(frame.locals[index], 0, UNBOUND)
-    del frame.locals[index].cell_contents
+    _contents(interpreter, frame, index)
+    if not interpreter.binds(frame.locals[index], 0, UNBOUND):
+        del frame.locals[index].cell_contents
 
 
 @operation("LOAD_CLASSDEREF")
@@ -166,7 +159,7 @@ def load_classderef(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Pushes a name of a class body, or else what a cell holds."""
     names = frame.names or {}
     name = frame.body.code.locals[index]
-    frame.stack.append(names[name] if name in names else _contents(frame, index))
+    frame.stack.append(names[name] if name in names else _contents(interpreter, frame, index))
 
 
 @operation("LOAD_FROM_DICT_OR_DEREF")
@@ -174,7 +167,7 @@ def load_from_dict_or_deref(interpreter: Interpreter, frame: Frame, index: int) 
     """Pushes an entry of the mapping on the stack, or else what a cell holds."""
     names = frame.stack[-1]
     name = frame.body.code.locals[index]
-    frame.stack[-1] = names[name] if name in names else _contents(frame, index)
+    frame.stack[-1] = names[name] if name in names else _contents(interpreter, frame, index)
 
 
 @operation("LOAD_FROM_DICT_OR_GLOBALS")
@@ -255,14 +248,15 @@ def load_global(interpreter: Interpreter, frame: Frame, operand: tuple[str, bool
 @operation("STORE_GLOBAL")
 def store_global(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Binds a global."""
-    interpreter.binds(frame.globals, name, frame.stack[-1])
-    frame.globals[name] = frame.stack.pop()
+    if not interpreter.binds(frame.globals, name, frame.stack[-1]):
+        frame.globals[name] = frame.stack[-1]
+    frame.stack.pop()
 
 
 @operation("DELETE_GLOBAL")
 def delete_global(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Unbinds a global."""
-    interpreter.binds(frame.globals, name, UNBOUND)
     if name not in frame.globals:
         raise _unknown(name)
-    del frame.globals[name]
+    if not interpreter.binds(frame.globals, name, UNBOUND):
+        del frame.globals[name]

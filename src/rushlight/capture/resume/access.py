@@ -1,0 +1,108 @@
+"""Access to what was there before a trace: reads are arguments or guards of the graph, writes effects, or a break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.hooks import CallParts
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import Break
+from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.eager.handle import Handle
+
+_TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
+
+
+class AccessingInterpreter(Interpreter):
+    """An interpreter that reads and writes what was there before as each call finds it, or breaks.
+
+    `made` are the objects that it made, by identity, with the number of the instruction (`count`) that did; `given`
+    the containers among the arguments, by identity, which it may change; `reached` the objects among them.
+    """
+
+    __slots__ = ("count", "given", "made", "reached")
+
+    def __init__(self, is_leaf: Callable[[FunctionType], bool], reached: ReachedObjects) -> None:
+        super().__init__(is_leaf)
+        self.given = reached.containers
+        self.reached = reached
+        self.made: dict[int, tuple[object, int]] = {}
+        self.count = 0
+
+    def note(self, value: object) -> None:
+        """Writes down that the instruction has made an object."""
+        self.made[id(value)] = value, self.count
+
+    def makes(self, value: object) -> None:
+        """Writes down that an object has been made."""
+        self.note(value)
+
+    def contents(self, cell: object) -> object:
+        """What a cell holds: one that was there before, as each call finds it."""
+        if type(cell) is Opaque:
+            raise Break(breaks.PASSED_BY, "a cell is read that the graph passes by")
+        return self.reached.contents(cell) if self.reached.knows(cell) else super().contents(cell)
+
+    def parts_of(self, function: FunctionType) -> CallParts:
+        """What a call reads of a function: of one that was there before, as each call finds it."""
+        return self.reached.parts_of(function) if self.reached.knows(function) else super().parts_of(function)
+
+    def own_attribute(self, owner: object, name: str) -> object:
+        """What an object has in its `__dict__`: of what was there before, as each call finds it."""
+        if self.reached.knows(owner):
+            return self.reached.own_attribute(owner, name)
+        return super().own_attribute(owner, name)
+
+    def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
+        """An attribute: of an object that was there before, as each call finds it."""
+        if self.reached.knows(owner):
+            return self.reached.attribute(owner, name, native)
+        return native(owner, name)
+
+    def sets(self, owner: object, name: str, value: object) -> bool:
+        """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""
+        if self.reached.knows(owner):
+            self.reached.set(owner, name, value)
+            return True
+        if issubclass(type(owner), Handle):
+            if name not in _TENSOR_ATTRIBUTES:
+                raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
+        elif not self.reached.is_state_of(owner, name, value):
+            self.writes(owner, value)
+        return False
+
+    def binds(self, variables: object, name: object, value: object) -> bool:
+        """Breaks before a variable changes that was there before, unless each call can change it."""
+        if self.reached.knows(variables):
+            self.reached.bind(variables, value)
+            return True
+        if id(variables) not in self.made and not self.reached.is_variable(variables, name, value):
+            self.writes(variables, value)
+        return False
+
+    def replaces(self, container: object, key: object, value: object) -> None:
+        """Breaks before an item is set that was there before, unless each call can set it."""
+        if not (type(container) is list and type(key) is int and self.reached.is_state(container, value)):
+            self.writes(container, value)
+
+    def writes(self, target: object, *values: object) -> None:
+        """Breaks before a change of what was there before: it is an effect that Python carries out."""
+        if type(target) is dict and self.reached.is_state(target, *values):
+            return
+        if id(target) in self.given and any(map(self._is_of_trace, values)):
+            raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
+        if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
+            raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
+
+    def _is_of_trace(self, value: Any) -> bool:
+        """Whether a value is an object that the trace has made or passes by, or holds one. Tensors are none."""
+        if issubclass(type(value), Handle):
+            return False
+        if type(value) is Opaque or id(value) in self.made:
+            return True
+        parts = value.values() if type(value) is dict else value if type(value) in (tuple, list) else ()
+        return any(map(self._is_of_trace, parts))
