@@ -2,14 +2,14 @@
 
 import itertools
 from array import array
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 import rushlight as rl
 from rushlight.capture.resume.breaks import KINDS
-from rushlight.support import events
+from rushlight.support import events, settings
+from rushlight.support.errors import RushlightError
 
 PAGE = Path(__file__).parents[2] / "docs" / "breaks.md"
 PROGRAMS = {}
@@ -61,6 +61,13 @@ def makes(code):
     return register
 
 
+class Equal:
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
 @makes("B001")
 def value(x):
     return x + 1 if x.sum() > 0 else x - 1
@@ -102,8 +109,8 @@ def iterator(x):
 
 @makes("B007")
 def called_back(x):
-    sizes = defaultdict(lambda: 2)
-    return x + sizes["width"]
+    points = [Equal(), Equal()]
+    return x + points.count(Equal())
 
 
 @makes("B008")
@@ -238,6 +245,29 @@ def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
     found = [event for event in events.events("graph_break") if event.code == code]
     assert found, [str(event) for event in events.events("graph_break")]
     assert all(event.hint == KINDS[code].hint for event in found)
+
+
+OF_ONE_GRAPH = {"B001": "C002", "B016": "C002", "B018": "A006", "B021": "C039"}  # others are C003
+OF_THE_PROGRAM = {"B014": ValueError, "B019": LookupError}
+
+
+@pytest.mark.parametrize("code", sorted(KINDS.keys() - OF_THE_PROGRAM))
+def test_where_one_graph_is_wanted_a_break_is_an_error_and_nothing_has_happened(code):
+    program, rows, before = PROGRAMS[code], [], list(KEPT)
+    with settings.override(capture_engine="interpreter"), pytest.raises(RushlightError) as raised:
+        rl.compile(program, fullgraph=True)(rl.ones(3), *[rows] * (program is argument))
+    error = raised.value
+    assert error.code == OF_ONE_GRAPH.get(code, "C003")
+    assert error.hint
+    assert error.frame is not None
+    assert error.frame.filename == __file__
+    assert (rows, KEPT) == ([], before)
+
+
+@pytest.mark.parametrize("code", OF_THE_PROGRAM)
+def test_where_one_graph_is_wanted_the_programs_errors_are_raised(code):
+    with settings.override(capture_engine="interpreter"), pytest.raises(OF_THE_PROGRAM[code]):
+        rl.compile(PROGRAMS[code], fullgraph=True)(rl.ones(3))
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=str)

@@ -20,13 +20,21 @@ SAMPLE = {
 
 @pytest.mark.row("3.1")
 @pytest.mark.skipif(not are_installed(), reason="this Python is installed without its tests")
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "native"])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("native", "whole")])
 @pytest.mark.parametrize("file", SAMPLE)
 def test_bodies_of_cpythons_tests_pass_and_are_interpreted(file, mode):
     rows = command.rows_of(mode, file, SAMPLE[file])
     assert list(rows) == SAMPLE[file]
     assert {name: row["text"] for name, row in rows.items()} == dict.fromkeys(rows, "")
     assert all(row["bytecodes"] > 2 * row["rest"] for row in rows.values())
+
+
+@pytest.mark.skipif(not are_installed(), reason="this Python is installed without its tests")
+def test_what_one_graph_can_hold_passes_as_one_and_other_bodies_are_an_error():
+    names = ["BoolTest.test_math", "BoolTest.test_isinstance", "BoolTest.test_convert_to_bool"]
+    rows = command.rows_of("whole", "bool", names)
+    assert [row["outcome"] for row in rows.values()] == ["passed", "passed", "failed"]
+    assert "B009: A class is made" in rows[names[2]]["text"]
 
 
 def test_a_body_that_fails_hangs_or_runs_natively_does_not_pass(monkeypatch):

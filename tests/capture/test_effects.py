@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +12,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.capture.api import CompiledModule, explain_entries
 from rushlight.eager.interception import TorchDispatchMode
+from rushlight.support import settings
 
 
 def appended(x: Any, items: list[Any]) -> Any:
@@ -358,3 +359,60 @@ def test_long_containers_keep_their_entries(whole):
             rl.compile(function, fullgraph=whole)(rl.ones(2), given)
             assert list(range(400)) == LONG and list(TABLE) == LONG
             assert given[:399] == LONG[:399] and len(given) == 400
+
+
+KEPT_FACTORS: defaultdict = defaultdict(lambda: 2.0)
+KEPT_RESULTS: dict = {}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_methods_of_dicts_change_them_at_each_call(fullgraph):
+    def f(x):
+        KEPT_RESULTS.update({"now": x + 1}, last=KEPT_RESULTS.pop("now", 0))
+        return x * KEPT_FACTORS["first"] + KEPT_RESULTS.setdefault("added", 3)
+
+    KEPT_FACTORS.clear()
+    KEPT_RESULTS.clear()
+    compiled = rl.compile(f, fullgraph=fullgraph)
+    for size in (2, 3, 4):
+        with settings.override(capture_engine="interpreter"):
+            assert compiled(rl.ones(size)).tolist() == [5.0] * size
+        assert KEPT_FACTORS == {"first": 2.0}
+        assert [*KEPT_RESULTS] == ["now", "last", "added"] if size == 2 else ["last", "added", "now"]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_container_of_the_state_that_is_returned_is_itself(fullgraph):
+    def f(x):
+        KEPT_RESULTS["now"] = x + 1
+        return KEPT_RESULTS, [KEPT_RESULTS]
+
+    compiled = rl.compile(f, fullgraph=fullgraph)
+    with settings.override(capture_engine="interpreter"):
+        for size in (2, 3):
+            whole, (part,) = compiled(rl.ones(size))
+            assert whole is part is KEPT_RESULTS
+            assert KEPT_RESULTS["now"].tolist() == [2.0] * size
+
+
+class Named:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_what_a_graph_makes_besides_tensors_is_new_at_each_call():
+    def f(x):
+        y = x + 1
+        named = Named(y)
+        return named, [named], {1, 2}, slice(0, 2), iter([x, y]), lambda: y * 2
+
+    with settings.override(capture_engine="interpreter"):
+        compiled = rl.compile(f, fullgraph=True)
+        results = [compiled(rl.ones(size)) for size in (2, 3)]
+    assert not any(one is other for one, other in zip(*results, strict=True))
+    for size, (named, (same,), numbers, part, values, function) in zip((2, 3), results, strict=True):
+        assert named is same
+        assert type(named) is Named
+        assert (numbers, part) == ({1, 2}, slice(0, 2))
+        assert [named.value.tolist(), *[value.tolist() for value in values]] == [[n] * size for n in (2.0, 1.0, 2.0)]
+        assert function().tolist() == [4.0] * size

@@ -71,13 +71,14 @@ def _lines(recorded: Figures) -> Iterator[str]:
     yield HEADER
     yield "# CPython's own tests\n"
     yield f"`python -m tools.cpython_tests --record` runs tests of Python {recorded['python']}: as they are, with the"
-    yield "body of each interpreted by `capture/interpreter`, and with it compiled in parts, that is by"
-    yield "`rl.compile(body, fullgraph=False)`. A body that CPython ran fails. The share is that of bytecodes of the"
-    yield "body, and of what it calls, that CPython did not run.\n"
+    yield "body of each interpreted by `capture/interpreter`, with it compiled in parts, that is by"
+    yield "`rl.compile(body, fullgraph=False)`, and as one graph (`fullgraph=True`), where a break is an error. A body"
+    yield "that CPython ran fails. The share is that of bytecodes of the body, and of what it calls, that CPython did"
+    yield "not run.\n"
     yield "| file | pass natively | left out |" + "".join(f" {mode} | share |" for mode in modes)
     yield "|---|---|---|" + "---|---|" * len(modes)
     for file, found in files.items():
-        cells = [f" {found['modes'][mode]['passed']} | {share(found['modes'][mode])} |" for mode in modes]
+        cells = [f" {_cells(found['modes'].get(mode))} |" for mode in modes]
         yield f"| test_{file} | {found['native']} | {found['left out']} |" + "".join(cells)
     yield _total(list(files.values()), modes)
     yield ""
@@ -88,10 +89,14 @@ def _lines(recorded: Figures) -> Iterator[str]:
     yield ""
 
 
+def _cells(mode: Figures | None) -> str:
+    return "- | -" if mode is None else f"{mode['passed']} | {share(mode)}"
+
+
 def _total(files: list[Figures], modes: list[str]) -> str:
     cells: list[str] = []
     for mode in modes:
-        all_ = [found["modes"][mode] for found in files]
+        all_ = [found["modes"][mode] for found in files if mode in found["modes"]]
         sums = {name: sum(found[name] for found in all_) for name in ("passed", "bytecodes", "run by CPython")}
         cells.append(f" {sums['passed']} | {share(sums)} |")
     sums = [sum(found[name] for found in files) for name in ("native", "left out")]

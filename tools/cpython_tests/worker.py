@@ -23,6 +23,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.capture.interpreter import interpret, tracebacks
+from rushlight.support import settings
 from tools.cpython_tests.choice import body_of, reason_left_out, tests_of
 
 SECONDS = 30.0  # for a test
@@ -46,7 +47,17 @@ def _in_parts(body: Body) -> object:
     return rl.compile(body, fullgraph=False)()
 
 
-MODES: dict[str, Callable[[Body], object]] = {"native": _natively, "interpreted": interpret, "parts": _in_parts}
+def _whole(body: Body) -> object:
+    with settings.override(capture_engine="interpreter"):
+        return rl.compile(body, fullgraph=True)()
+
+
+MODES: dict[str, Callable[[Body], object]] = {
+    "native": _natively,
+    "interpreted": interpret,
+    "parts": _in_parts,
+    "whole": _whole,
+}
 """How the body of a test is run, by mode. One more mode is one more entry."""
 
 

@@ -26,13 +26,14 @@ from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
 from rushlight.capture.entry.writer import Writer
 from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
-from rushlight.capture.program import Program, Recorder, open_type, rebuild, record
+from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.resume.driver import Driver
-from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
+from rushlight.capture.resume.reached import Reroot, is_object
+from rushlight.capture.resume.whole import reached_objects, whole_call
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
@@ -145,6 +146,7 @@ class WholeFunction(CompiledFunction):
         self._parts: ResumingFunction | None = None
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
+        self._modules: list[object] = []  # that traces reach through objects
         self._lock = threading.RLock()
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -281,7 +283,7 @@ class WholeFunction(CompiledFunction):
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
-        return self.function
+        return whole_call(self.function, recorder, arguments, stand_in, self._modules)
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         """How users write the leaves of the arguments."""
@@ -383,7 +385,6 @@ class PartFunction(WholeFunction):
         self.continuation = continuation
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
-        self._modules: list[object] = []  # that traces reach through objects
 
     def _entry(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
@@ -413,14 +414,8 @@ class PartFunction(WholeFunction):
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
-        def stands(value: object, text: str, first: int) -> object:
-            leaves = arguments.leaves[first:]
-            stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
-            return rebuild(value, iter(stand_ins), text, recorder.copies)
-
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
-        reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, self._modules)
-        return partial(self.continuation.trace, reached)
+        return partial(self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._modules))
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         return written_variables(self.continuation.names(), arguments.args, arguments.unpack)

@@ -69,10 +69,18 @@ class Container:
 
 @frozen
 class Made:
-    """What a function makes of tensors: a sparse tensor of its places and values."""
+    """What a function makes of values: a sparse tensor of its places and elements, or an object by its recipe."""
 
     make: Callable[..., object]
     items: tuple[Template, ...]
+
+
+@frozen(eq=False)
+class Assembled:
+    """In place of a value while tracing: what makes it of values that a graph gives, and these."""
+
+    make: Callable[..., object]
+    parts: tuple[object, ...]
 
 
 @frozen
@@ -119,6 +127,8 @@ def flatten_value(
     text = reached(value)
     if text is not None:
         return Reached(text)
+    if isinstance(value, Assembled):
+        return Made(value.make, tuple([flatten_value(part, classify, reached) for part in value.parts]))
     if isinstance(value, (dict, tuple, list)):
         made = flatten_items(value, classify, reached)
         return Constant(value) if type(value) is tuple and _is_constant(made, value) else made

@@ -12,6 +12,7 @@ from rushlight.capture.gradients import Gradients
 from rushlight.capture.leaving import SharedView
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
+from rushlight.capture.resume.whole import whole_call
 from rushlight.capture.source import ArgumentSource, Source
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import walk_prepared
@@ -110,7 +111,8 @@ class Tracing:
             return aot.stand_in(opened, recorder, position, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
-            program = record(recorder, self.function, arguments, stand_in)
+            function = whole_call(self.function, recorder, arguments, stand_in)
+            program = record(recorder, function, arguments, stand_in)
         self._require_apart(program, spec)
         return program, opened
 

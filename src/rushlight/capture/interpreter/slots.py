@@ -7,7 +7,7 @@ Methods written in Python are interpreted; what C implements is called as it is.
 from __future__ import annotations
 
 import operator
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MemberDescriptorType
 from typing import Any
@@ -271,8 +271,21 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
     method = python_method(interpreter, type(container), "__getitem__")
     if method is not None:
         return interpreter.call(method, (container, key))
+    if type(container) is defaultdict:
+        interpreter.runs(key)
+        if container.default_factory is not None and key not in container:
+            return _made_item(interpreter, container, key)
+        return container[key]
     interpreter.runs(container, key)
     return container[key]
+
+
+def _made_item(interpreter: Evaluator, container: defaultdict[object, object], key: object) -> object:
+    """The item of a key that a dict does not have, by its factory."""
+    value = interpreter.call(container.default_factory, ())
+    interpreter.replaces(container, key, value)
+    container[key] = value
+    return value
 
 
 def store_item(interpreter: Evaluator, container: Any, key: object, value: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.hooks import CallParts
+from rushlight.capture.interpreter.slots import python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.opaque import Opaque
@@ -91,12 +92,19 @@ class AccessingInterpreter(Interpreter):
 
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
-        if type(target) is dict and self.reached.is_state(target, *values):
+        if self.is_state(target, *values):
             return
         if id(target) in self.given and any(map(self._is_of_trace, values)):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
             raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
+
+    def is_state(self, target: object, *values: object) -> bool:
+        """Whether a dict is part of the state, so that each call may put values into it as C does."""
+        kind = type(target)
+        if not issubclass(kind, dict) or not self.reached.is_state(target, *values):
+            return False
+        return all(python_method(self, kind, name) is None for name in ("__setitem__", "__delitem__"))
 
     def _is_of_trace(self, value: Any) -> bool:
         """Whether a value is an object that the trace has made or passes by, or holds one. Tensors are none."""

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import MISSING
@@ -123,6 +126,8 @@ _OUTSIDE = tuple(
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 
+_ERRORS = f"{_PACKAGE}.support.errors"
+_RANDOM = f"{_PACKAGE}.runtime.generator"
 _OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
 
 
@@ -277,10 +282,13 @@ class CautiousInterpreter(AccessingInterpreter):
             self.owner(args[0], "__dict__")
         module = module_of(function)
         ours = module.partition(".")[0] == _PACKAGE
-        if ours and module.startswith(_OUTSIDE):
-            raise Break(breaks.CALL, f"{module}.{getattr(function, '__name__', '')} is called")
+        if ours and module.startswith(_OUTSIDE) and module != _ERRORS:
+            name = f"{module}.{getattr(function, '__name__', '')}"
+            if module == _RANDOM:
+                raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
+            raise Break(breaks.CALL, f"{name} is called")
         if not ours:
-            self._allow(function, module)
+            self._allow(function, module, args, kwargs)
             self.runs(*args, *kwargs.values())
             owner = getattr(function, "__self__", None)
             if owner is not None and not issubclass(type(owner), ModuleType):
@@ -303,7 +311,7 @@ class CautiousInterpreter(AccessingInterpreter):
             self.note(result)
         return result
 
-    def _allow(self, function: Any, module: str) -> None:
+    def _allow(self, function: Any, module: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
             raise Break(breaks.CLASS, "a class is made")
         if hasattr(function, APART):
@@ -315,11 +323,28 @@ class CautiousInterpreter(AccessingInterpreter):
         if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or module not in _PURE:
             if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
                 return
+            if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
+                return
             raise Break(breaks.CALL, f"{module}.{name} is called")
         owner = getattr(function, "__self__", None)
         before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
         if name in _MUTATING and before and not issubclass(type(owner), (ModuleType, type)):
+            if self.is_state(owner, *_entries_in(args), *kwargs.values()):
+                return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
+
+
+def _is_scalar(value: object) -> bool:
+    return type(value) in _SCALARS or isinstance(value, (np.generic, TracedNumber))
+
+
+def _entries_in(args: Sequence[object]) -> Iterator[object]:
+    """What a method of a dict may put into it: arguments, and the entries of those that are dicts."""
+    for value in args:
+        if type(value) is dict:
+            yield from value.values()
+        else:
+            yield value
 
 
 def is_mutable(kind: type) -> bool:
@@ -339,9 +364,9 @@ def _calls_python(cls: type) -> bool:
 
 
 def _is_harmless(method: FunctionType) -> bool:
-    """Whether C may run a method while a function is traced: it is ours, or that of a named tuple."""
+    """Whether C may run a method while a function is traced: it is ours, or that of a named tuple or an enumeration."""
     module: str = method.__globals__.get("__name__", "")
-    return module == "collections" or is_ours(module)
+    return module in ("collections", "enum") or is_ours(module)
 
 
 def _stores(function: Any) -> bool:

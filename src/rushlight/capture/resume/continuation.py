@@ -189,7 +189,7 @@ class Continuation(Traced):
                 raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
         calls = len(STATE.tracer.builder.calls)
         written = list(reached.written.values())
-        before = reached.containers.keys() | reached.arguments.objects.keys()
+        before = reached.before()
         if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
             return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)

@@ -249,6 +249,10 @@ class ReachedObjects:
         self.note(made)
         return made
 
+    def before(self) -> set[int]:
+        """Containers and objects, by identity, that were there before: each call finds them by an expression."""
+        return self.containers.keys() | self.arguments.objects.keys() | self.walk.before.keys()
+
     def note(self, value: object) -> None:
         """Writes down the containers in a value that stands for one that was there before."""
         self.containers |= {id(container): container for container in containers_in(value)}

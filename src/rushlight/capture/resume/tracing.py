@@ -85,7 +85,7 @@ class TracingInterpreter(CautiousInterpreter):
                 self._end(frame, at, stack, found.reason)
                 return False
             except BaseException as error:
-                if isinstance(error, (Retrace, Reroot)) or _is_interrupt(error, frame):
+                if isinstance(error, (Retrace, Reroot)) or is_interrupt(error, frame):
                     raise
                 if _is_of_tracing(error):
                     self._end(frame, at, stack, Reason.of(error))
@@ -131,7 +131,7 @@ class TracingInterpreter(CautiousInterpreter):
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
-            if isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error) or _is_interrupt(error, frame):
+            if isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error) or is_interrupt(error, frame):
                 raise error
             super()._raised(error, frame)
         finally:
@@ -195,7 +195,7 @@ def _settings() -> tuple[object, ...]:
     return _fields(STATE)
 
 
-def _is_interrupt(error: BaseException, frame: Frame) -> bool:
+def is_interrupt(error: BaseException, frame: Frame) -> bool:
     """Whether an error came from outside, and not from the program's own `raise`."""
     name = frame.body.code.instructions[max(frame.position - 1, 0)].name
     return isinstance(error, KeyboardInterrupt) and name not in ("RAISE_VARARGS", "RERAISE")

@@ -33,7 +33,8 @@ register_code(
     "C003",
     CompileError,
     "This cannot be captured",
-    "The program does something that tracing cannot follow; docs/limits.md lists what.",
+    "The program does something that one graph cannot hold. The error says what; docs/breaks.md has the kinds of such"
+    " things, and docs/limits.md what else tracing cannot follow.",
 )
 register_code(
     "C004",

@@ -1,0 +1,117 @@
+"""Traces a whole call into one graph: what would end the graph before the call ends is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import GeneratorType
+
+from rushlight.capture.arguments import Arguments
+from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.loop import Interpreter
+from rushlight.capture.program import Recorder, rebuild
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import Break, Reason, Retrace
+from rushlight.capture.resume.reached import ReachedObjects, Reroot
+from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
+from rushlight.capture.resume.tracing import TracingInterpreter, is_interrupt
+from rushlight.capture.values import Assembled
+from rushlight.eager.dispatch import Scope
+from rushlight.support import settings
+from rushlight.support.errors import CompileError, DataDependentError, InternalError, RushlightError, error
+
+_OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
+
+
+StandIn = Callable[[int, str, object], object]
+"""What stands for a leaf of the arguments: of a position, a name and a value."""
+
+
+def whole_call(
+    function: Callable[..., object],
+    recorder: Recorder,
+    arguments: Arguments,
+    stand_in: StandIn,
+    modules: Sequence[object] = (),
+) -> Callable[..., object]:
+    """What a recorder runs to trace a call of a function."""
+    if settings.get().capture_engine == "walk":
+        return function
+    return partial(trace_call, reached_objects(recorder, arguments, stand_in, modules), function)
+
+
+def reached_objects(
+    recorder: Recorder, arguments: Arguments, stand_in: StandIn, modules: Sequence[object]
+) -> ReachedObjects:
+    """The objects among the arguments of a trace; `modules` are those that it reaches through objects."""
+
+    def stands(value: object, text: str, first: int) -> object:
+        leaves = arguments.leaves[first:]
+        stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
+        return rebuild(value, iter(stand_ins), text, recorder.copies)
+
+    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, modules)
+
+
+def trace_call(reached: ReachedObjects, function: Callable[..., object], /, *args: object, **kwargs: object) -> object:
+    """The result of a call on stand-ins. Errors: C002, C003 or C039 where one graph cannot hold what it does."""
+    for value in (*args, *kwargs.values()):
+        reached.note(value)
+    interpreter = WholeInterpreter(None, reached)
+    try:
+        with Scope(interpreter=interpreter):
+            result = interpreter.call(function, args, kwargs)
+            interpreter.close_generators(result)
+            return interpreter.given_back(result)
+    except Retrace as unbuilt:
+        raise error_of(unbuilt.reason) from None
+    except Break as found:
+        raise error_of(found.reason) from None
+    finally:
+        interpreter.escaped = None
+
+
+def error_of(reason: Reason) -> RushlightError:
+    """The error of a break, where one graph is wanted."""
+    kind, detail = reason.kind, reason.detail
+    if kind is breaks.VALUE:
+        return error("C002", f"compile: {detail}", hint=kind.hint)
+    if kind is breaks.DISABLED:
+        return error("C039", f"compile: {detail}", hint=kind.hint)
+    return error("C003", f"compile: one graph cannot hold this: {detail}", kind=kind, hint=kind.hint)
+
+
+def _built(recipe: Recipe, *leaves: object) -> object:
+    return recipe.build(leaves, ())[0]
+
+
+class WholeInterpreter(TracingInterpreter):
+    """Interprets one call under a tracer, to its end."""
+
+    __slots__ = ()
+
+    def given_back(self, result: object) -> object:
+        """What the trace gives for a result: itself, or how each call makes it. Errors: Retrace."""
+        before = self.reached.before()
+        if is_plain(result, self.made, before, set()):
+            return result
+        writer = RecipeWriter(self.made, before)
+        recipe = writer.write([result])
+        return result if recipe.leaf is not None else Assembled(partial(_built, recipe), tuple(writer.leaves))
+
+    def close_generators(self, result: object) -> None:
+        """Ends the generators that the call has left before their end, as Python does with a last reference."""
+        for made, _ in reversed(list(self.made.values())):
+            if isinstance(made, (InterpretedGenerator, GeneratorType)) and made is not result:
+                made.close()
+
+    def _raised(self, error: BaseException, frame: Frame) -> None:
+        try:
+            if isinstance(error, (Break, Retrace)):
+                raise error_of(error.reason) from None
+            if isinstance(error, _OF_TRACING) or is_interrupt(error, frame):  # past the program's handlers
+                raise error
+            Interpreter._raised(self, error, frame)
+        finally:
+            del error  # this frame is in its traceback
