@@ -1,6 +1,7 @@
 """Training that needs gradients of gradients, as written for PyTorch: the same text runs on torch and on Rushlight.
 
-Numbers are drawn by numpy. Each function returns the losses of its steps, in float64.
+Numbers are drawn by numpy; functions that are differentiated may be `compiled`. Each function returns the losses of its
+steps, in float64.
 """
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 STEPS = 20
 
 
-def maml(torch):
+def maml(torch, compiled=lambda function: function):
     """Learn weights from which a gradient step fits a sine wave: the outer step differentiates the inner one."""
     rng = np.random.default_rng(0)
 
@@ -23,6 +24,7 @@ def maml(torch):
         hidden = torch.tanh(hidden @ values[2] + values[3])
         return ((hidden @ values[4] + values[5] - y) ** 2).mean()
 
+    loss_of = compiled(loss_of)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -40,7 +42,7 @@ def maml(torch):
     return losses
 
 
-def wgan_gp(torch):
+def wgan_gp(torch, compiled=lambda function: function):
     """Wasserstein GAN whose critic is penalised for gradients that are not of length 1."""
     rng = np.random.default_rng(1)
     nn = torch.nn
@@ -51,6 +53,7 @@ def wgan_gp(torch):
             parameter.copy_(torch.tensor(rng.normal(size=tuple(parameter.shape)) * 0.4))
     of_generator = torch.optim.Adam(generator.parameters(), lr=0.01, betas=(0.5, 0.9))
     of_critic = torch.optim.Adam(critic.parameters(), lr=0.01, betas=(0.5, 0.9))
+    generator, critic = compiled(generator), compiled(critic)
     losses = []
     for _ in range(STEPS):
         real = torch.tensor(rng.normal(size=(32, 2)) @ np.array([[1.0, 0.5], [0.0, 0.3]]) + 2.0)

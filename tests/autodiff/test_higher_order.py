@@ -15,7 +15,9 @@ TORCH = json.loads(Path(__file__).with_name("torch_higher_order.json").read_text
 @pytest.mark.row("2.1")
 @pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_training_through_gradients_has_the_losses_of_torch(name):
-    losses = PROGRAMS[name](rl)
+@pytest.mark.parametrize("how", ["eager", "compiled", "parts"])
+def test_training_through_gradients_has_the_losses_of_torch(name, how):
+    forms = {"eager": (), "compiled": (rl.compile,), "parts": (lambda function: rl.compile(function, fullgraph=False),)}
+    losses = PROGRAMS[name](rl, *forms[how])
     assert len(losses) == STEPS
     np.testing.assert_allclose(losses, TORCH[name], rtol=1e-9, atol=1e-9)

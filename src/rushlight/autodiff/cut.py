@@ -58,10 +58,14 @@ def can_wait(call: Call) -> bool:
     return call.op in (NUMBER, RELAYOUT) or not getattr(call.op, "facts", Fact.NONE) & (Fact.HOST | Fact.DATA_DEPENDENT)
 
 
-def kept_bytes(call: Call) -> int:
-    """What keeping a value costs, by hints; a view a little more than its base, if that is no larger."""
+def kept_bytes(call: Call, derived: bool = False) -> int:
+    """What keeping a value costs, by hints.
+
+    A view costs a little more than its base, if that is no larger, and so does a value that is `derived` for the
+    backward pass, as the factor of a gradient: of the values that it was made of the derivatives of any order are.
+    """
     size = optimization_hint(product(call.type.shape)) * call.type.dtype.itemsize
-    return max(1, size) + (call.op is not PARAMETER and is_view(call))
+    return max(1, size) + (call.op is not PARAMETER and (derived or is_view(call)))
 
 
 def minimum_cut(
@@ -69,11 +73,12 @@ def minimum_cut(
     required: Collection[Call],
     free: Collection[Call],
     may_repeat: Callable[[Call], bool] = is_cheap,
+    derived: Collection[int] = (),
 ) -> list[Call]:
     """The values to keep so that all `required` ones can be had again, with the fewest bytes kept.
 
     `values` are inputs and calls in order. Those in `free` cost nothing to keep: they live on anyway. Among cuts of
-    equal bytes the one that repeats least is taken.
+    equal bytes the one that repeats least is taken, but for what is `derived` (`kept_bytes`), by identity.
     """
     values = list(values)
     needed = {id(call) for call in required if call.op is not NUMBER}
@@ -85,7 +90,7 @@ def minimum_cut(
     for call in values:
         key = id(call)
         if not isinstance(call.type, tuple):
-            network.add_edge((key, 0), (key, 1), capacity=0 if key in unpriced else kept_bytes(call))
+            network.add_edge((key, 0), (key, 1), capacity=0 if key in unpriced else kept_bytes(call, key in derived))
         if not may_repeat(call):
             network.add_edge(_SOURCE, (key, 0))  # no capacity: an edge that is never cut
         for operand in call.inputs():

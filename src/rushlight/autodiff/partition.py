@@ -9,6 +9,7 @@ from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, parameter, unba
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import row_major
 from rushlight.ir.value import map_operands
+from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr, eq, statically_known
 from rushlight.term import attr_key, postorder
@@ -20,6 +21,7 @@ class Split:
 
     `backward` takes the joint graph's parameters at the positions `inputs`, the outputs of `forward` at the positions
     `saved`, the tangents, and, where there are `sizes` that none of these shows, their values as the shape of one more.
+    Gradients of gradients may also need the parameters at the positions `more`.
     """
 
     forward: Graph
@@ -27,27 +29,31 @@ class Split:
     inputs: tuple[int, ...]
     saved: tuple[int, ...]
     sizes: tuple[SizeExpr, ...]
+    more: tuple[int, ...]
     _joint: Graph
     _outputs: int
     _tangents: int
     _kept: tuple[Call, ...]
 
     def other_backward(
-        self, calls: Sequence[Call], gradients: Sequence[Call], present: Sequence[bool]
-    ) -> tuple[Graph, tuple[SizeExpr, ...]]:
+        self, calls: Sequence[Call], gradients: Sequence[Call], tangents: Sequence[Call]
+    ) -> tuple[Graph, tuple[SizeExpr, ...], tuple[int, ...]]:
         """A backward graph for other gradients, made by `calls` on the same forward graph, and its sizes.
 
-        It takes what `backward` takes, but of the tangents those that are `present`.
+        It takes what `backward` takes, but with these `tangents`, and behind them the parameters at the positions
+        that come last in the result, which are some of `more`.
         """
         joint = self._joint
         calls, gradients = _with_known_calls(joint, self._kept, calls, gradients)
-        cut = _Backward(joint, len(joint.parameters) - self._tangents, self._outputs, self._kept, present)
+        count = len(joint.parameters) - self._tangents
+        cut = _Backward(joint, count, self._outputs, self._kept, tangents, self.more)
         needed = {id(call) for call in postorder(gradients, lambda call: tuple(call.inputs()))}
-        late = late_calls(joint.parameters[len(joint.parameters) - self._tangents :], calls)
+        late = late_calls(tangents, calls)
         for call in calls:
             if id(call) in late and id(call) in needed:
                 cut.image(call)
-        return cut.graph([cut.image(call) for call in gradients], f"{joint.name}_backward")
+        images = [cut.image(call) for call in gradients]
+        return *cut.graph(images, f"{joint.name}_backward"), tuple(cut.more)
 
 
 def _with_known_calls(
@@ -161,6 +167,7 @@ def split_joint(
     late: Collection[int] = (),
     living: Collection[int] = (),
     recompute: bool = True,
+    derived: Collection[int] = (),
 ) -> Split:
     """Splits a joint graph into a forward and a backward graph.
 
@@ -169,7 +176,8 @@ def split_joint(
     that are `late`, by identity, belong to the backward pass although they depend on no tangent, as zero gradients do.
     Their users differ with the gradients that are wanted, so the calls are kept, not their values.
     `living` are positions of parameters that live on anyway, such as a module's: to keep them is free. Unless
-    `recompute`, only views are made again. The gradients have the same bits either way.
+    `recompute`, only views are made again. The gradients have the same bits either way. Calls that are `derived`, by
+    identity, were made while the backward pass was traced.
     """
     count = len(joint.parameters) - tangents
     late = late_calls(joint.parameters[count:], joint.calls, late)
@@ -186,8 +194,8 @@ def split_joint(
         """Whether the backward pass may make a value: it is cheap to repeat, or the forward pass does not need it."""
         return (is_cheap if recompute else is_view)(call) or (id(call) not in once and can_wait(call))
 
-    kept = minimum_cut(early, required, free, may_wait)
-    cut = _Backward(joint, count, outputs, kept)
+    kept = minimum_cut(early, required, free, may_wait, derived)
+    cut = _Backward(joint, count, outputs, kept, joint.parameters[count:])
     for call in joint.calls:
         if id(call) in late:
             cut.build(call)
@@ -204,14 +212,38 @@ def split_joint(
         tuple([index for index in joint.frozen if index < count]),
         tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in unbacked]])),
     ).without_dead_calls()
-    return Split(forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes, joint, outputs, tangents, tuple(kept))
+    more = _more_parameters(joint, count, kept, derived)
+    return Split(
+        forward, backward, tuple(cut.inputs), tuple(cut.saved), sizes, more, joint, outputs, tangents, tuple(kept)
+    )
+
+
+def _more_parameters(joint: Graph, count: int, kept: Sequence[Call], derived: Collection[int]) -> tuple[int, ...]:
+    """The positions of parameters that values are made of which derivatives read, beyond what is kept.
+
+    A parameter that is overwritten is none: its value is gone.
+    """
+    stops = {id(call) for call in kept} | {id(call) for call in joint.parameters[count:]}
+    read = [operand for call in joint.calls if id(call) in derived for operand in call.inputs()]
+    roots = [call for call in read if id(call) not in derived]
+    reached = postorder(roots, lambda call: () if id(call) in stops else tuple(call.inputs()))
+    reached = {id(call) for call in reached} - stops
+    written = {position for position, _ in joint.mutations}
+    positions = enumerate(joint.parameters[:count])
+    return tuple([position for position, call in positions if id(call) in reached and position not in written])
 
 
 class _Backward:
     """The backward graph in the making: late calls rebuilt on parameters for what is kept, the rest made again."""
 
     def __init__(
-        self, joint: Graph, count: int, outputs: int, kept: Iterable[Call], present: Sequence[bool] | None = None
+        self,
+        joint: Graph,
+        count: int,
+        outputs: int,
+        kept: Iterable[Call],
+        tangents: Iterable[Call],
+        more: Iterable[int] = (),
     ) -> None:
         self.inputs: list[int] = []
         self.saved: list[int] = []
@@ -222,10 +254,12 @@ class _Backward:
         self._inputs: list[Call] = []
         self._saved: list[Call] = []
         self._tangents: list[Call] = []
-        for index, call in enumerate(joint.parameters[count:]):
+        self.more: list[int] = []  # parameters that are needed beyond what is kept
+        self._more: list[Call] = []
+        self._available = {id(joint.parameters[position]): position for position in more}
+        for index, call in enumerate(tangents):
             self._images[id(call)] = parameter(f"tangent{index}", call.type)
-            if present is None or present[index]:
-                self._tangents.append(self._images[id(call)])
+            self._tangents.append(self._images[id(call)])
         mutated = {position for position, _ in joint.mutations}
         positions = {
             id(call): position for position, call in enumerate(joint.parameters[:count]) if position not in mutated
@@ -275,13 +309,19 @@ class _Backward:
 
     def build(self, call: Call) -> None:
         """Makes a call again on the images of its operands."""
-        assert call.op is not PARAMETER, "a backward graph reads a parameter that is not kept"
+        if call.op is PARAMETER:
+            if id(call) not in self._available:
+                fail("G015", "backward: a derivative reads what the first one did not", frame=None, input=call.type)
+            self.more.append(self._available[id(call)])
+            self._more.append(parameter(f"in{self.more[-1]}", call.type))
+            self._images[id(call)] = self._more[-1]
+            return
         operands = map_operands(call.operands, self.image)
         new = self._images[id(call)] = Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
         self._calls.append(new)
 
     def graph(self, results: Sequence[Call], name: str) -> tuple[Graph, tuple[SizeExpr, ...]]:
         """The graph, and the sizes that it is given beside its tensors."""
-        parameters = (*self._inputs, *self._saved, *self._tangents)
+        parameters = (*self._inputs, *self._saved, *self._tangents, *self._more)
         graph = Graph(parameters, tuple(self._calls), tuple(results), name=name).without_dead_calls()
         return with_hidden_sizes(graph)

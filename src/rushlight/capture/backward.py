@@ -1,24 +1,24 @@
-"""The backward graph of a compiled forward: an autograd node that launches it."""
+"""The backward graphs of a compiled forward: autograd nodes that launch them."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import replace
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
-from rushlight.build.segments import is_segmented
 from rushlight.capture.entry.entry import RunPlan
-from rushlight.capture.joint import Derived, InputGradient, Joint, Span
-from rushlight.capture.segmented import Ran, Runs, Segmented, Whole
+from rushlight.capture.joint import Derived, Joint
+from rushlight.capture.orders import Common, Goal, Order, Request, Variant
+from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.history import attach
+from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.node import Edge, Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import Rewriting
-from rushlight.eager.dispatch import dispatch
+from rushlight.eager.dispatch import STATE, Scope, dispatch
 from rushlight.eager.handle import Handle, allocate, share
 from rushlight.eager.mutation import COPY
 from rushlight.ops.record import OPERATORS
@@ -28,11 +28,11 @@ from rushlight.sym import SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
-    from rushlight.ir.graph import Call, Graph
+    from rushlight.ir.graph import Graph
 
 
 class BackwardPart:
-    """What a compiled forward needs to be differentiated.
+    """What a compiled forward needs to be differentiated, any number of times.
 
     There is a graph for each set of results that have gradients, of inputs whose gradients are given in parts, and of
     segments that run as one; each is made at the first backward pass that asks for it.
@@ -51,12 +51,8 @@ class BackwardPart:
         places = {
             number: (at, place) for at, one in enumerate(joint.segments) for place, number in enumerate(one.results)
         }
-        self._places = [places[number] for number in range(len(self.differentiable))]
-        self._calls = len(joint.calls)
-        self._compile_graph = compile_graph
-        self._all = Span((True,) * len(self.differentiable), 0, len(self.segments) - 1)
-        self._variants: dict[Hashable, _Variant] = {}
-        self._lock = threading.Lock()
+        self.places = [places[number] for number in range(len(self.differentiable))]
+        self.order = _first_order(joint, split, compile_graph)
 
     def attach(
         self,
@@ -77,10 +73,12 @@ class BackwardPart:
             share(outputs[position]) if position < self.returned else outputs[position] for position in self.split.saved
         ]
         saved = [*[inputs[position] for position in self.split.inputs], *kept]
-        nodes = self._nodes(wanted, _Saved(saved, plan.values))
+        edges = [edge_of(handle) for handle in wanted]
+        more = {position: _Unsaved(inputs[position]) for position in self.split.more}
+        nodes = self._nodes(_Saved(saved, plan.values, edges, more))
         count, shown = self.returned, self.returned + len(views)
         rewriting = Rewriting()
-        for index, (segment, number) in zip(self.differentiable, self._places, strict=True):
+        for index, (segment, number) in zip(self.differentiable, self.places, strict=True):
             if index < count:
                 attach(outputs[index], nodes[segment], number)
             elif index < shown:
@@ -89,9 +87,9 @@ class BackwardPart:
                 rewriting.add(written[index - shown], nodes[segment], number)
         return Attached(nodes[-1], rewriting.attributes(views))
 
-    def _nodes(self, wanted: Sequence[object], saved: _Saved) -> list[CompiledBackward]:
+    def _nodes(self, saved: _Saved) -> list[CompiledBackward]:
         """A node for each segment, made from the last to the first: the order in which steps are recorded."""
-        edges = [edge_of(handle) for handle in wanted]
+        edges = saved.edges
         if len(self.segments) == 1:
             return [CompiledBackward(self, self.segments[0], edges, saved, ())]
         nodes: list[CompiledBackward] = []
@@ -99,63 +97,43 @@ class BackwardPart:
             node = CompiledBackward(self, plan, [edges[at] for at in plan.inputs], saved, nodes)
             node.paths = [*[edges[at] for at in plan.leads], *[(nodes[at], 0) for at in plan.leads_after]]
             nodes = [node, *nodes]
+        saved.first = weakref.ref(nodes[0])
         return nodes
 
-    def run(
-        self,
-        saved: Sequence[object],
-        gradients: Sequence[object],
-        values: dict[SizeExpr, int],
-        segments: tuple[int, int],
-        apart: frozenset[int],
-    ) -> list[Any]:
-        """The gradients that some segments, from first to last, give: to the wanted inputs, and to the next results.
 
-        One each, or None; those in `apart` as their summands, not the sum, and so those of results.
-        """
-        given = [gradient for gradient in gradients if gradient is not None]
-        span = Span(tuple([gradient is not None for gradient in gradients]), *segments)
-        variant = self._variants.get((span, apart))
-        if variant is None:
-            with self._lock:
-                variant = self._variants.get((span, apart))
-                if variant is None:
-                    variant = self._variants[span, apart] = self._variant(span, apart)
-        inputs = [*saved, *given]
-        outputs = iter(() if variant.runs is None else variant.runs.bound(inputs, values)(inputs))
-        results: list[Any] = []
-        for position, (count, make) in enumerate(zip(variant.counts, variant.makes, strict=True)):
-            parts = [next(outputs) for _ in range(count)]
-            gradient = None if not parts else parts[0] if make is None else make(*parts)
-            results.append(Apart(parts) if position in apart and make is None else gradient)
-        return results
+def _first_order(joint: Joint, split: Split, compile_graph: Callable[[Graph], Executable]) -> Order:
+    """The gradients of a function's results, of which those of all are made already."""
+    whole, gradients = joint.trace.whole, joint.gradients
+    common = Common(joint, split, compile_graph)
+    types = [tangent.form.type for tangent in joint.tangents]
+    order = Order(common, whole, joint.tape, joint.since, types, segments=joint.segments)
+    order.places = joint.places
+    counts, makes = [len(gradient.total) for gradient in gradients], [gradient.make for gradient in gradients]
+    everything = Request(tuple(range(len(types))), frozenset(), 0, len(joint.segments) - 1)
+    order.prepare(everything, Variant(whole, common.runs(split.backward, split.sizes, whole), counts, makes))
+    return order
 
-    def _variant(self, span: Span, apart: frozenset[int]) -> _Variant:
-        split, joint = self.split, self.joint
-        whole = span == self._all
-        if whole and not apart:
-            runs = self._runs(split.backward, split.sizes)
-            return _Variant(runs, tuple([len(gradient.total) for gradient in joint.gradients]), _makes(joint.gradients))
-        calls = joint.calls
-        gradients = joint.gradients if whole else joint.again(span)
-        wanted: list[Call] = []
-        counts: list[int] = []
-        for position, gradient in enumerate(gradients):
-            summands = gradient.parts if position in apart and gradient.parts else gradient.total
-            wanted.extend(summands)
-            counts.append(len(summands))
-        runs: Runs | None = None
-        if wanted:
-            graph, sizes = split.other_backward(calls, wanted, span.present)
-            runs = self._runs(graph, sizes)
-        del calls[self._calls :]
-        return _Variant(runs, tuple(counts), _makes(gradients))
 
-    def _runs(self, graph: Graph, sizes: Sequence[SizeExpr]) -> Runs:
-        """What runs a backward graph, which needs no parameter for sizes that come beside the tensors."""
-        graph = replace(graph, parameters=graph.parameters[: len(graph.parameters) - bool(sizes)])
-        kind = Segmented if is_segmented(graph) else Whole
-        return kind(graph, self._compile_graph)
+class _Unsaved:
+    """An input of which the tape keeps no hold; gradients of gradients read it if it is there."""
+
+    __slots__ = ("_reference", "_version")
+
+    def __init__(self, value: object) -> None:
+        self._reference = weakref.ref(value) if isinstance(value, Handle) else value
+        self._version = value.version.value if isinstance(value, Handle) else 0
+
+    def value(self, node: Node) -> object:
+        """The input. Errors: G015 where it is gone, G003 where it was written to."""
+        if not isinstance(self._reference, weakref.ref):
+            return self._reference
+        value: object = self._reference()
+        if not isinstance(value, Handle):
+            hint = "hold on to what the function was given until the last backward pass"
+            fail("G015", "backward: a gradient of a gradient reads an input that is gone", frame=node.frame, hint=hint)
+        if value.version.value != self._version:
+            fail("G003", f"backward: an input of {node.name()} was changed in place", frame=node.frame, tensor=value)
+        return value
 
 
 class Attached(list[Any]):
@@ -164,22 +142,6 @@ class Attached(list[Any]):
     def __init__(self, node: CompiledBackward, attributes: Sequence[object]) -> None:
         super().__init__(attributes)
         self.node = node
-
-
-@frozen
-class _Variant:
-    """A backward graph, None of nothing. `counts` are of values, for each wanted input and each next result.
-
-    `makes` has what makes a sparse gradient of several; None for a dense one.
-    """
-
-    runs: Runs | None
-    counts: tuple[int, ...]
-    makes: tuple[Callable[..., object] | None, ...]
-
-
-def _makes(gradients: Sequence[InputGradient]) -> tuple[Callable[..., object] | None, ...]:
-    return tuple([gradient.make for gradient in gradients])
 
 
 @frozen
@@ -237,14 +199,27 @@ class _SegmentPlan:
 
 
 class _Saved:
-    """What a call keeps for its backward pass, and the version of each tensor. None once it is freed."""
+    """What a call keeps for its backward pass, and the version of each tensor. None once it is freed.
 
-    __slots__ = ("sizes", "tensors", "versions")
+    `edges` are those of the wanted inputs, `more` the inputs that are not kept and that higher orders may read. `first`
+    is the node of the first segment, where there are several.
+    """
 
-    def __init__(self, values: Sequence[object], sizes: dict[SizeExpr, int]) -> None:
+    __slots__ = ("edges", "first", "more", "sizes", "tensors", "versions")
+
+    def __init__(
+        self,
+        values: Sequence[object],
+        sizes: dict[SizeExpr, int],
+        edges: list[Edge | None],
+        more: Mapping[int, _Unsaved],
+    ) -> None:
         self.tensors: Sequence[object] | None = values
         self.versions = [value.version.value if isinstance(value, Handle) else 0 for value in values]
         self.sizes = sizes
+        self.edges = edges
+        self.more = more
+        self.first: weakref.ref[CompiledBackward] | None = None
 
     def pack(self) -> None:
         """Gives what is saved to the hooks that are on, once it is computed."""
@@ -271,6 +246,45 @@ def _unpacked(saved: SavedTensor, node: Node) -> object:
     return dispatch(COPY, (allocate(saved.form), tensor), {})
 
 
+@frozen
+class Below:
+    """What an order builds on: the nodes of the orders below, and where the gradients that they took came from."""
+
+    nodes: tuple[CompiledBackward | HigherBackward, ...]
+    given: tuple[Edge | None, ...]
+
+
+def _given(gradients: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """The numbers of results that have gradients, and these row by row."""
+    present = tuple([position for position, gradient in enumerate(gradients) if gradient is not None])
+    return present, [_contiguous(gradients[position]) for position in present]
+
+
+def _recorded(given: Sequence[Handle], create_graph: bool) -> tuple[bool, ...] | None:
+    return tuple([requires(gradient) for gradient in given]) if create_graph else None
+
+
+def _values(variant: Variant, inputs: Sequence[object], sizes: dict[SizeExpr, int]) -> list[Handle]:
+    return [] if variant.runs is None else variant.runs.bound(inputs, sizes)(inputs)
+
+
+def _record(order: Order, outputs: Sequence[Any], given: Sequence[Handle], saved: _Saved, below: Below) -> None:
+    """Makes gradients the results of a node of the next order. `saved` and `below` are those of the order below."""
+    edges_given = (*below.given, *[edge_of(gradient) if requires(gradient) else None for gradient in given])
+
+    def edge(goal: Goal) -> Edge | None:
+        if goal.kind == "input":
+            return saved.edges[goal.number]
+        return edges_given[goal.number] if goal.kind == "given" else below.nodes[goal.order].result(goal.number)
+
+    kept = _Saved([*(saved.tensors or ()), *given], saved.sizes, saved.edges, saved.more)
+    node = HigherBackward(order, [edge(goal) for goal in order.goals], kept, Below(below.nodes, edges_given))
+    if STATE.saving:
+        node.pack()
+    for number, position in enumerate(order.differentiable):
+        attach(outputs[position], node, number)
+
+
 class CompiledBackward(Node):
     """Runs a segment of a compiled backward pass: from the gradients of some results of a call to the next ones.
 
@@ -278,7 +292,7 @@ class CompiledBackward(Node):
     runs by itself, again from the gradients of all results so far, which it hands on to the node that follows.
     """
 
-    __slots__ = ("_apart", "_freed", "_saved", "folds", "merges", "part", "paths", "plan", "rest")
+    __slots__ = ("_apart", "_freed", "_saved", "extended", "folds", "merges", "part", "paths", "plan", "rest")
 
     def __init__(
         self,
@@ -302,6 +316,19 @@ class CompiledBackward(Node):
         self._saved = saved
         self._freed = False
         self._apart: frozenset[int] = frozenset()
+        self.extended = False  # whether higher orders give it gradients of what is no result
+
+    def result(self, number: int) -> Edge:
+        """Where the gradient of a result goes: of what the function does not return, to this node."""
+        results = len(self.part.differentiable)
+        if number < results:
+            segment, place = self.part.places[number]
+            assert segment >= self.plan.index, "a pass leads to a segment before the first that it depends on"
+            return (self, *self.rest)[segment - self.plan.index], place
+        self.extended, self.paths = True, None
+        for node in (self, *self.rest):
+            node.folds = tuple(range(len(node.plan.inputs) + len(node.plan.next_results)))
+        return self, self.plan.outputs + number - results
 
     def pack(self) -> None:
         """Gives what the call keeps to the hooks that are on, once it is computed."""
@@ -322,7 +349,7 @@ class CompiledBackward(Node):
     def prepare(self, gradients: list[object], owned: set[int]) -> None:
         """Runs the hooks on the gradients of results."""
         count = len(self.plan.results)
-        handed, gradients[count:] = gradients[count:], []
+        handed, gradients[count:] = gradients[count:], []  # also those of what is no result
         super().prepare(gradients, owned)
         if handed:
             gradients += [*[None] * (count - len(gradients)), *handed]
@@ -338,12 +365,13 @@ class CompiledBackward(Node):
 
     def handed(self, gradients: Sequence[Any]) -> list[object]:
         """The gradients of all results as far as they are known: those of the nodes before, and its own."""
-        results = self.plan.results
-        before = gradients[len(results)] if len(gradients) > len(results) else None
+        results, outputs = self.plan.results, self.plan.outputs
+        before = gradients[len(results)] if self.plan.index and len(gradients) > len(results) else None
         given: list[object] = [None] * len(self.part.differentiable) if before is None else list(before)
         for number, gradient in zip(results, gradients, strict=False):
             given[number] = gradient
-        return given
+        extra = gradients[outputs:]
+        return [*given, *extra] if before is None or not extra else _merged(given, len(self.part.differentiable), extra)
 
     def results(
         self,
@@ -354,25 +382,91 @@ class CompiledBackward(Node):
         owned: set[int],
     ) -> list[Any]:
         """What consecutive nodes give, of which this is the first: to all wanted inputs, and to the next results."""
-        if create_graph:
-            fail("G009", "a compiled function cannot be differentiated twice yet", hint="run it without compile")
         if any(node._freed for node in nodes):
             fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
-        saved = self._saved.unpacked(self)
-        given = [
-            gradient if gradient is None or gradient.form.is_contiguous else contiguous(gradient) for gradient in given
-        ]
-        segments = self.plan.index, nodes[-1].plan.index
-        results = self.part.run(saved, given, self._saved.sizes, segments, apart)
-        for result in results:
-            owned.update([id(part) for part in result] if isinstance(result, Apart) else [id(result)])
+        present, rows = _given(given)
+        recorded = _recorded(rows, create_graph)
+        request = Request(present, apart, self.plan.index, nodes[-1].plan.index, recorded)
+        variant = self.part.order.variant(request, self._saved.sizes)
+        with Scope(grad=False):
+            more = [self._saved.more[position].value(self) for position in variant.more]
+            inputs = [*self._saved.unpacked(self), *rows, *more]
+        outputs = _values(variant, inputs, self._saved.sizes)
+        if variant.next is not None:
+            _record(variant.next, outputs, rows, self._saved, Below((self._start,), ()))
+        results = _results(variant, outputs, apart, set() if create_graph else owned)
+        if self.extended:
+            self._refuse_unplaced(nodes, results)
         return results
+
+    @property
+    def _start(self) -> CompiledBackward:
+        """The node that takes the gradients of what is no result: the call's first, or this one if that is gone."""
+        first = None if self._saved.first is None else self._saved.first()
+        return self if first is None else first
+
+    def _refuse_unplaced(self, nodes: Sequence[CompiledBackward], results: Sequence[object]) -> None:
+        """G015 for a gradient at an input to which the first order gives none from these segments."""
+        placed = {at for node in nodes for at in node.plan.inputs}
+        count = len(self.part.joint.wanted)
+        if any(result is not None and at not in placed for at, result in enumerate(results[:count])):
+            fail("G015", "backward: a derivative leads to what the first one did not reach", frame=self.frame)
 
     def release(self) -> None:
         """Lets go of what was saved, which all nodes of a call share: the last one does."""
         self._freed = True
         if not self.rest:
             self._saved.tensors = None
+
+    def name(self) -> str:
+        """As it is shown in errors."""
+        return "CompiledFunctionBackward"
+
+
+class HigherBackward(Node):
+    """Launches the graph of a higher order: gradients of gradients."""
+
+    __slots__ = ("_apart", "_below", "_order", "_saved", "folds")
+
+    def __init__(self, order: Order, edges: Sequence[Edge | None], saved: _Saved, below: Below) -> None:
+        super().__init__(edges)
+        self._order = order
+        self._saved = saved
+        self._below = below
+        self._apart: frozenset[int] = frozenset()
+        self.folds = order.folds
+
+    def pack(self) -> None:
+        """Gives what it keeps to the hooks that are on."""
+        self._saved.pack()
+
+    def result(self, number: int) -> Edge:
+        """Where the gradient of a result of its order goes."""
+        self.folds = self._order.folds
+        return self, number
+
+    def keep_apart(self, places: Sequence[int]) -> None:
+        """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
+        if not self._after:
+            self._apart = frozenset(places)
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """The gradients of inputs, of gradients that were given, and of results of lower orders."""
+        present, rows = _given(gradients)
+        recorded = _recorded(rows, create_graph)
+        request, self._apart = Request(present, self._apart, recorded=recorded), frozenset[int]()
+        variant = self._order.variant(request, self._saved.sizes)
+        with Scope(grad=False):
+            more = [self._saved.more[position].value(self) for position in variant.more]
+            inputs = [*self._saved.unpacked(self), *rows, *more]
+        outputs = _values(variant, inputs, self._saved.sizes)
+        if variant.next is not None:
+            _record(variant.next, outputs, rows, self._saved, Below((*self._below.nodes, self), self._below.given))
+        return _results(variant, outputs, request.apart, set() if create_graph else owned)
+
+    def release(self) -> None:
+        """Lets go of what was saved."""
+        self._saved.tensors = None
 
     def name(self) -> str:
         """As it is shown in errors."""
@@ -391,16 +485,19 @@ class MergedBackward(Node):
         super().__init__(edges, located=False)
         self.frame = first.frame
         self.steps = steps
-        self.folds = first.plan.merged_folds
+        self.folds = range(len(first.plan.merged_inputs)) if first.extended else first.plan.merged_folds
         self._apart: frozenset[int] = frozenset()
 
     def joined(self, gradients: Sequence[list[object]]) -> list[object]:
         """The gradients of the outputs of all steps in one list, for those that have arrived at each."""
-        return [
-            gradient
-            for step, given in zip(self.steps, gradients, strict=True)
-            for gradient in (*given, *[None] * (step.plan.outputs - len(given)))
-        ]
+        found: list[object] = []
+        for step, given in zip(self.steps, gradients, strict=True):
+            own = given[: step.plan.outputs]
+            found += [*own, *[None] * (step.plan.outputs - len(own))]
+        extra: list[object] = []  # of what is no result
+        for step, given in zip(self.steps, gradients, strict=True):
+            extra = _merged(extra, 0, given[step.plan.outputs :])
+        return [*found, *extra]
 
     def keep_apart(self, places: Sequence[int]) -> None:
         """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
@@ -414,6 +511,7 @@ class MergedBackward(Node):
             for place, number in enumerate(step.plan.results):
                 given[number] = gradients[at + place]
             at += step.plan.outputs
+        given = _merged(given, len(first.part.differentiable), gradients[at:])
         results = first.results(self.steps, given, self._apart, create_graph, owned)
         return [None if at is None else results[at] for at in first.plan.merged_results]
 
@@ -427,6 +525,27 @@ class MergedBackward(Node):
         return self.steps[0].name()
 
 
-def contiguous(tensor: object) -> Any:
+def _merged(given: Sequence[object], count: int, extra: Sequence[object]) -> list[object]:
+    """The gradients of `count` results, and of more, to which `extra` is added."""
+    add = OPERATORS["add"]
+    pairs = list(zip_longest(given[count:], extra))
+    sums = [new if old is None else old if new is None else add(old, new) for old, new in pairs]
+    return [*given[:count], *sums]
+
+
+def _results(variant: Variant, values: Sequence[Any], apart: frozenset[int], owned: set[int]) -> list[Any]:
+    """The gradients of the wanted inputs: one each, or None."""
+    rest = iter(values)
+    results: list[Any] = []
+    for position, (count, make) in enumerate(zip(variant.counts, variant.makes, strict=True)):
+        parts = [next(rest) for _ in range(count)]
+        gradient = None if not parts else parts[0] if make is None else make(*parts)
+        several = position in apart and make is None
+        results.append(Apart(parts) if several else gradient)
+        owned.update([id(part) for part in parts] if several else [id(gradient)])
+    return results
+
+
+def _contiguous(tensor: Any) -> Any:
     """The same values, row-major."""
-    return OPERATORS["contiguous"](tensor)
+    return tensor if tensor.form.is_contiguous else OPERATORS["contiguous"](tensor)

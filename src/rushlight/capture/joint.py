@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rushlight.autodiff.backward import SINK
 from rushlight.capture.hooks import share_hooks
+from rushlight.capture.reopened import ReopenedTrace
 from rushlight.capture.source import Source, ViewSource
 from rushlight.capture.values import traced_parts
 from rushlight.eager.autograd.accumulate import edge_of
@@ -50,18 +50,6 @@ class Segment:
     inputs: tuple[int, ...]
     sequence: int
     leads: tuple[list[int], set[int]]
-
-
-@frozen
-class Span:
-    """Segments that run as one, from `first` to `last`, and the results whose gradients are `present`.
-
-    Results of segments up to the first come with all that arrives at them.
-    """
-
-    present: tuple[bool, ...]
-    first: int
-    last: int
 
 
 class ArgumentNode(Node):
@@ -106,8 +94,12 @@ class Joint:
     `wanted` are the inputs that have gradients, as sources, and `gradients` these where all results have one.
     `segments` is the pass cut at the steps that give results, of which somebody may want the gradients. `tangents` are
     the parameters that stand for the results' gradients, `calls` those of the trace. `passed` are the calls whose
-    values are gradients on the way, by identity: some, such as zeros, depend on no tangent.
+    values are gradients on the way, by identity: some, such as zeros, depend on no tangent. Of the tape's edges those
+    at `places` lead to the wanted inputs; of more it is `known` to which inputs they lead. The calls in `derived` were
+    made while the backward pass was traced, by identity.
     """
+
+    trace: ReopenedTrace
 
     def __init__(
         self, tracer: Tracer, results: Sequence[Handle], since: int, source_of: Callable[[Handle], Source | None]
@@ -120,42 +112,45 @@ class Joint:
         self.tangents: list[Any] = []
         self.passed: set[int] = set()
         self.segments: list[Segment] = []
-        self._places: list[int] = []  # of the wanted inputs among the tape's edges
-        self._bindings: list[tuple[Handle, Any, int]] = []
-        self._tape = Tape(results, since)
+        self.derived: set[int] = set()
+        self.places: list[int] = []
+        self.since = since
+        self.tape = Tape(results, since)
         sources = self._sources(source_of)
+        self.known = {position for position, _ in sources}
         if not sources:
             return
         self.tangents = [tracer.fake(row_major(tracer.node(result).type)) for result in results]
         start, passed = len(self.calls), set[int]()
-        arrived = self._tape.arrived(self.tangents, lambda tensor: passed.update(map(id, self._calls_of(tensor))))
-        self.passed = passed.intersection(map(id, self.calls[start:]))  # others are values of the forward pass
+        arrived = self.tape.arrived(self.tangents, lambda tensor: passed.update(map(id, _calls_of(tracer, tensor))))
+        self.derived = set(map(id, self.calls[start:]))
+        self.passed = passed & self.derived  # others are values of the forward pass
         for position, source in sorted(sources, key=lambda pair: arrived[pair[0]].turn):  # the order of leaves' hooks
             if arrived[position].parts:
-                self._places.append(position)
+                self.places.append(position)
                 self.wanted.append(source)
-                self.gradients.append(self._gradient(arrived[position]))
-        self.segments = self._segments([arrived[position] for position in self._places])
+                self.gradients.append(input_gradient(tracer, arrived[position]))
+        self.segments = self._segments([arrived[position] for position in self.places])
         if not self.wanted:
             self.tangents = []
 
     def _segments(self, arrived: Sequence[Arrived]) -> list[Segment]:
         """The pass cut at each step that gives results, by what has arrived at the wanted inputs."""
-        sequences = self._tape.sequences()
+        sequences = self.tape.sequences()
         steps = sorted(set(sequences), reverse=True)
         segments: list[Segment] = []
         for last, until in zip(steps, [*steps[1:], -1], strict=True):
             results = [number for number, sequence in enumerate(sequences) if sequence == last]
             inputs = [at for at, one in enumerate(arrived) if any(until < sender <= last for sender in one.senders)]
-            edges, others = self._tape.reached_from(results[0])
-            numbers = [(id(self._tape.edges[position][0]), self._tape.edges[position][1]) for position in self._places]
+            edges, others = self.tape.reached_from(results[0])
+            numbers = [(id(self.tape.edges[position][0]), self.tape.edges[position][1]) for position in self.places]
             leads = [at for at, edge in enumerate(numbers) if edge in edges], others
             segments.append(Segment(tuple(results), tuple(inputs), last, leads))
         return segments
 
     def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
         """The tape's edges that lead to inputs, by number, in the order in which the inputs were read."""
-        places = {(id(edge[0]), edge[1]): position for position, edge in enumerate(self._tape.edges)}
+        places = {(id(edge[0]), edge[1]): position for position, edge in enumerate(self.tape.edges)}
         sources: dict[int, Source] = {}
         outside = [tensor for tensor in self._tracer.seen() if tensor.storage is not None]
         for tensor in [*self._tracer.lifted, *outside]:
@@ -168,48 +163,26 @@ class Joint:
                 sources[index] = source
         return list(sources.items())
 
-    def _gradient(self, arrived: Arrived) -> InputGradient:
-        if not arrived.parts:
-            return InputGradient((), ())
-        total = self._calls_of(arrived.total)
-        if any(part.keys & SPARSE for part in arrived.parts):
-            apart = traced_parts(arrived.total)
-            return InputGradient(total, (), None if apart is None else apart[0])
-        return InputGradient(total, tuple([self._tracer.node(part).call for part in arrived.parts]))
-
-    def _calls_of(self, gradient: Any) -> tuple[Call, ...]:
-        """The call that computes a gradient, or those of the places and values of a sparse one."""
-        parts = gradient.taken_apart()[1] if gradient.keys & SPARSE else (gradient,)
-        return tuple([self._tracer.node(part).call for part in parts])
-
     def close(self) -> None:
-        """Called before the trace is closed: what other passes are traced from is kept if there can be any."""
-        if len(self.tangents) > 1:
-            self._bindings = self._tracer.bindings()
-            self._tracer.seal()
-        else:
-            del self._tape, self._tracer
+        """Called before the trace is closed."""
+        self.trace = ReopenedTrace(self._tracer)
 
-    def again(self, span: Span) -> list[InputGradient]:
-        """The wanted gradients that a span gives, and those that it gives to the results of the next segment."""
-        tracer, segments = self._tracer, self.segments
-        after = segments[span.last + 1] if span.last + 1 < len(segments) else None
-        until, watched = (-1, ()) if after is None else (after.sequence, after.results)
-        whole = {number for one in segments[: span.first + 1] for number in one.results if span.present[number]}
-        tracer.reopen(self._bindings)
-        try:
-            with tracer.active():
-                given = [tangent if here else None for tangent, here in zip(self.tangents, span.present, strict=True)]
-                guards = len(tracer.scope.guards)
-                arrived = self._tape.arrived(given, id, whole, until, watched)
-                if len(tracer.scope.guards) > guards:
-                    asked = tracer.scope.guards[-1].condition
-                    fail("G015", "backward: a derivative for some results alone depends on sizes", asked=str(asked))
-                last = segments[span.first].sequence if span.first else SINK
-                inputs = [arrived[position].between(last, until) for position in self._places]
-                return [self._gradient(one) for one in (*inputs, *arrived[len(arrived) - len(watched) :])]
-        finally:
-            tracer.close()
+
+def input_gradient(tracer: Tracer, arrived: Arrived) -> InputGradient:
+    """The gradient that arrived somewhere, as calls."""
+    if not arrived.parts:
+        return InputGradient((), ())
+    total = _calls_of(tracer, arrived.total)
+    if any(part.keys & SPARSE for part in arrived.parts):
+        apart = traced_parts(arrived.total)
+        return InputGradient(total, (), None if apart is None else apart[0])
+    return InputGradient(total, tuple([tracer.node(part).call for part in arrived.parts]))
+
+
+def _calls_of(tracer: Tracer, gradient: Any) -> tuple[Call, ...]:
+    """The call that computes a gradient, or those of the places and values of a sparse one."""
+    parts = gradient.taken_apart()[1] if gradient.keys & SPARSE else (gradient,)
+    return tuple([tracer.node(part).call for part in parts])
 
 
 @frozen

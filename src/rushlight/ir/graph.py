@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -320,6 +321,16 @@ class GraphBuilder:
             result = op.infer(types, attrs)
             inferred = self._types[key] = self._equal_types.setdefault(result, result)  # equal types are one object
         return inferred
+
+    @contextmanager
+    def types_apart(self) -> Generator[None]:
+        """While inside, no type is kept for later: rules may ask of sizes what holds for these calls alone."""
+        before = self._types
+        self._types = dict(before)
+        try:
+            yield
+        finally:
+            self._types = before
 
     def operand(self, arg: object) -> Any:
         """The call behind an argument."""

@@ -181,14 +181,14 @@ class Arrived:
         self.total = gradient if self.total is None else add(self.total, gradient)
         return self
 
-    def between(self, last: int, until: int) -> Arrived:
+    def between(self, last: int, until: int, create_graph: bool = False) -> Arrived:
         """Those that steps gave whose sequence number is at most `last` and more than `until`."""
         pairs = list(zip(self.parts, self.senders, strict=True))
         chosen = [(part, sender) for part, sender in pairs if until < sender <= last]
         if len(chosen) == len(pairs):
             return self
         result = Arrived()
-        with Scope(grad=False):
+        with Scope(grad=create_graph):
             for part, sender in chosen:
                 result.add(part, sender, OPERATORS["add"])
         return result
@@ -197,24 +197,45 @@ class Arrived:
 class Tape:
     """A part of the tape: from results back to what was there at `since`, where its `edges` lead to."""
 
-    __slots__ = ("_part", "edges", "roots")
+    __slots__ = ("_part", "_since", "edges", "roots")
 
     def __init__(self, results: Sequence[object], since: int) -> None:
         self.roots: list[Any] = [
             edge_of(result) if isinstance(result, Handle) and requires(result) else None for result in results
         ]
         self._part: dict[int, Any] = {}
-        gradients: dict[tuple[int, int], Any] = {}
-        stack = [edge for edge in reversed(self.roots) if edge is not None]
+        self._since = since
+        self.edges: tuple[Any, ...] = ()
+        self._take([edge for edge in reversed(self.roots) if edge is not None])
+
+    def _take(self, stack: list[Any]) -> None:
+        """Takes all steps that places lead to."""
+        gradients = {(id(edge[0]), edge[1]): edge for edge in self.edges}
         while stack:
             edge = stack.pop()
             step = edge[0]
-            if not since <= step.sequence < SINK:
+            if not self._since <= step.sequence < SINK:
                 gradients[id(step), edge[1]] = edge
             elif id(step) not in self._part:
                 self._part[id(step)] = step
                 stack.extend([one for one in reversed(step.edges) if one is not None])
-        self.edges: tuple[Any, ...] = tuple(gradients.values())
+        self.edges = tuple(gradients.values())
+
+    def root(self, edge: tuple[Any, int]) -> int:
+        """The number of the root that is a place in this part of the tape: a further one if there is none yet.
+
+        Errors: G015 where it leads out of what the tape leads to.
+        """
+        for number, root in enumerate(self.roots):
+            if root is not None and root[0] is edge[0] and root[1] == edge[1]:
+                return number
+        before = self.edges, dict(self._part)
+        self._take([edge])
+        if len(self.edges) > len(before[0]):
+            self.edges, self._part = before
+            fail("G015", "backward: a derivative leads to what the first one did not reach", frame=edge[0].frame)
+        self.roots.append(edge)
+        return len(self.roots) - 1
 
     def freed(self) -> list[bool]:
         """Return for each result whether an earlier backward pass freed a step that it depends on."""
@@ -264,22 +285,24 @@ class Tape:
     def arrived(
         self,
         gradients: Sequence[Any],
-        passed: Callable[[Any], object],
+        passed: Callable[[Any], object] = id,
         whole: Collection[int] = (),
         until: int = -1,
         watched: Sequence[int] = (),
+        create_graph: bool = False,
     ) -> list[Arrived]:
         """What arrives at each of the `edges` from gradients of the results; the tape can be walked again.
 
         `passed` is called with each gradient that a step gives, and with each that a hook leaves. The gradients of
         results that are `whole`, by number, have all that arrives there in them. Steps of a sequence number up to
-        `until` do not run. What arrives at the results that are `watched` follows what arrives at the edges.
+        `until` do not run. What arrives at the results that are `watched` follows what arrives at the edges. With
+        `create_graph` what is computed is recorded itself.
         """
         result = [Arrived() for _ in (*self.edges, *watched)]
         edges = [*self.edges, *[self.roots[number] for number in watched]]
         pairs = [*zip(edges, result, strict=True), *zip(self.roots, gradients, strict=True)]
         replaced = {(id(self.roots[number][0]), self.roots[number][1]): gradients[number] for number in whole}
-        one = Pass(keep=True, create_graph=False)
+        one = Pass(keep=True, create_graph=create_graph)
         sender = SINK
 
         def add(a: object, b: object) -> Any:
@@ -310,7 +333,7 @@ class Tape:
             return items
 
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
-        with _engaged(False, one):
+        with _engaged(create_graph, one):
             walk(roots, run, add, prepare=prepare, targets=self.edges, captured=captured, part=self._part)
         return result
 
