@@ -1,6 +1,8 @@
 """Modules that exist under the alias alone: what they answer, pass through and refuse."""
 
 import importlib
+import sys
+import threading
 from types import ModuleType
 
 import pytest
@@ -78,6 +80,92 @@ def test_modules_are_not_spread_over_processes(torch: ModuleType):
         torch.nn.parallel.DistributedDataParallel(rl.nn.Linear(1, 1))
     with pytest.raises(rl.NotSupportedError, match="between processes"):
         rl.nn.Linear(1, 1).share_memory()
+
+
+def test_names_that_packages_import(torch: ModuleType):
+    assert torch.torch.linspace is rl.linspace
+    assert torch.TensorType is not None
+    keys = importlib.import_module("torch.nn.modules.module")._IncompatibleKeys
+    assert isinstance(rl.nn.Linear(1, 1).load_state_dict({}, strict=False), keys)
+    schedulers = importlib.import_module("torch.optim.lr_scheduler")
+    assert issubclass(schedulers.StepLR, schedulers._LRScheduler)
+    assert torch.serialization.DEFAULT_PROTOCOL == 2
+    assert torch.serialization.add_safe_globals is rl.serialization.add_safe_globals
+
+
+def test_futures_have_their_results_and_errors(torch: ModuleType):
+    futures = importlib.import_module("torch.futures")
+    first, second = futures.Future(), futures.Future()
+    doubled = first.then(lambda done: 2 * done.value())
+    everything = futures.collect_all([first, second])
+    assert not everything.done() and futures.collect_all([]).value() == []
+    with pytest.raises(RuntimeError, match="no result yet"):
+        first.value()
+    thread = threading.Thread(target=first.set_result, args=(21,))
+    thread.start()
+    assert doubled.wait() == 42
+    thread.join()
+    second.set_exception(KeyError("lost"))
+    assert everything.wait() == [first, second]
+    with pytest.raises(KeyError, match="lost"):
+        futures.wait_all([first, second])
+    assert first.then(lambda done: done.nothing).done()
+    assert futures.Future[rl.Tensor] is not None
+
+
+def test_loaders_of_packages_are_iterated(torch: ModuleType):
+    module = importlib.import_module("torch.utils.data.dataloader")
+
+    class Loader:
+        collate_fn = staticmethod(list)
+        dataset = [[1], [2], [3]]
+        _index_sampler = [[0, 2], [1]]
+        _auto_collation = True
+        _dataset_kind = module._DatasetKind.Map
+
+    assert list(module._SingleProcessDataLoaderIter(Loader())) == [[[1], [3]], [[2]]]
+    Loader._dataset_kind = module._DatasetKind.Iterable
+    assert list(module._SingleProcessDataLoaderIter(Loader())) == [[[1], [2]], [[3]]]
+    Loader._auto_collation = False
+    assert list(module._SingleProcessDataLoaderIter(Loader())) == [[1], [2]]
+
+
+def test_tensors_are_parts_of_a_vector(torch: ModuleType):
+    module = importlib.import_module("torch._utils")
+    tensors = [rl.arange(6).reshape(2, 3).t(), rl.tensor(7), rl.ones(0, 2, dtype=rl.int64)]
+    flat = module._flatten_dense_tensors(tensors)
+    assert flat.tolist() == [0, 3, 1, 4, 2, 5, 7]
+    parts = module._unflatten_dense_tensors(flat, tensors)
+    assert all(rl.equal(part, tensor) for part, tensor in zip(parts, tensors, strict=True))
+
+
+def test_loaded_names_are_in_the_dict(torch: ModuleType):
+    module = importlib.import_module("torch.distributions")
+    assert vars(module)["Normal"] is rl.distributions.Normal
+
+
+def test_tensors_are_grouped_by_dtype(torch: ModuleType):
+    group = importlib.import_module("torch.utils._foreach_utils")._group_tensors_by_device_and_dtype
+    a, b, c = rl.ones(1), rl.ones(1, dtype=rl.int64), rl.ones(2)
+    found = group([[a, b, c], [None, b, a]], with_indices=True)
+    assert [(key[1], places) for key, (_, places) in found.items()] == [(rl.float32, [0, 2]), (rl.int64, [1])]
+    assert found[a.device, rl.float32][0] == [[a, c], [None, a]]
+
+
+def test_tensorboard_is_that_of_another_package(torch: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    package = ModuleType("tensorboardX")
+    package.SummaryWriter = object
+    name = "rushlight.torch.modules.utils.tensorboard"
+    for answer in (None, package):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+        monkeypatch.setitem(sys.modules, "tensorboardX", answer)
+        if answer is None:
+            with pytest.raises(ImportError, match="tensorboardX is not") as caught:
+                importlib.import_module("torch.utils.tensorboard")
+            assert "rushlight[tensorboard]" in str(caught.value)
+        else:
+            assert importlib.import_module("torch.utils.tensorboard").SummaryWriter is object
 
 
 def test_trees_and_devices(torch: ModuleType):

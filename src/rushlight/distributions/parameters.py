@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import rushlight as rl
 from rushlight import Tensor
@@ -88,13 +88,14 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 class Undefined:
-    """An attribute that a subclass has to define: asking for it is A006."""
+    """An attribute that a subclass has to define: asking an object for it is A006."""
 
     def __init__(self, quantity: str) -> None:
         self.what = quantity
 
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        fail("A006", f"{owner.__name__}: {self.what} is not defined")
+    def __get__(self, instance: object, owner: type) -> Undefined:
+        require(instance is None, "A006", f"{owner.__name__}: {self.what} is not defined")
+        return self
 
 
 class lazy_property(Generic[T]):  # noqa: N801 - PyTorch's name

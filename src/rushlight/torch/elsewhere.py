@@ -68,6 +68,7 @@ ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
     "functional": "rushlight",
     "multiprocessing": "multiprocessing",
+    "torch": "rushlight",
     "utils._pytree": "rushlight.utils._pytree",
     "utils._python_dispatch": "rushlight.utils._python_dispatch",
     "utils.hooks": "rushlight.eager.autograd.node",
@@ -75,6 +76,7 @@ ELSEWHERE: dict[str, str] = {
     "autograd.gradcheck": "rushlight.autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
     "nn.parallel.data_parallel": "rushlight.nn.parallel",
+    "nn.parallel.distributed": "rushlight.nn.parallel",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     "autograd.variable": "rushlight.autograd",
     **{

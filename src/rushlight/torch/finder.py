@@ -73,7 +73,18 @@ class AliasLoader(Loader):
 
         module.__doc__ = targets[0].__doc__
         module.__file__ = _file_of(targets)
-        vars(module).update(__getattr__=look_up, __dir__=names, __all__=[*public_names(targets)])
+        vars(module).update(
+            _loaded_names(targets), __getattr__=look_up, __dir__=names, __all__=[*public_names(targets)]
+        )
+
+
+def _loaded_names(targets: tuple[Target, ...]) -> dict[str, object]:
+    """Public names that are loaded already, so that programs which walk over a module's dict see them."""
+    found: dict[str, object] = {}
+    for target in reversed(targets):
+        names = [name for name in getattr(target, "__all__", ()) if name in vars(target)]
+        found.update({name: vars(target)[name] for name in names if not isinstance(vars(target)[name], ModuleType)})
+    return found
 
 
 def _attribute(module: str, targets: tuple[Target, ...], name: str) -> object:

@@ -15,6 +15,7 @@ __all__ = ["NAMED", "named_only"]
 _NOT_HERE = "the name exists so that programs which do not use it can be imported"
 
 NAMED: dict[str, tuple[str, ...]] = {
+    "": ("PyTorchFileReader", "TensorType"),
     "_C._distributed_rpc": (),
     "_dynamo.utils": ("is_compile_supported",),
     "autograd.functional": ("hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"),
@@ -23,12 +24,18 @@ NAMED: dict[str, tuple[str, ...]] = {
     "profiler": ("ProfilerActivity", "profile"),
     "ao": (),
     "ao.quantization": ("DeQuantStub", "QuantStub"),
+    "_subclasses.fake_tensor": ("FakeTensor", "FakeTensorMode"),
+    "distributed.nn": (),
+    "distributed.nn.functional": ("all_gather", "all_reduce", "reduce_scatter"),
     "distributed.rpc": ("RRef",),
-    "futures": ("Future",),
+    "nn.parallel.scatter_gather": ("gather", "scatter", "scatter_kwargs"),
     "nn.utils.fusion": ("fuse_conv_bn_eval",),
     "onnx": (),
     "onnx.symbolic_opset11": ("select", "squeeze", "unsqueeze"),
-    "utils.data.dataloader": ("_BaseDataLoaderIter", "_MultiProcessingDataLoaderIter"),
+    "utils.data.dataloader": (
+        "_BaseDataLoaderIter",
+        "_MultiProcessingDataLoaderIter",
+    ),
     "utils.data.datapipes": (),
     "utils.data.datapipes.iter": ("Batcher", "IterableWrapper"),
 }
@@ -38,6 +45,10 @@ class _Unsupported:
     """A class that a name stands for."""
 
     path = ""
+
+    def __class_getitem__(cls, item: object) -> type:
+        """Return the class, whatever an annotation puts in brackets."""
+        return cls
 
     def __init__(self, *args: object, **options: object) -> None:
         refuse(self.path, _NOT_HERE)

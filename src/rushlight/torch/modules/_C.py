@@ -17,6 +17,7 @@ __all__ = [
     "TensorBase",
     "_ExcludeDispatchKeyGuard",
     "_TensorBase",
+    "_TensorMeta",
     "_disabled_torch_function_impl",
     "_get_default_device",
     "_get_privateuse1_backend_name",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 TensorBase = _TensorBase = Tensor
+_TensorMeta = type(Tensor)
 
 
 class _Names(type):

@@ -5,7 +5,19 @@ from __future__ import annotations
 from rushlight.torch.passing import Decorator, refuse
 from rushlight.torch.submodule import Submodule
 
-__all__ = ["Graph", "GraphModule", "Node", "Proxy", "Tracer", "graph_module", "node", "proxy", "symbolic_trace", "wrap"]
+__all__ = [
+    "Graph",
+    "GraphModule",
+    "Node",
+    "Proxy",
+    "Tracer",
+    "experimental",
+    "graph_module",
+    "node",
+    "proxy",
+    "symbolic_trace",
+    "wrap",
+]
 
 wrap = Decorator("torch.fx.wrap", "no function is traced by fx here")
 
@@ -47,3 +59,13 @@ graph_module = Submodule(
 )
 node = Submodule("Names of nodes.", Argument=object, Node=Node, Target=object, map_arg=symbolic_trace)
 proxy = Submodule("Names of proxies.", Proxy=Proxy)
+
+
+def _get_proxy_mode() -> None:
+    """Return None: no function is traced by proxies."""
+
+
+experimental = Submodule(
+    "Names of tracers.",
+    proxy_tensor=Submodule("A tracer by proxies, which is never on.", get_proxy_mode=_get_proxy_mode),
+)

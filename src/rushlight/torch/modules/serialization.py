@@ -1,14 +1,16 @@
-"""`torch.serialization` beyond `load` and `save`: classes that a program trusts."""
+"""`torch.serialization` beyond `rushlight.serialization`: types of arguments, which annotations name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Mapping
+from typing import IO
 
-from rushlight.torch.passing import say_passed
+from rushlight import Tensor
+from rushlight.ir.type import Device
 
-__all__ = ["add_safe_globals"]
+__all__ = ["DEFAULT_PROTOCOL", "FILE_LIKE", "MAP_LOCATION"]
 
-
-def add_safe_globals(safe_globals: Iterable[object]) -> None:
-    """Accept classes that files may name; no file makes objects of them, and an event says so."""
-    say_passed("torch.serialization.add_safe_globals", "files make no objects of a program's classes")
+DEFAULT_PROTOCOL = 2
+FILE_LIKE = str | os.PathLike[str] | IO[bytes]
+MAP_LOCATION = Callable[[Tensor, str], Tensor] | Device | str | Mapping[str, str] | None

@@ -1,0 +1,1 @@
+"""`torch._subclasses`: names of tensors without data, which packages import."""

@@ -1,0 +1,1 @@
+"""`torch.utils.data._utils`: what packages import of the parts of a loader."""
