@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
@@ -59,8 +59,8 @@ class Hooks:
     def makes(self, value: object) -> None:
         """Is told of an object that has been made."""
 
-    def makes_class(self) -> None:
-        """Is told of a class that is going to be made."""
+    def makes_class(self, bases: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+        """Is told of a class that is going to be made, and of the keywords of its statement."""
 
     def runs(self, *operands: object) -> None:
         """Is told of the operands of what C is going to do."""

@@ -10,7 +10,7 @@ from typing import Any
 from rushlight.capture.interpreter.binding import bind
 from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, Callback, Rule
-from rushlight.capture.interpreter.slots import lookup, python_method
+from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 
 _SUSPENDS = CO_COROUTINE | CO_ASYNC_GENERATOR  # these run as they are
 _METHODS_CALLING_BACK = {(list, "sort")}
@@ -56,7 +56,13 @@ def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bo
 
 
 def _callback(interpreter: Evaluator, value: object) -> object:
-    return Callback(interpreter, value) if type(value) in (FunctionType, MethodType, functools.partial) else value
+    """What C calls in place of a function, a class, or an object with a `__call__`, of the program's."""
+    kind = type(value)
+    if kind in (FunctionType, MethodType, functools.partial):
+        return Callback(interpreter, value)
+    if issubclass(kind, type) and isinstance(value, type):
+        return Callback(interpreter, value) if value.__flags__ & HEAP_TYPE else value
+    return value if python_method(interpreter, kind, "__call__") is None else Callback(interpreter, value)
 
 
 def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -395,7 +395,7 @@ def _format(interpreter: Evaluator, value: object, spec: Any = "") -> object:
 @_in_place_of(builtins.__build_class__)
 def _build_class(interpreter: Evaluator, function: FunctionType, name: str, *bases: object, **kwargs: object) -> object:
     """`__build_class__`: resolves bases and the metaclass, runs the body, and calls the metaclass."""
-    interpreter.makes_class()
+    interpreter.makes_class(bases, kwargs)
     resolved = types.resolve_bases(bases)
     meta, namespace, kwargs = types.prepare_class(name, resolved, kwargs)
     if not isinstance(namespace, MutableMapping) and not hasattr(type(namespace), "__setitem__"):

@@ -95,7 +95,8 @@ NATIVE = _register(
 CLASS = _register(
     "B009",
     "A class is made",
-    "A class statement, or a call of a metaclass, makes another class at each call.",
+    "A class statement makes another class at each call. A graph makes it once, where nothing of it outlives the graph,"
+    " its bases are of C or made there too, and its metaclass is `type`.",
     "define the class outside of the compiled function",
 )
 TENSOR_ATTRIBUTE = _register(

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FrameType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    NoneType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import numpy as np
@@ -74,7 +83,7 @@ _MUTATING = frozenset(
     }
 )
 _TEXTS = frozenset({repr, format, ascii})
-_SETTING = (object.__setattr__, object.__delattr__)
+_SETTING = (object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
@@ -114,6 +123,10 @@ _METHODS = tuple(
         "length_hint",
     ]
 )  # of classes written in Python, that C may call
+_OF_C = frozenset(
+    {NoneType, BuiltinFunctionType, WrapperDescriptorType, MethodDescriptorType, ClassMethodDescriptorType}
+)  # what methods of C are in their classes
+_MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
 _calling: dict[type, bool] = {}
 _PACKAGE = __name__.partition(".")[0]
 
@@ -190,9 +203,27 @@ class CautiousInterpreter(AccessingInterpreter):
                     if type(item) not in _SCALARS and not issubclass(type(item), Handle) and _calls_python(type(item)):
                         raise Break(breaks.CALLED_BACK, f"C calls methods of {type(item).__name__}")
 
-    def makes_class(self) -> None:
-        """Breaks before a class is made."""
-        raise Break(breaks.CLASS, "a class is made")
+    def sets(self, owner: object, name: str, value: object) -> bool:
+        """Has an attribute set. Of a class that the trace has made it is set at once."""
+        if issubclass(type(owner), type):
+            _calling.clear()
+        return super().sets(owner, name, value)
+
+    def makes_class(self, bases: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+        """Breaks before a class is made of which others know, or at which C calls what is written in Python."""
+        if kwargs:
+            raise Break(breaks.CLASS, "a class is made with keywords")
+        for base in bases:
+            if type(base) is not type or (base.__flags__ & HEAP_TYPE and id(base) not in self.made):
+                raise Break(breaks.CLASS, "a class is made of one that was there before")
+            if _python_function(lookup(base, "__init_subclass__")):
+                raise Break(breaks.CALLED_BACK, "C calls __init_subclass__")
+
+    def _names_parts(self, namespace: dict[str, object]) -> None:
+        """Breaks before C tells attributes of a new class their names, by methods written in Python."""
+        for value in namespace.values():
+            if type(value) is Opaque or python_method(self, type(value), "__set_name__") is not None:
+                raise Break(breaks.CALLED_BACK, "C calls __set_name__")
 
     def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments of a call; what makes text of numbers is given their values."""
@@ -288,7 +319,11 @@ class CautiousInterpreter(AccessingInterpreter):
                 raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
             raise Break(breaks.CALL, f"{name} is called")
         if not ours:
-            self._allow(function, module, args, kwargs)
+            if function is type and len(args) == 3:
+                self.makes_class(args[1], kwargs)
+                self._names_parts(args[2])
+            else:
+                self._allow(function, module, args, kwargs)
             self.runs(*args, *kwargs.values())
             owner = getattr(function, "__self__", None)
             if owner is not None and not issubclass(type(owner), ModuleType):
@@ -307,7 +342,8 @@ class CautiousInterpreter(AccessingInterpreter):
             if module.startswith(_OF_DTYPES):
                 args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
         result = function(*args, **kwargs)
-        if sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE):
+        is_class = function is type and len(args) == 3  # which refers to itself
+        if is_class or (sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE)):
             self.note(result)
         return result
 
@@ -322,6 +358,8 @@ class CautiousInterpreter(AccessingInterpreter):
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
         if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or module not in _PURE:
             if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
+                if not all(_is_of_c(lookup(function, part)) for part in ("__new__", "__init__")):
+                    raise Break(breaks.CALLED_BACK, f"C calls the constructor of {function.__name__}")
                 return
             if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
                 return
@@ -358,15 +396,25 @@ def _calls_python(cls: type) -> bool:
         return False
     known = _calling.get(cls)
     if known is None:
+        if len(_calling) >= _MOST_CLASSES:
+            _calling.clear()
         methods = [lookup(cls, name) for name in _METHODS]
-        known = _calling[cls] = any(type(method) is FunctionType and not _is_harmless(method) for method in methods)
+        known = _calling[cls] = not all(map(_is_of_c, methods))
     return known
 
 
-def _is_harmless(method: FunctionType) -> bool:
-    """Whether C may run a method while a function is traced: it is ours, or that of a named tuple or an enumeration."""
-    module: str = method.__globals__.get("__name__", "")
-    return module in ("collections", "enum") or is_ours(module)
+def _python_function(method: object) -> bool:
+    """Whether a method, or what a class method calls, is written in Python."""
+    return type(getattr(method, "__func__", method)) is FunctionType
+
+
+def _is_of_c(method: object) -> bool:
+    """Whether C may run a method while a function is traced: of C, ours, a named tuple, an enumeration."""
+    function = getattr(method, "__func__", method) if type(method) in (staticmethod, classmethod) else method
+    if type(function) is FunctionType and isinstance(function, FunctionType):
+        module: str = function.__globals__.get("__name__", "")
+        return module in ("collections", "enum") or is_ours(module)
+    return function is MISSING or type(function) in _OF_C
 
 
 def _stores(function: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
 from rushlight.capture.interpreter.library import Callback
 from rushlight.capture.resume.blueprint import blueprint_of, native_base
-from rushlight.capture.resume.breaks import UNBUILT, Reason, Retrace
+from rushlight.capture.resume.breaks import CLASS, UNBUILT, Reason, Retrace
 from rushlight.capture.resume.opaque import Opaque, slot_of
 from rushlight.capture.state.reachable import PLAIN
 from rushlight.capture.values import plain_key
@@ -99,12 +99,15 @@ class RecipeWriter:
         if kind is MethodType:
             function, owner = self._add(value.__func__), self._add(value.__self__)
             return self._step(value, lambda made, leaves, before: MethodType(made[function], made[owner]))
-        if kind in (BuiltinFunctionType, MethodWrapperType) and not issubclass(
-            type(value.__self__), (ModuleType, type, NoneType)
+        if kind in (BuiltinFunctionType, MethodWrapperType) and (
+            id(value.__self__) in self.made or not issubclass(type(value.__self__), (ModuleType, type, NoneType))
         ):
             owner, name = self._add(value.__self__), value.__name__
             native = native_base(type(value.__self__))
             return self._step(value, lambda made, leaves, before: getattr(native, name).__get__(made[owner]))
+        cls = value if issubclass(kind, type) else kind
+        if id(cls) in self.made:
+            raise Retrace(self.made[id(cls)][1], Reason(CLASS, "a class is made that outlives the graph"))
         inside = (kind in (list, dict, set) and _holds_traced(value)) or hasattr(kind, "__next__")
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
