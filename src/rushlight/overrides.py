@@ -21,6 +21,7 @@ from rushlight.eager.override.answering import (
     answer,
     relevant,
 )
+from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Tensor
 from rushlight.support.peer_names import absent_name
 
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 Function = Callable[..., Any]
+_disabled_torch_function_impl: object = disabled
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:

@@ -10,6 +10,7 @@ import rushlight as rl
 from rushlight.capture.resume.breaks import KINDS
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightError
+from rushlight.utils._python_dispatch import TorchDispatchMode
 
 PAGE = Path(__file__).parents[2] / "docs" / "breaks.md"
 PROGRAMS = {}
@@ -227,6 +228,14 @@ def unkept(x):
 def autograd(x):
     y = x + 1
     return y * (y._base is None)
+
+
+@makes("B024")
+def mode(x):
+    y = x + 1
+    with TorchDispatchMode():
+        z = y * 2
+    return z + 1
 
 
 @pytest.mark.parametrize("code", sorted(KINDS))

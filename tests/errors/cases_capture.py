@@ -307,9 +307,11 @@ def branches_return_other_structures():
 
 @triggers("C036")
 def compiled_under_a_mode():
-    double = rl.compile(lambda x: x * 2)
-    with TorchDispatchMode():
-        double(rl.ones(2))
+    def doubled(x):
+        with TorchDispatchMode():
+            return x * 2
+
+    rl.compile(doubled, fullgraph=True)(rl.ones(2))
 
 
 @triggers("C037")

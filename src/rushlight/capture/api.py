@@ -13,12 +13,12 @@ from rushlight.capture.backends import Backend
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.function import (
     CompiledFunction,
-    Options,
     ResumingFunction,
     SpecifiedFunction,
     WholeFunction,
     is_whole,
 )
+from rushlight.capture.options import Options
 from rushlight.capture.resume.breaks import APART
 from rushlight.capture.state.reachable import MARK
 from rushlight.capture.steering import run_as_it_is, suspends

@@ -14,24 +14,24 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from rushlight import build, tune
+from rushlight import build
 from rushlight.autodiff.partition import split_joint
 from rushlight.build.segments import is_segmented
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.backends import Backend, GivenBackend
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import MISS, Entry
 from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
 from rushlight.capture.entry.writer import Writer
 from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
+from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace
+from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation
-from rushlight.capture.resume.driver import Driver
+from rushlight.capture.resume.driver import Driver, note_failure
 from rushlight.capture.resume.reached import Reroot, is_object
 from rushlight.capture.resume.whole import reached_objects, whole_call
 from rushlight.capture.segmented import Segmented
@@ -40,6 +40,7 @@ from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import StateWalk, walk_function, walk_prepared
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
+from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments, written_variables
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
@@ -47,9 +48,8 @@ from rushlight.ir.graph import with_dense_outputs
 from rushlight.ir.sizes import hidden_symbols
 from rushlight.ir.spec.propose import Observed
 from rushlight.runtime.native import run_or_undo
-from rushlight.support import clock, events, garbage, profiling, settings
-from rushlight.support.errors import CompileError, fail, warn
-from rushlight.support.frozen import frozen
+from rushlight.support import clock, events, garbage, profiling
+from rushlight.support.errors import CompileError, RushlightError, fail, warn
 from rushlight.sym import Scope
 from rushlight.sym.memo import forget, forgetting
 
@@ -67,34 +67,6 @@ Undo = list[Callable[[], None]]
 """What takes back what was made ready for a trace."""
 
 
-@frozen
-class Options:
-    """How a function is compiled: sizes as symbols, for a backend, with tiles searched, and with frozen tensors."""
-
-    dynamic: bool
-    backend: str | Backend | None
-    search: bool
-    freeze: bool
-
-    def compile_graph(self, graph: Graph) -> Executable:
-        """The executable of a graph."""
-        if callable(self.backend):
-            return GivenBackend(graph, self.backend)
-        if not self.search:
-            return build.compile_graph(graph, self.backend)
-        return build.compile_graph(graph, self.backend, tune.tuner_here())
-
-    def compile_backward(self, graph: Graph) -> Executable:
-        """The executable of a graph of a backward pass: a callable gets those of functions alone."""
-        if callable(self.backend):
-            return build.compile_graph(graph, "eager")
-        return self.compile_graph(graph)
-
-    def recomputes(self) -> bool:
-        """Whether a backward pass may compute values again rather than keep them."""
-        return not callable(self.backend) and (self.backend or settings.get().backend) != "eager"
-
-
 class CompiledFunction(ABC):
     """A function whose calls run compiled traces."""
 
@@ -103,6 +75,7 @@ class CompiledFunction(ABC):
         self.function = function
         self.options = options
         self.name: str = getattr(self, "__qualname__", None) or type(function).__name__
+        self._yielded: set[str] = set()
         _compiled[id(self)] = weakref.ref(self, partial(_compiled.pop, id(self)))
 
     @property
@@ -130,6 +103,21 @@ class CompiledFunction(ABC):
         """What the traces took all arguments of a call to be, the oldest first."""
         return [entry.observed for entry in reversed(self.traces())]
 
+    def runs_as_it_is(self) -> bool:
+        """Whether calls are part of a trace, or modes want to see what runs."""
+        if STATE.tracer is not None:
+            return True
+        modes = STATE.modes or STATE.functions
+        if modes:
+            self._yield_to(type(modes[-1]).__name__)
+        return bool(modes)
+
+    def _yield_to(self, mode: str) -> None:
+        """Records, once for each function, that a mode is on."""
+        if mode not in self._yielded:
+            self._yielded.add(mode)
+            events.record("graph_break", breaks.MODE.code, f"{self.name} under {mode}", hint=breaks.MODE.hint)
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else partial(self, instance)
 
@@ -148,15 +136,18 @@ class WholeFunction(CompiledFunction):
         self.dynamic_numbers: set[str] = set()
         self._modules: list[object] = []  # that traces reach through objects
         self._lock = threading.RLock()
+        self._wrapped: WrapperCalls[WrapperFunction] | None = None
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
-        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
+        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         for entry in self.entries:
             result = entry.call(args, kwargs)
             if result is not MISS:
                 return result
+        if self._wrapped is not None:
+            return self._with_wrappers(self._wrapped, args, kwargs)
         if self._parts is not None:
             return self._parts(*args, **kwargs)
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
@@ -169,14 +160,38 @@ class WholeFunction(CompiledFunction):
             try:
                 return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
             except CompileError as error:
-                if not self._resumes or error.code != "C039":
+                if error.code in ("C036", "C042") and type(self) is WholeFunction:
+                    self._wrapped = WrapperCalls(self.function, partial(WrapperFunction, self))
+                elif not self._resumes or error.code != "C039":
                     raise
-                self._parts = ResumingFunction(self.function, self.options)
-        return self._parts(*args, **kwargs)
+                else:
+                    self._parts = ResumingFunction(self.function, self.options)
+        if self._wrapped is not None:
+            return self._with_wrappers(self._wrapped, args, kwargs)
+        return self._in_parts()(*args, **kwargs)
+
+    def _in_parts(self) -> ResumingFunction:
+        if self._parts is None:
+            self._parts = ResumingFunction(self.function, self.options)
+        return self._parts
+
+    def _with_wrappers(
+        self, calls: WrapperCalls[WrapperFunction], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        """What a call gives that may have tensors of subclasses; in parts where a graph cannot hold them."""
+        try:
+            return calls.run(args, kwargs)
+        except RushlightError as error:
+            if not self._resumes or error.code == "C042" or is_of_caller(error):
+                raise
+            note_failure(error)
+        return self._in_parts()(*args, **kwargs)
 
     def traces(self) -> tuple[Entry, ...]:
         """Its traces, the most recent first."""
-        return self.entries if self._parts is None else (*self.entries, *self._parts.traces())
+        further = () if self._parts is None else self._parts.traces()
+        graphs = [] if self._wrapped is None else self._wrapped.graphs()
+        return (*self.entries, *[entry for function in graphs for entry in function.traces()], *further)
 
     def parts(self) -> list[PartFunction]:
         """What runs the parts of a function that is compiled in parts."""
@@ -185,7 +200,7 @@ class WholeFunction(CompiledFunction):
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
-        self._parts = None
+        self._parts = self._wrapped = None
 
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
@@ -329,6 +344,22 @@ class WholeFunction(CompiledFunction):
         return recorder.number(name, value) if type(value) is int or type(value) is float else value
 
 
+class WrapperFunction(WholeFunction):
+    """What runs the graphs of a function for some tensors of subclasses, which it gets in parts."""
+
+    def __init__(self, whole: WholeFunction, taking: Taking) -> None:
+        super().__init__(whole.function, whole.options)
+        self._taking = taking
+
+    def _traced(
+        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
+    ) -> Callable[..., object]:
+        return self._taking.trace(recorder)
+
+    def _written(self, arguments: Arguments) -> dict[str, str]:
+        return {}
+
+
 class SpecifiedFunction(WholeFunction):
     """A function whose calls run the artifact of the first specification that they fit."""
 
@@ -339,7 +370,7 @@ class SpecifiedFunction(WholeFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the artifact for the call; C022 where it fits no specification."""
-        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
+        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         spec = aot.first_fitting(self.specs, args, kwargs)
         return self._run(spec, aot.in_order(spec.args, args), aot.in_order(spec.kwargs, kwargs))
@@ -429,6 +460,10 @@ class PartFunction(WholeFunction):
     def _is_counted(self, program: Program) -> bool:
         return bool(program.graph.calls)
 
+    def _yield_to(self, mode: str) -> None:
+        super()._yield_to(mode)
+        raise Retrace(NOT_NOW, Reason(breaks.MODE, mode))
+
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         try:
             super()._runs_eagerly(args, kwargs)
@@ -457,7 +492,7 @@ class ResumingFunction(CompiledFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run graphs, and between them what only Python can do."""
-        if (STATE.included and _is_traced()) or STANCE.name == "force_eager":
+        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         if STANCE.name == "eager_on_recompile" and not self._driver.parts:
             return self.function(*args, **kwargs)
@@ -510,21 +545,6 @@ def reset() -> None:
 def graph_count() -> int:
     """Graphs compiled since the last reset; a forward and its backward are one."""
     return _count[0]
-
-
-def _is_traced() -> bool:
-    """Whether calls are part of a trace. Errors: C036 where a dispatch mode would see the first call alone."""
-    if STATE.tracer is not None:
-        return True
-    modes = STATE.modes or STATE.functions
-    if modes:
-        fail(
-            "C036",
-            "compile: a compiled function is called while a dispatch mode is active",
-            mode=type(modes[-1]).__name__,
-            hint="call the function itself, without rl.compile",
-        )
-    return False
 
 
 def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -12,12 +12,14 @@ from typing import Any
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.reopened import ReopenedTrace
 from rushlight.capture.source import Source, ViewSource
+from rushlight.capture.subclass.packing import gradient_maker
 from rushlight.capture.values import traced_parts
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
 from rushlight.eager.autograd.history import attach, records, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.handle import SPARSE, Gradient, Handle, mark_required
+from rushlight.eager.handle import SPARSE, Gradient, Handle, is_wrapper, mark_required
+from rushlight.eager.subclass import held_by
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.ir.graph import Call
 from rushlight.ir.type import row_major
@@ -176,12 +178,14 @@ def input_gradient(tracer: Tracer, arrived: Arrived) -> InputGradient:
     if any(part.keys & SPARSE for part in arrived.parts):
         apart = traced_parts(arrived.total)
         return InputGradient(total, (), None if apart is None else apart[0])
+    if is_wrapper(arrived.total):
+        return InputGradient(total, (), gradient_maker(arrived.total))
     return InputGradient(total, tuple([tracer.node(part).call for part in arrived.parts]))
 
 
 def _calls_of(tracer: Tracer, gradient: Any) -> tuple[Call, ...]:
     """The call that computes a gradient, or those of the places and values of a sparse one."""
-    parts = gradient.taken_apart()[1] if gradient.keys & SPARSE else (gradient,)
+    parts = gradient.taken_apart()[1] if gradient.keys & SPARSE else held_by(gradient)
     return tuple([tracer.node(part).call for part in parts])
 
 

@@ -32,7 +32,7 @@ from rushlight.capture.state.reachable import Leaf, StateWalk
 from rushlight.capture.values import Container, Effect, InputRef, SizeOf, Template, flatten_value
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import PYTHON, Handle
+from rushlight.eager.handle import PYTHON, Handle, is_wrapper
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import TensorMeta
@@ -194,7 +194,7 @@ class Recorder:
                 leaf.substitute(tuple([self.number(f"{text}[{at}]", number) for at, number in enumerate(leaf.value)]))
         self.tensors.extend(self.walk.tensors)
         self.frozen.enter(self.tensors)
-        for tensor in {id(handle): handle for handle in self.tensors}.values():
+        for tensor in {id(handle): handle for handle in self.tensors if not is_wrapper(handle)}.values():
             self.gradients.hold(tensor, tensor, tensor, tensor.form.type)
 
     def leave(self) -> None:
@@ -278,6 +278,8 @@ class Recorder:
         """The source of a result that is an input or a view of one. None for a result that the graph computes."""
         binding = tensor.node
         if binding is None:
+            made = id(tensor) in self.tracer.wrappers
+            require(not made, "C036", "compile: a tensor of a subclass leaves the function", tensor=tensor)
             return self.sources.setdefault(id(tensor), TensorSource(tensor))
         base = binding.cell.source
         if base is None:

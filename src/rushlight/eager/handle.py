@@ -334,9 +334,7 @@ def share(tensor: Handle, *, own_version: bool = False) -> Any:
         result = make_view(tensor, tensor.form, tensor.offset)
     if STATE.tracer is None:
         result.node = tensor.node
-    elif is_wrapper(tensor):
-        STATE.tracer.note_wrapper(result)
-    else:
+    elif not is_wrapper(tensor):
         STATE.tracer.share(tensor, result)
     if own_version:
         result.version = HiddenVersion(tensor.version)
@@ -357,6 +355,8 @@ def twin(tensor: H) -> H:
     """Another tensor of the same class that shows the same and has the same attributes and history."""
     result = _of_class(tensor, type(tensor))
     vars(result).update(vars(tensor))
+    if STATE.tracer is not None and is_wrapper(tensor):
+        STATE.tracer.note_wrapper(result)
     return result
 
 

@@ -24,7 +24,9 @@ from rushlight.term import Op
 class TorchDispatchMode:
     """Base of modes: within `with mode:` every operator call below autograd comes to `__torch_dispatch__`."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> Any:
         """Answers one call: `func(*args, **kwargs)` on tensors of `types`."""
         return func(*args, **(kwargs or {}))
 
@@ -74,11 +76,21 @@ def _classes(operands: tuple[object, ...]) -> Iterator[type]:
     yield from classes
 
 
+def _refuse_untraced(op: Op, operands: tuple[object, ...]) -> None:
+    """C036 in a trace for modes, and for wrappers from outside: their inner tensors may be others at each call."""
+    asked = [type(mode).__name__ for mode in STATE.modes]
+    if not asked:
+        known = STATE.tracer.wrappers if STATE.tracer.takes_wrappers else ()
+        wrappers = [one for one in flatten(operands) if isinstance(one, Handle) and one.keys & PYTHON]
+        asked = [type(one).__name__ for one in wrappers if id(one) not in known]
+    if asked:
+        fail("C036", f"{op.name}: __torch_dispatch__ is asked while a function is compiled", asked=", ".join(asked))
+
+
 def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The boxed kernel that answers every operator at the PYTHON key."""
     if STATE.tracer is not None and STATE.tracer.refuses_python:
-        asked = [type(mode).__name__ for mode in STATE.modes] or [cls.__name__ for cls in _classes(operands)]
-        fail("C036", f"{op.name}: __torch_dispatch__ is asked while a function is compiled", asked=", ".join(asked))
+        _refuse_untraced(op, operands)
     args, kwargs = arguments_of(op, operands, attrs)
     types = tuple({type(operand): None for operand in flatten(operands) if isinstance(operand, Handle)})
     modes = STATE.modes

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from rushlight.eager.arguments import DEFAULT_DTYPE, place
+from rushlight.eager.arguments import DEFAULT_DTYPE, integer, place
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import PYTHON, Handle, adopted, make, share, wrap
-from rushlight.eager.symbols import unwrap_size
+from rushlight.eager.handle import PYTHON, Handle, adopted, is_wrapper, make, share, wrap
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU
@@ -27,9 +26,9 @@ def make_subclass(cls: type[Handle], tensor: Handle, requires_grad: bool = False
 
 def make_wrapper_subclass(
     cls: type[Handle],
-    size: Any,
-    strides: Any = None,
-    storage_offset: Any = None,
+    size: Iterable[object],
+    strides: Iterable[object] | None = None,
+    storage_offset: object = None,
     memory_format: object = None,
     dtype: DType | None = None,
     layout: object = None,
@@ -43,10 +42,10 @@ def make_wrapper_subclass(
     Of the default dtype unless one is given. `memory_format`, `layout`, `pin_memory` and `policies` stand in PyTorch's
     signature: sizes and strides are always those that are given here.
     """
-    shape = tuple([unwrap_size(size_) for size_ in size])
-    steps = None if strides is None else tuple([unwrap_size(stride) for stride in strides])
+    shape = tuple(map(integer, size))
+    steps = None if strides is None else tuple(map(integer, strides))
     form = form_of(shape, dtype or DEFAULT_DTYPE[0], place(device) or CPU, steps)
-    result = make(None, form, 0 if storage_offset is None else unwrap_size(storage_offset), cls)
+    result = make(None, form, 0 if storage_offset is None else integer(storage_offset), cls)
     result.keys |= PYTHON
     if STATE.tracer is not None:
         STATE.tracer.note_wrapper(result)
@@ -77,7 +76,7 @@ def taken_apart(tensor: Any) -> tuple[dict[str, Any], object]:
     return inner, context
 
 
-def transformed(tensor: H, change: Callable[[str, Handle], Handle], size: Any = None, stride: Any = None) -> H:
+def transformed(tensor: H, change: Callable[[str, Handle], Handle], size: object = None, stride: object = None) -> H:
     """A wrapper with other inner tensors; of the same sizes and strides unless others are given."""
     whole: Any = tensor
     inner, context = taken_apart(whole)
@@ -85,3 +84,11 @@ def transformed(tensor: H, change: Callable[[str, Handle], Handle], size: Any = 
     size = whole.size() if size is None else size
     stride = whole.stride() if stride is None else stride
     return type(whole).__tensor_unflatten__(parts, context, size, stride)
+
+
+def held_by(tensor: Handle) -> tuple[Handle, ...]:
+    """The tensors with elements that a wrapper stands for, also in wrappers in it; of others, itself."""
+    if not is_wrapper(tensor):
+        return (tensor,)
+    inner, _ = taken_apart(tensor)
+    return tuple([part for held in inner.values() for part in held_by(held)])

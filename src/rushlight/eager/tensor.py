@@ -99,6 +99,7 @@ class Autograd(GeneratedMethods):
         """What backward passes have accumulated, or None."""
         gradient = self.gradient
         if STATE.tracer is not None:
+            STATE.tracer.refuse_given(self)
             STATE.tracer.gradients_read.setdefault(id(self), None if gradient is None else gradient.grad)
             refuse_untraced(None if gradient is None else gradient.grad)
         if gradient is None:

@@ -199,6 +199,14 @@ AUTOGRAD = _register(
 )
 
 
+MODE = _register(
+    "B024",
+    "A mode of dispatch or of functions is on",
+    "It sees each operator as it runs, which a graph would show it once: the function runs uncompiled.",
+    "leave the mode around the compiled function",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""

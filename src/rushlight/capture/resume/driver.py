@@ -66,7 +66,7 @@ _NO_KEYWORDS: dict[str, Any] = {}
 ALL = sys.maxsize  # instructions: Python runs the rest of a call
 
 
-def _note_failure(error: Exception | Break) -> None:
+def note_failure(error: Exception | Break) -> None:
     """Records that a graph could not be made, or failed as it ran: Python runs the part. Errors: the caller's own."""
     if not isinstance(error, Break) and is_of_caller(error):
         raise error
@@ -130,7 +130,7 @@ class Part:
             except (Exception, Break) as error:
                 if compiled.entries and not isinstance(error, (RushlightError, Break)) and _is_of_program(error):
                     raise  # a handler of a signal has raised it
-                _note_failure(error)
+                note_failure(error)
                 if compiled.entries:  # they serve other calls
                     return FAILED
                 self.steps = 0
@@ -242,7 +242,7 @@ class Driver:
             try:
                 outcome = start.hit(self.function, args, kwargs)
             except RushlightError as error:  # Python runs the call, and raises what the program raises
-                _note_failure(error)
+                note_failure(error)
                 steps = ALL
             if outcome is not None:
                 ended: Exit = outcome[0]

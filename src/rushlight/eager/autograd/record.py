@@ -14,7 +14,7 @@ from rushlight.eager.autograd.write import check_write, record_write, write_deco
 from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.handle import AUTOGRAD
+from rushlight.eager.handle import AUTOGRAD, is_wrapper
 from rushlight.eager.mutation import Mutation
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
@@ -93,7 +93,7 @@ class MissingRule(Node):
 
 def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
     target = op.target_of(operands)
-    if STATE.tracer is not None:
+    if STATE.tracer is not None and not is_wrapper(target):
         STATE.tracer.resolve_alias(target)
     base = op.base_operands(operands)
     needed = needed_of(flatten(base))

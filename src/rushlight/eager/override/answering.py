@@ -96,7 +96,8 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
         if foreign is not None:
             fail("A001", f"{op.name}: a tensor or a number is expected", value=foreign.value)
         return call_below(Key.FUNCTION, op, active, operands, attrs)
-    if STATE.tracer is not None and STATE.tracer.refuses_python:
+    tracer = STATE.tracer
+    if tracer is not None and tracer.refuses_python and (STATE.functions or not tracer.takes_wrappers):
         fail("C036", f"{op.name}: __torch_function__ is asked while a function is compiled")
     site, outer = _sites()
     if outer is not None:
@@ -164,6 +165,8 @@ def _call_of(op: Op, operands: tuple[object, ...], attrs: Mapping[str, object]) 
     method = overload or (isinstance(op, Mutation) and not op.out)
     owner = adopted() if method else sys.modules[_GENERATED[0]]
     function = getattr(owner, name, None) or getattr(adopted(), name, op)
+    if not callable(function):  # a property, as `mT`, is not asked for
+        function = op
     return Call(function, tuple([_listed(plain(value)) for value in args]), kwargs)
 
 

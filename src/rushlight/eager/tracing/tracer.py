@@ -50,7 +50,9 @@ class Tracer(TensorValues):
     no_grad.
     """
 
-    detaches = refuses_python = False  # the latter: what it records would run without `__torch_dispatch__`
+    detaches = False
+    refuses_python = False  # whether what it records would run without `__torch_dispatch__`
+    takes_wrappers = False  # whether tensors of subclasses may be asked for it that the trace has made
 
     def __init__(
         self,
@@ -84,6 +86,11 @@ class Tracer(TensorValues):
         """Whether the program made such a tensor itself."""
         return id(wrapper) in self.wrappers and id(wrapper) not in self.given
 
+    def refuse_given(self, tensor: Handle) -> None:
+        """C036 where the gradient is read of what stands for a tensor of a subclass."""
+        refused = id(tensor) in self.given
+        require(not refused, "C036", "compile: the gradient of a tensor of a subclass is read", tensor=tensor)
+
     def active(self) -> Scope:
         """While inside, every operator call of this thread is recorded here."""
         self._stack = Stack(_FRAMES, ours=1)
@@ -94,7 +101,6 @@ class Tracer(TensorValues):
         self._ties.undo()
         self.histories.restore()
         self._stack = None
-        self.wrappers.clear()
         self.seal()
 
     def seal(self) -> None:

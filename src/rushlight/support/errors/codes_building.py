@@ -211,10 +211,11 @@ register_code(
     "C036",
     CompileError,
     "A compiled function meets a dispatch mode, a subclass of Tensor or a sparse gradient",
-    "A mode, and `__torch_dispatch__` of a subclass, would see the operators of the first call, which is traced, and "
-    "none of the later ones. An argument of another class would be a plain tensor while it is traced. A sparse "
-    "gradient from before the call has as many places as that call gave it.",
-    "call the function itself, without rl.compile",
+    "A mode within the function would see the operators of the first call, which is traced, and of no later one. "
+    "A graph takes tensors of subclasses apart by `__tensor_flatten__`, and puts results together by "
+    "`__tensor_unflatten__`: a class without these, a new one that requires gradients, or one that is put into a list "
+    "or a module is refused. A sparse gradient from before the call has as many places as that call gave it.",
+    "leave out fullgraph=True: what concerns the mode or the tensor then runs uncompiled",
 )
 register_code(
     "C037",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rushlight import Generator, Size, Tensor
-from rushlight.eager.override.foreign import disabled as _disabled_torch_function_impl
-from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass
+from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl
 from rushlight.torch.passing import refuse
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""Tensors of subclasses: how graphs take them, in parts, and give them."""
