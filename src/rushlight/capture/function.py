@@ -354,7 +354,7 @@ class WrapperFunction(WholeFunction):
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
-        return self._taking.trace(recorder)
+        return self._taking.trace(recorder.tracer, recorder.walk)
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         return {}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.program import Recorder
 from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.subclass.packing import (
     Packing,
@@ -24,6 +23,7 @@ from rushlight.eager.autograd.history import attach, before_rewrite, requires
 from rushlight.eager.autograd.write import check_write, record_function_write
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle, gradient_of, is_wrapper
+from rushlight.eager.tracing import Tracer
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import CompileError
 
@@ -61,15 +61,14 @@ class Taking:
         """Whether these graphs are for such tensors. Contexts are compared as their class has it."""
         return are_same(reached, self.reached) and bool(packings == self.packings)
 
-    def trace(self, recorder: Recorder) -> Callable[..., object]:
+    def trace(self, tracer: Tracer, walk: StateWalk) -> Callable[..., object]:
         """What a recorder runs in place of the function: it takes the arguments, and the parts of the tensors."""
-        tracer = recorder.tracer
         tracer.takes_wrappers = True
 
         def run(args: Sequence[object], kwargs: Mapping[str, object], parts: Sequence[Sequence[object]]) -> object:
             given = [unpacked(packing, values) for packing, values in zip(self.packings, parts, strict=True)]
             tracer.given.update(map(id, given))
-            self._stand_in(recorder.walk, given)
+            self._stand_in(walk, given)
             before = [_state_of(tensor) for tensor in given]
             filled = _Filled(given)
             named = {name: filled.value(value) for name, value in kwargs.items()}
