@@ -109,7 +109,7 @@ class _Filled:
 
     def __init__(self, given: Sequence[object]) -> None:
         self._given = given
-        self._copies: list[tuple[object, list[object]]] = []
+        self._copies: list[tuple[Any, list[object]]] = []
 
     def value(self, value: object) -> object:
         """A value of the arguments."""

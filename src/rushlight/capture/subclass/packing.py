@@ -8,7 +8,7 @@ on both sides: `TakenApart` and `PutTogether` carry gradients from the one to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
@@ -91,7 +91,7 @@ class TakenApart(Function):
     """From a wrapper to what it holds. With a carrier, for gradients that are no wrappers, in front of that."""
 
     @staticmethod
-    def forward(ctx: Any, wrapper: Any, carries: bool) -> Any:
+    def forward(ctx: Any, wrapper: Tensor, carries: bool) -> tuple[object, ...]:
         """The inner tensors without history."""
         ctx.set_materialize_grads(False)
         inner, context = taken_apart(wrapper)
@@ -100,7 +100,7 @@ class TakenApart(Function):
         return (*([carrier_of(wrapper)] if carries else []), *parts)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Any, *gradients: object) -> tuple[object, None]:
         """A wrapper of the gradients of what it holds."""
         kind, names, context, size, stride, forms = ctx.form
         carried, parts = gradients[: -len(names)], gradients[-len(names) :]
@@ -117,7 +117,7 @@ class PutTogether(Function):
     """From inner tensors to the wrapper that `build` makes of them."""
 
     @staticmethod
-    def forward(ctx: Any, build: Callable[[Sequence[Handle]], Any], carrier: object, *parts: Handle) -> Any:
+    def forward(ctx: Any, build: Callable[[Sequence[Handle]], object], carrier: object, *parts: Handle) -> object:
         """The wrapper of the tensors without their history."""
         ctx.set_materialize_grads(False)
         wrapper = build([share(part) for part in parts])
@@ -126,7 +126,7 @@ class PutTogether(Function):
         return wrapper
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: Any, *gradients: object) -> tuple[object, ...]:
         """The gradients of what the wrapper holds, or its own, for the carrier."""
         (gradient,) = gradients
         kind, wanted, carries = ctx.form
@@ -175,7 +175,7 @@ def filled_in(template: object, numbers: Iterator[object]) -> object:
     return in_containers(lambda part: filled_in(part, numbers), template)
 
 
-def packed(tensor: Any) -> tuple[Packing, tuple[object, ...]]:
+def packed(tensor: Handle) -> tuple[Packing, tuple[object, ...]]:
     """How a tensor of a subclass is given to a graph, and the values that stand for it."""
     kind = type(tensor)
     recorded, marked = requires(tensor), _ATTRIBUTE in vars(tensor)
@@ -288,7 +288,7 @@ def gradient_maker(wrapper: Handle) -> Callable[..., object]:
     return make
 
 
-def _packing_of(wrapper: Any) -> Packing:
+def _packing_of(wrapper: Handle) -> Packing:
     inner, context = taken_apart(wrapper)
     numbers, parts = list[object](), tuple(inner.values())
     template_of(context, numbers)
@@ -308,10 +308,10 @@ def _strides_of(packing: Packing, sizes: Size, inner: Sequence[Tensor]) -> tuple
         return inner[packing.strides].stride()
     if packing.strides is not None:
         return packing.strides
-    steps: list[Any] = [1] * len(sizes)
-    for dim in range(len(sizes) - 2, -1, -1):
-        steps[dim] = steps[dim + 1] * sizes[dim + 1]
-    return tuple(steps)
+    steps = [1]
+    for size in sizes[:0:-1]:
+        steps.insert(0, steps[0] * size)
+    return tuple(steps[: len(sizes)])
 
 
 class Results:
@@ -415,7 +415,7 @@ def in_containers(change: Callable[[object], object], value: Any, kinds: tuple[t
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
-def entries_of(container: Any) -> list[object]:
+def entries_of(container: Iterable[object]) -> list[object]:
     """What is in a tuple, list or dict, keys included."""
     return [*container, *container.values()] if isinstance(container, dict) else list(container)
 
