@@ -8,7 +8,7 @@ on both sides: `TakenApart` and `PutTogether` carry gradients from the one to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
@@ -415,7 +415,7 @@ def in_containers(change: Callable[[object], object], value: Any, kinds: tuple[t
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
-def entries_of(container: Iterable[object]) -> list[object]:
+def entries_of(container: Any) -> list[object]:
     """What is in a tuple, list or dict, keys included."""
     return [*container, *container.values()] if isinstance(container, dict) else list(container)
 
