@@ -347,6 +347,7 @@ def test_modes_around_see_each_operator_of_each_call(fullgraph: bool | None) -> 
     assert compiled(x).item() == function(x).item()
 
 
+@pytest.mark.row("1.6")
 @pytest.mark.parametrize("name", ["logging_mode", "two_tensor", "int8_weights"])
 def test_examples_run_and_are_short(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     example(name).main()
