@@ -256,7 +256,7 @@ def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
     assert all(event.hint == KINDS[code].hint for event in found)
 
 
-OF_ONE_GRAPH = {"B001": "C002", "B016": "C002", "B018": "A006", "B021": "C039"}  # others are C003
+OF_ONE_GRAPH = {"B001": "C002", "B016": "C002", "B018": "A006", "B021": "C039", "B024": "C036"}  # others are C003
 OF_THE_PROGRAM = {"B014": ValueError, "B019": LookupError}
 
 
