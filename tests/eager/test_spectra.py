@@ -106,7 +106,27 @@ def test_approximations_of_low_rank_are_exact_where_the_rank_is_low():
     assert not info.any()
 
 
+@pytest.mark.parametrize("largest", [True, False])
+def test_eigenpairs_of_two_matrices(largest: bool):
+    rl.manual_seed(0)
+    a, b = rl.randn(2, 7, 7, dtype=rl.float64), rl.randn(7, 7, dtype=rl.float64)
+    a, b = a + a.mT, b @ b.mT + rl.eye(7, dtype=rl.float64)
+    for weights in (None, b):
+        values, vectors = rl.lobpcg(a, k=2, B=weights, largest=largest)
+        weighted = vectors if weights is None else weights @ vectors
+        assert (a @ vectors - values.unsqueeze(-2) * weighted).abs().max().item() < 1e-12
+        assert (vectors.mT @ weighted - rl.eye(2, dtype=rl.float64)).abs().max().item() < 1e-12
+        assert bool((values[:, 0] > values[:, 1]).all()) is largest
+    assert rl.allclose(rl.lobpcg(a, X=rl.ones(7, 2))[0], rl.linalg.eigvalsh(a)[:, -2:].flip(-1))
+    leaf = a[0].clone().requires_grad_()
+    assert gradcheck(lambda x: rl.lobpcg((x + x.mT) / 2, k=2, B=b)[0], (leaf,))
+
+
 REFUSED: list[tuple[str, Any]] = [
+    ("A002", lambda: rl.lobpcg(rl.eye(5), k=2)),
+    ("A002", lambda: rl.lobpcg(rl.eye(9), k=2, method="power")),
+    ("A006", lambda: rl.lobpcg(rl.eye(9), tracker=print)),
+    ("S002", lambda: rl.lobpcg(rl.ones(9, 8))),
     ("A004", lambda: rl.stft(rl.ones(8), 4)),
     ("A004", lambda: rl.stft(rl.ones(8), 4, return_complex=True, align_to_window=True)),
     ("A004", lambda: rl.stft(rl.ones(3), 4, center=False, return_complex=True)),

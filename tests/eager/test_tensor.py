@@ -449,6 +449,11 @@ def test_indices_out_of_range_are_refused_wherever_operators_take_them():
     assert code_of(lambda: cross_entropy(table, tensor([0, 1, 2, 0]))) == "I001"
     assert cross_entropy(table, tensor([0, 1, -100, 0])).item() > 0
     assert gather(table, 1, tensor([[-2]])).tolist() == [[1.0]]
+    for without in (zeros(1, 0), zeros(0, 2)):  # of which no element is written
+        dim = without.shape.index(0)
+        assert code_of(lambda without=without, dim=dim: without.scatter_(dim, tensor([[0]]), 1.0)) == "I001"
+        assert code_of(lambda without=without, dim=dim: without.scatter_add_(dim, tensor([[0]]), ones(1, 1))) == "I001"
+        assert code_of(lambda without=without: without.index_put_((tensor([0]), tensor([0])), tensor(1.0))) == "I001"
 
 
 def test_strided_views_stay_within_their_storage():

@@ -55,6 +55,16 @@ def test_the_first_of_equal_elements_gets_the_gradient():
     assert weight.grad.tolist() == [[1, 1], [0, 0], [1, 1]]
 
 
+@pytest.mark.parametrize("starts", [[1, 3], [0, 4, 2], [0, 9], [0, -1, 2]])
+def test_offsets_begin_with_0_and_ascend_to_the_number_of_members(starts: list[int]):
+    weight, members = rl.ones(3, 2), rl.tensor([0, 1, 2, 0, 1, 2])
+    for call in (F.embedding_bag, rl.compile(F.embedding_bag)):
+        with refused("I001"):
+            call(members, weight, rl.tensor(starts))
+    with refused("I001"):
+        rl.vmap(F.embedding_bag, (None, None, 0))(members, weight, rl.tensor([starts]))
+
+
 def test_mistakes_are_refused():
     weight, places = rl.ones(3, 2), rl.tensor([0, 1, 2])
     with refused("S002"):

@@ -137,6 +137,20 @@ def test_wrong_gradients_are_noticed(monkeypatch, wrong):
     assert {item.kind for item in ran(monkeypatch, *parts).findings} == {"wrong"}
 
 
+def test_an_index_that_the_graph_alone_refuses_is_noticed_and_stops_no_other_program(monkeypatch):
+    rows = Input((Own(0, 2),), np.array([0.5, -2.0], np.float32), "row-major", False, None)
+    index = Input((3,), np.array([1, 0, 1]), "row-major", False, None)
+    picked = Program(
+        "picked", (rows, index, Step(OPERATORS["index_select"], (Ref(0), Ref(1)), {"dim": 0}, 1, False)), (Own(0, 2),)
+    )
+    other = Program("other", (rows, call("exp", 0)), (Own(0, 2),))
+    monkeypatch.setattr(fuzz, "make_program", lambda seed, number, ops: (picked, other)[number])
+    assert not unbacked_fuzz(0, 2).findings
+    monkeypatch.setattr("rushlight.eager.execution.kernels.run_checks", lambda op, checks, operands: None)
+    report = unbacked_fuzz(0, 2)
+    assert {(item.kind, item.program.name) for item in report.findings} == {("refused", "picked")}
+
+
 def _dims(part):
     if isinstance(part, Gradient):
         return []

@@ -46,9 +46,11 @@ class _Asserting:
         named = op.named(call.operands, attrs)
         for one in ranges_of(op, [type_of(operand) for operand in call.operands], attrs):
             index = one.read(named)
-            if index.op is NUMBER or (one.high is not None and is_within(index, one.low, one.high)):
+            if index.op is NUMBER:
                 continue
-            key = (id(index), one.low, one.high, one.ignored)
+            if one.derived is None and one.high is not None and is_within(index, one.low, one.high):
+                continue
+            key = (id(index), one.low, one.high, one.ignored, one.derived)
             if key not in self.asserts:
                 self.asserts[key] = self._assert(call, index, one)
 
@@ -57,11 +59,10 @@ class _Asserting:
         builder.frames, builder.region = call.frames, call.region
         node = Node(builder, index)
         bounds = [None if bound is None else count_of(node, bound) for bound in (one.low, one.high)]
-        outside = any_outside(node, bounds[0], bounds[1], one.ignored)
+        outside = any_outside(node, bounds[0], bounds[1], one.ignored, one.derived)
         frame = next(iter(call.frames), None)
-        if one.high is None:
-            return ValueAssert(
-                outside.call, "A002", f"{call.op.name}: {one.operand} must not be below {one.low}", 0, frame
-            )
+        if one.high is None or one.derived is not None:
+            code = "A002" if one.derived is None else "I001"
+            return ValueAssert(outside.call, code, f"{call.op.name}: {one.requirement}", 0, frame)
         message = f"{call.op.name}: an index is out of range for a dim of size {{size}}"
         return ValueAssert(outside.call, "I001", message, one.high, frame)

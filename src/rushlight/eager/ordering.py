@@ -147,8 +147,10 @@ class OrderMethods(ConversionOverloads):
         """How often each number from 0 on occurs in a vector of them, or the sum of their weights."""
         fits = self.ndim == 1 and self.dtype.kind is Kind.INT
         require(fits, "A002", "bincount: a vector of integers from 0 on is expected", tensor=self)
-        padded = cat((self.to(int64), full((1,), integer(minlength) - 1, dtype=int64)))
-        check(padded.amin().item() >= -1, "bincount: all numbers are at least 0")
+        least = integer(minlength)
+        require(least >= 0, "A002", "bincount: minlength is at least 0", minlength=least)
+        padded = cat((self.to(int64), full((1,), least - 1, dtype=int64)))
+        check(cat((self.to(int64), full((1,), 0))).amin().item() >= 0, "bincount: all numbers are at least 0")
         dtype = int64 if weights is None else weights.dtype if weights.dtype is float32 else float64
         counts = full((padded.amax().item() + 1,), 0, dtype=dtype)
         return counts.scatter_add(0, self.to(int64), full(self.shape, 1) if weights is None else weights.to(dtype))

@@ -15,6 +15,13 @@ from rushlight.ops.record import OPERATORS, Operator
 from rushlight.sym import Size, product
 
 
+class Derived(NamedTuple):
+    """What is in range in place of an index itself, and what that says of the index."""
+
+    of: Callable[[Value], Value]
+    must: str
+
+
 class Range(NamedTuple):
     """Indices must be in [low, high), or `ignored`; without `high` they are values, not below `low`.
 
@@ -26,6 +33,13 @@ class Range(NamedTuple):
     high: Size | None
     ignored: int | None = None
     member: int | None = None  # of a list operand
+    derived: Derived | None = None
+
+    @property
+    def requirement(self) -> str:
+        """What the operand must be, where that is no index."""
+        must = f"not be below {self.low}" if self.derived is None else self.derived.must
+        return f"{self.operand} must {must}"
 
     def read(self, named: Mapping[str, Any]) -> Any:
         """The operand, or the member of it, among operands by name."""
@@ -64,6 +78,27 @@ def _in_table(named: Named) -> list[Range]:
     return [Range("input", 0, named["weight"].shape[0])]
 
 
+def _in_bags(named: Named) -> list[Range]:
+    ranges = _in_table(named)
+    if named["offsets"] is None:
+        return ranges
+    count = product(named["input"].shape)
+    return [
+        *ranges,
+        Range("offsets", 0, count + 1),
+        Range("offsets", 0, None, derived=Derived(_steps, "ascend")),
+        Range("offsets", 0, 1, derived=Derived(_first, "begin with 0")),
+    ]
+
+
+def _steps(index: Value) -> Value:
+    return OPERATORS["sub"](OPERATORS["slice"](index, -1, 1, None), OPERATORS["slice"](index, -1, 0, -1))
+
+
+def _first(index: Value) -> Value:
+    return OPERATORS["slice"](index, -1, 0, 1)
+
+
 def _in_space(named: Named) -> list[Range]:
     return [Range("indices", 0, product(named["output_size"]))]
 
@@ -97,7 +132,7 @@ _RULES: dict[str, Rule] = {
     "index": _in_dims,
     "index_put": _in_dims,
     "embedding": _in_table,
-    "embedding_bag": _in_table,
+    "embedding_bag": _in_bags,
     "max_unpool": _in_space,
     "nll_loss": _classes,
     "one_hot": _of_classes,
@@ -114,11 +149,16 @@ def ranges_of(op: Operator, types: Sequence[object], attrs: Mapping[str, object]
     return [] if rule is None else rule(op.named(tuple(types), attrs))
 
 
-def any_outside(index: Value, low: Any, high: Any, ignored: Any) -> Any:
-    """Whether an element is not in [low, high) and not `ignored`: bounds are numbers, values, or None for none."""
+def any_outside(index: Value, low: Any, high: Any, ignored: Any, derived: Derived | None) -> Any:
+    """Whether an element is not in [low, high) and not `ignored`: bounds are numbers, values, or None for none.
+
+    With `derived` that is asked of what is derived from the index.
+    """
     call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
     if index.dtype.kind <= Kind.INT:  # an unsigned index would make -size a large number
         index = OPERATORS["to_dtype"](index, int64)
+    if derived is not None:
+        index = derived.of(index)
     outside = call["lt"](index, low)
     if high is not None:
         outside = call["bitwise_or"](outside, call["ge"](index, high))

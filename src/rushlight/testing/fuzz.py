@@ -32,7 +32,7 @@ from rushlight.support.frozen import frozen
 from rushlight.testing.making import make_program, sized_operators
 from rushlight.testing.programs import Program
 from rushlight.testing.running import SETS, Outcome, difference, run_eagerly
-from rushlight.testing.traced import AGREED, Pool, Traced
+from rushlight.testing.traced import AGREED, Pool, Running, Traced
 
 _POOL = 40  # programs of one graph
 _COPIES = frozenset({"contiguous", "flatten", "ravel", "reshape", "reshape_as"})  # or views, by strides
@@ -161,19 +161,44 @@ class _Session:
     def compare(self, pool: Pool, ready: Sequence[tuple[Traced, Sequence[Outcome | None]]]) -> None:
         """Runs the graph at each set of sizes. A program that refuses them runs at its samples' sizes instead."""
         running = pool.compile([traced for traced, _ in ready], self.backend)
+        samples = [row[0] or Outcome((), None, ()) for _, row in ready]
         for number, name in enumerate(SETS):
-            outcomes = [row[number] or row[0] or Outcome((), None, ()) for _, row in ready]
+            outcomes = [row[number] or sample for (_, row), sample in zip(ready, samples, strict=True)]
+            wrong: set[int] = set()
             try:
                 results = running.run([outcome.given for outcome in outcomes].__getitem__)
-            except RushlightError as error:  # one program's index stops the graph of all of them
+            except RushlightError as error:
                 if error.code != "I001":
                     raise
-                self.outcomes["left out"] += len(ready)
-                continue
+                wrong = _out_of_range(running, outcomes, samples, range(len(ready)))
+                self.findings.extend([Finding("refused", ready[row][0].program, name, str(error)) for row in wrong])
+                outcomes = [samples[row] if row in wrong else outcome for row, outcome in enumerate(outcomes)]
+                results = running.run([outcome.given for outcome in outcomes].__getitem__)
             for (row, position), tensor in zip(running.results, results, strict=True):
                 traced, outcome = ready[row][0], outcomes[row]
                 program = traced.program
                 undefined = any(operator in ("empty", "empty_like") for operator in program.operators)
                 text = None if undefined else difference(tensor, outcome.values[position])
-                if text is not None and ready[row][1][number] is not None:
+                if text is not None and row not in wrong and ready[row][1][number] is not None:
                     self.findings.append(Finding("wrong", program, name, f"v{position}: {text}"))
+
+
+def _out_of_range(
+    running: Running, outcomes: Sequence[Outcome], samples: Sequence[Outcome], rows: Sequence[int]
+) -> set[int]:
+    """Which of the programs `rows` have an index out of range (I001), which eager code has not.
+
+    One stops the graph of all of them, so halves are asked, while the others run at their samples' sizes.
+    """
+    given = [outcomes[row].given if row in rows else sample.given for row, sample in enumerate(samples)]
+    try:
+        running.run(given.__getitem__)
+    except RushlightError as error:
+        if error.code != "I001":
+            raise
+        if len(rows) == 1:
+            return {*rows}
+        middle = len(rows) // 2
+        halves = (rows[:middle], rows[middle:])
+        return set().union(*[_out_of_range(running, outcomes, samples, half) for half in halves])
+    return set()

@@ -1,4 +1,4 @@
-"""Products over dims, factors under their earlier names, and random approximations of low rank."""
+"""Products over dims, factors under their earlier names, low rank, and some of the eigenpairs."""
 
 from __future__ import annotations
 
@@ -90,6 +90,53 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     fits = 0 <= rank <= min(matrix.shape[-2:])
     require(fits, "A002", "pca_lowrank: q is 0 to the smaller size", q=rank, A=matrix)
     return svd_lowrank(matrix - matrix.mean(-2, True) if flag(center) else matrix, rank, niter)
+
+
+@checked
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: object = None,
+    ortho_iparams: object = None,
+    ortho_fparams: object = None,
+    ortho_bparams: object = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the `k` largest, or smallest, eigenvalues of A x = e B x in order, and their vectors.
+
+    A is symmetric and B positive definite. PyTorch approaches the eigenpairs from X by steps; here they are those of
+    the factorisation as a whole, to which all numbers of steps, first guesses and preconditioners lead. A tracker,
+    which would see the steps, is refused (A006).
+    """
+    matrix = required_tensor(A)
+    square = matrix.ndim >= 2 and matrix.shape[-1] == matrix.shape[-2]
+    require(square, "S002", "lobpcg: A must be a square matrix, or a batch of them", A=matrix)
+    require(tracker is None, "A006", "lobpcg: there are no steps that a tracker could follow", tracker=tracker)
+    methods = (None, "basic", "ortho")
+    require(method in methods, "A002", "lobpcg: method is 'basic' or 'ortho'", method=method)
+    count = fixed_integer(k) if k is not None else 1 if X is None else required_tensor(X).shape[-1]
+    fits = count >= 1 and 3 * count <= matrix.shape[-1]
+    require(fits, "A002", "lobpcg: A has at least three rows for each eigenpair", k=count, A=matrix)
+    downwards = largest is None or flag(largest)
+    matrix = (matrix + matrix.mT) / 2
+    if B is None:
+        values, vectors = ops.linalg_eigh(matrix)
+    else:
+        # With B = L L^T these are the eigenpairs of L^-1 A L^-T, whose vectors are L^T x.
+        factor = ops.linalg_cholesky((required_tensor(B) + required_tensor(B).mT) / 2)
+        left = ops.linalg_solve_triangular(factor, matrix, upper=False)
+        values, vectors = ops.linalg_eigh(ops.linalg_solve_triangular(factor, left.mT, upper=False))
+        vectors = ops.linalg_solve_triangular(factor.mT, vectors, upper=True)
+    if not downwards:
+        return values[..., :count], vectors[..., :count]
+    return values[..., -count:].flip(-1), vectors[..., -count:].flip(-1)
 
 
 @with_out

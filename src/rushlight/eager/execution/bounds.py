@@ -61,11 +61,11 @@ def _plan(index: Handle, one: Range) -> KernelPlan:
     def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[object]) -> Graph:
         bounds = iter(nodes[1:])
         low, high, ignored = (None if bound is None else next(bounds) for bound in (one.low, one.high, one.ignored))
-        return builder.graph([any_outside(nodes[0], low, high, ignored)])
+        return builder.graph([any_outside(nodes[0], low, high, ignored, one.derived)])
 
     signature = signature_of([index.form, *[whole for _ in numbers]])
     result = form_of((), bool_)
-    executable = artifact_for(("bounds", one.high is None, one.ignored is None), trace, signature)
+    executable = artifact_for(("bounds", one.high is None, one.ignored is None, one.derived), trace, signature)
     return KernelPlan(executable, [index, *numbers], [*signature.words, result.words], [result], bare=True)
 
 
@@ -77,7 +77,9 @@ def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -
         outside = check.plan.run([index, *_numbers(one)])
         if outside.storage.view()[0]:
             values = array_of(index).reshape(-1).tolist()
+            if one.derived is not None:
+                fail("I001", f"{op.name}: {one.requirement}", index=index)
             if one.high is None:
-                fail("A002", f"{op.name}: {one.operand} must not be below {one.low}", given=min(values))
+                fail("A002", f"{op.name}: {one.requirement}", given=min(values))
             wrong = next(value for value in values if not one.low <= value < one.high and value != one.ignored)
             fail("I001", f"{op.name}: index {wrong} is out of range for a dim of size {one.high}", index=index)

@@ -139,7 +139,7 @@ def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, objec
     )
     op.check(form.type, value)
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
-    if not form.numel:
+    if pointwise and not form.numel:  # others may refuse values, as an index that is out of range
         return KernelPlan(None, (*base, target), [], (), structure_of((*base, target))).run
     relations = [relation(operand, target) if isinstance(operand, Handle) else _APART for operand in flat]
     return None if _OVERLAP in relations or not pointwise else _direct(op, base, attrs, target, relations)
