@@ -55,14 +55,26 @@ def test_the_first_of_equal_elements_gets_the_gradient():
     assert weight.grad.tolist() == [[1, 1], [0, 0], [1, 1]]
 
 
+@pytest.mark.parametrize("learns", [False, True])  # the tape takes composites apart
 @pytest.mark.parametrize("starts", [[1, 3], [0, 4, 2], [0, 9], [0, -1, 2]])
-def test_offsets_begin_with_0_and_ascend_to_the_number_of_members(starts: list[int]):
-    weight, members = rl.ones(3, 2), rl.tensor([0, 1, 2, 0, 1, 2])
+def test_offsets_begin_with_0_and_ascend_to_the_number_of_members(starts: list[int], learns: bool):
+    weight, members = rl.ones(3, 2, requires_grad=learns), rl.tensor([0, 1, 2, 0, 1, 2])
     for call in (F.embedding_bag, rl.compile(F.embedding_bag)):
         with refused("I001"):
             call(members, weight, rl.tensor(starts))
     with refused("I001"):
         rl.vmap(F.embedding_bag, (None, None, 0))(members, weight, rl.tensor([starts]))
+
+
+def test_members_behind_the_last_offset_have_no_gradient():
+    def rows(weight, starts):
+        bags = F.embedding_bag(rl.tensor([0, 1, 2, 2]), weight, starts, mode="sum", include_last_offset=True)
+        return rl.autograd.grad(bags.sum(), weight)[0]
+
+    for call in (rows, rl.compile(rows)):
+        gradient = call(rl.ones(3, 2, requires_grad=True), rl.tensor([0, 1, 2]))
+        assert gradient.tolist() == [[1, 1], [1, 1], [0, 0]]
+        assert not call(rl.ones(3, 2, requires_grad=True), rl.tensor([0])).any()
 
 
 def test_mistakes_are_refused():

@@ -640,6 +640,27 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.index.ranged",
+        (
+            Declaration(
+                "not_negative(Tensor input) -> Tensor",
+                "The numbers themselves, none of which is below 0 (A002).",
+                Fact.NONE,
+                "real",
+                None,
+                "",
+            ),
+            Declaration(
+                "offsets_within(Tensor offsets, Size end) -> Tensor",
+                "The integers themselves, which ascend from 0 to `end` at most (I001).",
+                Fact.NONDIFFERENTIABLE,
+                "integral",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.index.read",
         (
             Declaration(

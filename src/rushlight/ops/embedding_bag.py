@@ -14,6 +14,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import count_of, filled, positions, zeros_of
 from rushlight.ops.dims import Array, At, convert, integers, normal, same_shape, widened
+from rushlight.ops.index.ranged import offsets_within, offsets_within_ref
 from rushlight.ops.index.read import embedding, require_integers
 from rushlight.ops.index.write import embedding_backward
 from rushlight.ops.join import constant_pad_nd
@@ -124,7 +125,7 @@ def _bags(input: Value, flat: Value, offsets: Value | None, include_last_offset:
         return floor_divide(numbers, length), input.shape[0]
     # One place more: for bags that begin after the last element.
     members = flat.shape[0]
-    starts = rounding.minimum(offsets, count_of(offsets, members))
+    starts = offsets_within(offsets, members)
     begun = embedding_backward(filled(offsets, (*offsets.shape, 1), 1, int64), starts, members + 1, None)
     bags = _running_sums(reshape(begun, (members + 1,)), LEVELS) - 1
     count = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
@@ -191,6 +192,7 @@ def embedding_bag_ref(
     if offsets is None:
         bags, count = numbers // max(input.shape[1], 1), input.shape[0]
     else:
+        offsets = offsets_within_ref(offsets, len(flat))
         bags, count = np.sum(offsets[:, None] <= numbers, 0) - 1, len(offsets) - include_last_offset
     rows = weight[flat]
     if per_sample_weights is not None:

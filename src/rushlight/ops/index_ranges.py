@@ -79,16 +79,20 @@ def _in_table(named: Named) -> list[Range]:
 
 
 def _in_bags(named: Named) -> list[Range]:
-    ranges = _in_table(named)
-    if named["offsets"] is None:
-        return ranges
-    count = product(named["input"].shape)
+    bags = [] if named["offsets"] is None else _offsets({**named, "end": product(named["input"].shape)})
+    return [*_in_table(named), *bags]
+
+
+def _offsets(named: Named) -> list[Range]:
     return [
-        *ranges,
-        Range("offsets", 0, count + 1),
-        Range("offsets", 0, None, derived=Derived(_steps, "ascend")),
-        Range("offsets", 0, 1, derived=Derived(_first, "begin with 0")),
+        Range("offsets", 0, named["end"] + 1),
+        Range("offsets", 0, None, derived=_ASCENDING),
+        Range("offsets", 0, 1, derived=_FROM_ZERO),
     ]
+
+
+def _not_negative(named: Named) -> list[Range]:
+    return [Range("input", 0, None)]
 
 
 def _steps(index: Value) -> Value:
@@ -97,6 +101,9 @@ def _steps(index: Value) -> Value:
 
 def _first(index: Value) -> Value:
     return OPERATORS["slice"](index, -1, 0, 1)
+
+
+_ASCENDING, _FROM_ZERO = Derived(_steps, "ascend"), Derived(_first, "begin with 0")
 
 
 def _in_space(named: Named) -> list[Range]:
@@ -137,6 +144,8 @@ _RULES: dict[str, Rule] = {
     "nll_loss": _classes,
     "one_hot": _of_classes,
     "cov": _observed,
+    "not_negative": _not_negative,
+    "offsets_within": _offsets,
     "cross_entropy": _classes,
     "class_cross_entropy": _classes,
 }

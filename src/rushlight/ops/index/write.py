@@ -17,7 +17,7 @@ from rushlight.ir.loops import Operand, Scatter, axes_of
 from rushlight.ir.scalar import cast, constant, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
-from rushlight.ops.create import full, zeros_of
+from rushlight.ops.create import count_of, full, zeros_of
 from rushlight.ops.dims import (
     Array,
     At,
@@ -378,7 +378,12 @@ def embedding_backward_lower(
 
 @embedding_backward.vjp
 def embedding_backward_vjp(g: Value, indices: Value, padding_idx: int | None) -> Gradients:
-    gradient = embedding(indices, g, padding_idx)
+    # An index out of range writes nothing, as that of a member without a bag. It reads a row of zeros.
+    count = g.shape[0]
+    rows = count_of(indices, count)
+    inside = comparison.ge(indices, 0) & comparison.lt(indices, rows)
+    longer = slice_backward(g, (count + 1, *g.shape[1:]), 0, 0, count, 1)
+    gradient = embedding(where(inside, indices, rows), longer, padding_idx)
     if padding_idx is None:
         return gradient, None
     padded = unsqueeze(comparison.eq(indices, padding_idx), -1)

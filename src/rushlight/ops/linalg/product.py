@@ -13,6 +13,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.contract.matmul import dot, matmul
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, compute_array, convert, normal, require_floating, same_size, wrap_dim
+from rushlight.ops.index.ranged import not_negative
 from rushlight.ops.join import roll
 from rushlight.ops.linalg.matrix import adjoint_of
 from rushlight.ops.number.parts import imag_
@@ -323,7 +324,7 @@ def _weights(rows: Value, fweights: Value | None, aweights: Value | None) -> Val
         require_floating(TensorType(aweights.shape, aweights.dtype), "cov")
     weights: Value | None = None
     for value in given:
-        wide = convert(value, real_dtype(rows.dtype))
+        wide = convert(not_negative(value), real_dtype(rows.dtype))
         weights = wide if weights is None else weights * wide
     return weights
 
