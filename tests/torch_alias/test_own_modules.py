@@ -130,6 +130,31 @@ def test_loaders_of_packages_are_iterated(torch: ModuleType):
     assert list(module._SingleProcessDataLoaderIter(Loader())) == [[1], [2]]
 
 
+def test_points_of_sobol(torch: ModuleType):
+    module = importlib.import_module("torch.quasirandom")
+    engine = module.SobolEngine(3)
+    points = [[0, 0, 0], [0.5, 0.5, 0.5], [0.75, 0.25, 0.25], [0.25, 0.75, 0.75], [0.375, 0.375, 0.625]]  # of PyTorch
+    assert engine.draw(5).tolist() == points
+    assert engine.reset().fast_forward(3).draw().tolist() == points[3:4]
+    assert engine.draw_base2(2, dtype=rl.float64).dtype is rl.float64
+    with pytest.raises(ValueError, match="power of 2"):
+        engine.draw_base2(1)
+    with pytest.raises(ValueError, match="dimensionality"):
+        module.SobolEngine(0)
+    out = rl.empty(0)
+    first = module.SobolEngine(2, scramble=True, seed=1).draw(4, out=out)
+    assert first is out and rl.equal(out, module.SobolEngine(2, scramble=True, seed=1).draw(4))
+    assert repr(module.SobolEngine(2, scramble=True, seed=1)) == "SobolEngine(dimension=2, scramble=True, seed=1)"
+
+
+def test_dtypes_without_tensors_are_compared(torch: ModuleType):
+    assert torch.float32 not in (torch.complex32, torch.chalf, torch.float4_e2m1fn_x2)
+    assert torch.complex32.is_complex and torch.complex32.itemsize == 4
+    with pytest.raises(rl.RushlightError) as caught:
+        torch.zeros(2, dtype=torch.complex32)
+    assert caught.value.code == "A006"
+
+
 def test_tensors_are_parts_of_a_vector(torch: ModuleType):
     module = importlib.import_module("torch._utils")
     tensors = [rl.arange(6).reshape(2, 3).t(), rl.tensor(7), rl.ones(0, 2, dtype=rl.int64)]

@@ -179,6 +179,8 @@ float8_e4m3fnuz = DType("float8_e4m3fnuz", 16, Kind.FLOAT, 1, True, None)
 float8_e5m2 = DType("float8_e5m2", 17, Kind.FLOAT, 1, True, None)
 float8_e5m2fnuz = DType("float8_e5m2fnuz", 18, Kind.FLOAT, 1, True, None)
 float8_e8m0fnu = DType("float8_e8m0fnu", 19, Kind.FLOAT, 1, False, None)
+complex32 = DType("complex32", 20, Kind.COMPLEX, 4, True, None)
+float4_e2m1fn_x2 = DType("float4_e2m1fn_x2", 21, Kind.FLOAT, 1, True, None)
 # Numbers of e4m3fn that are too large become its largest, as in PyTorch, where other libraries have NaN.
 FLOAT8: dict[DType, Float8] = {
     float8_e4m3fn: Float8(3, 7, 0x7E, 0x7E, 0x7F),
@@ -186,8 +188,8 @@ FLOAT8: dict[DType, Float8] = {
     float8_e5m2: Float8(2, 15, 0x7B, 0x7C, 0x7F),
     float8_e5m2fnuz: Float8(2, 16, 0x7F, 0x80, 0x80),
 }
-# A type without tensors: programs of PyTorch compare dtypes with it, and ask for its limits.
-WITHOUT_TENSORS: tuple[DType, ...] = (float8_e8m0fnu,)
+# Types without tensors: programs of PyTorch compare dtypes with them, and ask for their limits.
+WITHOUT_TENSORS: tuple[DType, ...] = (float8_e8m0fnu, complex32, float4_e2m1fn_x2)
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in (*DTYPES, *FLOAT8)}
 _EXPORTED_NAMES = {dtype.name: "bool_" if dtype is bool_ else dtype.name for dtype in BY_NAME.values()}
 _BY_NUMPY: dict[np.dtype[np.generic], DType] = {dtype.numpy: dtype for dtype in DTYPES if dtype is not bfloat16}

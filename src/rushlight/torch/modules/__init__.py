@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from rushlight import get_num_threads
-from rushlight.ir.dtype import float8_e8m0fnu
+from rushlight.ir.dtype import complex32, float4_e2m1fn_x2, float8_e8m0fnu
+from rushlight.torch.modules.futures import Future
 from rushlight.torch.submodule import Submodule
 
 __all__ = [
+    "Future",
     "__version__",
+    "chalf",
     "compiled_with_cxx11_abi",
+    "complex32",
+    "float4_e2m1fn_x2",
     "float8_e8m0fnu",
     "get_num_interop_threads",
     "set_num_interop_threads",
 ]
 
 __version__ = "2.13.0"
+
+chalf = complex32
 
 
 def _show() -> str:
