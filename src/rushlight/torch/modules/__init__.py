@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight import get_num_threads
 from rushlight.ir.dtype import complex32, float4_e2m1fn_x2, float8_e8m0fnu
+from rushlight.torch.absent import absent_device
 from rushlight.torch.modules.futures import Future
 from rushlight.torch.submodule import Submodule
 
@@ -22,6 +23,9 @@ __all__ = [
 __version__ = "2.13.0"
 
 chalf = complex32
+mps = absent_device("mps")
+mtia = absent_device("mtia")
+xpu = absent_device("xpu")
 
 
 def _show() -> str:
