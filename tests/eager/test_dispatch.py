@@ -1,10 +1,10 @@
 """Dispatch against a reference interpreter of thirty lines, with random registrations and scopes."""
 
 import itertools
-import random
 import threading
 
 import pytest
+from tests.eager.dispatch_reference import Keyed, differing, without_kernels
 
 from rushlight.eager.dispatch import (
     ALL_KEYS,
@@ -12,7 +12,6 @@ from rushlight.eager.dispatch import (
     FALLTHROUGH,
     STATE,
     Alias,
-    Dispatched,
     Key,
     bit,
     call_below,
@@ -22,37 +21,17 @@ from rushlight.eager.dispatch import (
     reenter,
     register,
     register_fallback,
-    table,
     table_of,
 )
 from rushlight.ops import record
 from rushlight.support.errors import RushlightError
 from rushlight.term import Op
 
-FREE = [Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3, Key.PYTHON, Key.FUNCTIONALIZE, Key.AUTOCAST, Key.BATCHED]
-
-
-class Keyed(Dispatched):
-    """A value that is nothing but its keys."""
-
-    __slots__ = ()
-
-    def __init__(self, *keys):
-        self.keys = sum({bit(key) for key in keys})
-
-    def apply(self, op, args, attrs):
-        return dispatch(op, args, attrs)
-
-    shape = dtype = device = None
-
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     """A table without anybody's kernels."""
-    monkeypatch.setattr(table, "_kernels", {})
-    table.tables.clear()
-    yield
-    table.tables.clear()
+    yield from without_kernels(monkeypatch)
 
 
 @pytest.fixture
@@ -69,89 +48,10 @@ def registered():
         registration.remove()
 
 
-# The reference: an operator is a dict from keys to (what it does, whether it re-enters). Doing is "return", "decline",
-# or ("call", the name of another operator).
-def reference(ops, name, tensor, included, excluded, log, depth=0):
-    active = (tensor | included) & ~excluded
-    for key in sorted(FREE, reverse=True):
-        if not active >> key & 1 or key not in ops[name]:
-            continue
-        does, reenters = ops[name][key]
-        log.append((name, key.name))
-        if does == "decline":
-            continue
-        if does == "return":
-            return key
-        if depth > 6:
-            raise RecursionError
-        inner = excluded if reenters else excluded | bit(key)
-        return reference(ops, does[1], tensor, included, inner, log, depth + 1)
-    raise LookupError(name)
-
-
-def build(ops, log, registered):
-    """The same operators in the real tables."""
-    made = {name: Op(f"test::{name}") for name in ops}
-    for name, kernels in ops.items():
-        for key, (does, reenters) in kernels.items():
-
-            def kernel(*operands, name=name, key=key, does=does):
-                log.append((name, key.name))
-                if does == "decline":
-                    return NotImplemented
-                if does == "return":
-                    return key
-                if len(STATE.running) > 7:
-                    raise RecursionError
-                return dispatch(made[does[1]], operands, {})
-
-            registered(made[name], key, kernel, reenters=reenters)
-    return made
-
-
+@pytest.mark.row("1.2")
 @pytest.mark.parametrize("seed", range(250))
 def test_random_registrations_agree_with_the_reference(seed, registered):
-    rng = random.Random(seed)
-    names = ["a", "b", "c"]
-    ops = {
-        name: {
-            key: (
-                rng.choice(["return", "return", "decline", ("call", rng.choice(names))]),
-                rng.random() < 0.15,
-            )
-            for key in FREE
-            if rng.random() < 0.6
-        }
-        for name in names
-    }
-    log = []
-    made = build(ops, log, registered)
-    for _ in range(40):
-        tensors = [Keyed(*rng.sample(FREE, rng.randrange(0, 4))) for _ in range(2)]
-        included = sum({bit(key) for key in FREE if rng.random() < 0.15})
-        excluded = sum({bit(key) for key in FREE if rng.random() < 0.15})
-        name = rng.choice(names)
-        expected_log, log[:] = [], []
-        keys = tensors[0].keys | tensors[1].keys
-        try:
-            expected = reference(ops, name, keys, included, excluded, expected_log)
-        except (LookupError, RecursionError) as error:
-            expected = type(error)
-        before = (STATE.included, STATE.excluded, STATE.running)
-        STATE.included, STATE.excluded = included, excluded
-        try:
-            found = dispatch(made[name], tuple(tensors), {})
-        except RushlightError as error:
-            assert error.code == "A006"
-            found = LookupError
-        except RecursionError:
-            found = RecursionError
-        finally:
-            assert (STATE.included, STATE.excluded, STATE.running) == (included, excluded, before[2])
-            STATE.included, STATE.excluded, STATE.running = before
-        assert found == expected
-        if expected is not RecursionError:
-            assert log == expected_log
+    assert not differing(seed, registered)
 
 
 def test_the_order_of_registration_does_not_matter():
@@ -284,6 +184,7 @@ def test_scopes_are_restored_after_exceptions(registered):
     assert STATE.included == 0
 
 
+@pytest.mark.row("1.2")
 def test_threads_do_not_see_each_others_scopes(registered):
     op = Op("test::threads")
     registered(op, Key.DEVICE_1, lambda *args: "device")

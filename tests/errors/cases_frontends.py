@@ -146,3 +146,25 @@ def library_of_an_extra_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "tokenizer.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     Tokenizer(ModelFolder(tmp_path))
+
+
+@triggers("A010")
+def annotation_is_missing():
+    rl.library.infer_schema(lambda x: x, mutates_args=())
+
+
+@triggers("A011")
+def custom_operator_is_unknown():
+    rl.library.register_fake("mine::unknown", lambda x: x)
+
+
+@triggers("A012")
+def custom_operator_returns_its_argument():
+    @rl.library.custom_op("mine::same", mutates_args=())
+    def same(x: rl.Tensor) -> rl.Tensor:
+        return x
+
+    try:
+        same(rl.ones(2))
+    finally:
+        same.remove()

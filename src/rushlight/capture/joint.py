@@ -125,6 +125,7 @@ class Joint:
         self.tangents = [tracer.fake(row_major(tracer.node(result).type)) for result in results]
         start, passed = len(self.calls), set[int]()
         arrived = self.tape.arrived(self.tangents, lambda tensor: passed.update(map(id, _calls_of(tracer, tensor))))
+        self._tangents_last()
         self.derived = set(map(id, self.calls[start:]))
         self.passed = passed & self.derived  # others are values of the forward pass
         for position, source in sorted(sources, key=lambda pair: arrived[pair[0]].turn):  # the order of leaves' hooks
@@ -135,6 +136,14 @@ class Joint:
         self.segments = self._segments([arrived[position] for position in self.places])
         if not self.wanted:
             self.tangents = []
+
+    def _tangents_last(self) -> None:
+        """Puts the tangents behind the inputs that the backward pass alone has read, such as numbers."""
+        tangents = set(map(id, self.tangents))
+        lifted, parameters = self._tracer.lifted, self._tracer.builder.parameters
+        pairs = sorted(zip(lifted, parameters, strict=True), key=lambda pair: id(pair[0]) in tangents)
+        lifted[:] = [tensor for tensor, _ in pairs]
+        parameters[:] = [call for _, call in pairs]
 
     def _segments(self, arrived: Sequence[Arrived]) -> list[Segment]:
         """The pass cut at each step that gives results, by what has arrived at the wanted inputs."""

@@ -26,6 +26,7 @@ from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ir.value import map_operands
+from rushlight.ops.record import Fact
 from rushlight.runtime import native
 from rushlight.support import settings
 from rushlight.support.errors import fail
@@ -209,7 +210,7 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     attrs = {
         name: None if name in op.unbacked_outputs else _with_runners(value, compile_graph) for name, value in call.attrs
     }
-    driver = DRIVERS.get(op)
+    driver, foreign = DRIVERS.get(op), Fact.FOREIGN in getattr(op, "facts", Fact.NONE)
 
     def run(values: Values, sizes: dict[SizeExpr, int]) -> None:
         operands = map_operands(
@@ -224,8 +225,20 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
         for target, output in zip(step.results, results, strict=True):
             if target is not None:
                 values[id(target)] = output
+                if foreign:
+                    _require_type(op.name, target.type, output, sizes)
 
     return run
+
+
+def _require_type(op: str, type_: TensorType, result: Handle, sizes: Mapping[SizeExpr, int]) -> None:
+    """A012 where what a program's own operator gave has another type than its fake kernel said."""
+    form, shape = result.form, evaluated(type_.shape, sizes)
+    strides = zip(evaluated(type_.strides, sizes), form.strides, shape, strict=False)
+    same = tuple(form.shape) == shape and form.dtype is type_.dtype
+    if not same or any(said != stride and size > 1 for said, stride, size in strides):
+        said = f"{type_.dtype.name} {shape}, strides {evaluated(type_.strides, sizes)}"
+        fail("A012", f"{op}: a result has another type than the fake kernel says", result=result, said=said)
 
 
 def _with_runners(value: object, compile_graph: Compile) -> object:

@@ -67,6 +67,7 @@ class Fact(Flag):
     LEADING = auto()  # its function takes a number as the first operand, beside a tensor, as in `2 ** x`
     STORED = auto()  # hands elements on, or converts or compares them: also those of dtypes that are storage alone
     NUMERIC = auto()  # its function takes numbers alone too
+    FOREIGN = auto()  # a program's own: in graphs its results are held to their types
 
 
 # What a rule is where a record has none, by the slot that holds it.

@@ -270,6 +270,28 @@ register_code(
 )
 
 register_code(
+    "A010",
+    ArgumentValueError,
+    "A custom operator has no such schema",
+    "The schema says what an operator takes, gives and writes to. It is written, or follows from annotations.",
+    "annotate each parameter and the result, as in `def f(x: rl.Tensor, n: int = 1) -> rl.Tensor`",
+)
+
+register_code(
+    "A011",
+    ArgumentRuntimeError,
+    "A registration of a custom operator is missing, or there already",
+    "A kernel computes results, a fake kernel tells their types to graphs, a formula their gradients.",
+)
+
+register_code(
+    "A012",
+    ArgumentRuntimeError,
+    "A custom operator does not do what it says",
+    "Graphs, gradients and batches rely on the schema and on what was registered: rl.library.opcheck asks all of it.",
+)
+
+register_code(
     "N001",
     MissingNameError,
     "PyTorch has this name, Rushlight does not",

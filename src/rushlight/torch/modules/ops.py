@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 
 import rushlight
+from rushlight.library import OPERATORS, CustomOpDef
 from rushlight.nn import functional
 from rushlight.support.errors import error
 from rushlight.support.peer_names import count_absent
-from rushlight.torch.modules.library import OPERATORS, CustomOpDef
 from rushlight.torch.passing import refuse
 
 __all__ = ["import_module", "load_library", "loaded_libraries"]

@@ -1,0 +1,389 @@
+"""Custom operators: what a program defines and registers, as records of the registry with kernels at the dispatcher.
+
+An operator is opaque to the compiler: one call of a graph, which the host runs. One that writes to arguments is traced
+as its functional form, `ns::name.functional`, which gives what was written as further results. One that returns nothing
+and writes to nothing has an effect, and such calls keep their order: they hand on a token, a tensor that each of them
+overwrites.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from rushlight.eager.creation import zeros
+from rushlight.eager.dispatch import STATE, Key, Registration, backend_key, call_below, call_function, register
+from rushlight.eager.execution.operands import flatten
+from rushlight.eager.handle import Handle
+from rushlight.eager.interception import intercept
+from rushlight.eager.mutation import COPY
+from rushlight.ir.dtype import DType, Kind, int64
+from rushlight.ir.type import TensorType
+from rushlight.ir.value import map_operands
+from rushlight.library import calls
+from rushlight.library.calls import Attrs, Formula, Operands, Rule
+from rushlight.library.schemas import infer_schema, registry_schema
+from rushlight.ops.record import OPERATORS as RECORDS
+from rushlight.ops.record import Fact, Operator, define, undefine
+from rushlight.ops.schema import parse_schema
+from rushlight.support.errors import fail, require
+
+F = TypeVar("F", bound=Callable[..., object])
+Devices = str | Sequence[str] | None
+
+_EVERYWHERE = ("default", "compositeexplicitautograd", "types", "", "catchall")
+_COMPOSITE = "compositeimplicitautograd"
+
+OPERATORS: dict[str, CustomOpDef] = {}
+"""The custom operators that are defined, by name."""
+_lock = threading.RLock()
+_token: list[Handle] = []
+
+
+def token() -> Handle:
+    """What calls with effects hand on, so that a program keeps all of them, in order."""
+    if not _token:
+        _token.append(zeros((), dtype=int64))
+    return _token[0]
+
+
+class Definition:
+    """What answers at the keys of the dispatcher for a custom operator."""
+
+    def __init__(self, name: str, schema: str, doc: str = "") -> None:
+        """Registers an operator with a schema in PyTorch's words, that begins with the parenthesis. Errors: A010."""
+        require(name.count("::") == 1 and all(name.split("::")), "A010", f"{name}: write a name as namespace::name")
+        self._qualname = name
+        self.__name__ = name.partition("::")[2]
+        self.__doc__ = doc
+        self._kernels: dict[str, Rule] = {}
+        self._fake: Rule | None = None
+        self._rules: dict[Key, list[Registration]] = {}
+        self._interceptions: dict[type, Rule] = {}
+        text = registry_schema(name, schema)
+        with _lock:
+            self._operator = self._defined(text, doc)
+            self._functional = self._defined_functional() if self._writes or self._effect else None
+
+    def _defined(self, text: str, doc: str) -> Operator:
+        require(self._qualname not in RECORDS, "A011", f"{self._qualname}: the operator is defined already")
+        try:
+            parse_schema(text)
+        except ValueError as problem:
+            fail("A010", f"{self._qualname}: {problem}")
+        operator = define(text, doc or "A custom operator.", facts=Fact.HOST | Fact.FOREIGN, variants="")
+        operator.meta_rule = self._types
+        self._at(Key.CPU, self._run, operator, reenters=True)
+        self._at(Key.META, self._on_meta, operator, boxed=True, leaf=True)
+        self._at(Key.BATCHED, self._batched, operator, boxed=True)
+        self._at(Key.PYTHON, self._intercepted, operator, boxed=True, reenters=True)
+        return operator
+
+    @property
+    def _writes(self) -> bool:
+        return any(parameter.written for parameter in self._operator.schema.operands)
+
+    @property
+    def _effect(self) -> bool:
+        return not self._operator.schema.results and not self._writes
+
+    def _defined_functional(self) -> Operator:
+        """The form in which a trace records an operator that writes, or that has an effect."""
+        schema = self._operator.schema
+        written = [parameter for parameter in schema.operands if parameter.written]
+        plain = re.sub(r"\(\w+!\)", "", _inside(schema.text))
+        results = [f"{result.type} out{at}" for at, result in enumerate(schema.results)]
+        results += [f"{parameter.type} new_{parameter.name}" for parameter in written]
+        if self._effect:
+            token()  # not within a trace, which would take it for a value of its own
+            plain, results = f"Tensor token, {plain}" if plain else "Tensor token", ["Tensor new_token"]
+        text = f"{self._qualname}.functional({plain}) -> ({', '.join(results)})"
+        facts = Fact.HOST | Fact.FOREIGN | Fact.NONDIFFERENTIABLE
+        functional = define(text, "The functional form.", facts=facts, variants="")
+        functional.meta_rule = self._functional_types
+        self._at(Key.CPU, self._run_functional, functional, reenters=True)
+        self._at(Key.TRACING, self._traced, self._operator, boxed=True, leaf=True)
+        self._at(Key.AUTOGRAD, self._written, self._operator, boxed=True, leaf=True)
+        return functional
+
+    def _at(self, key: Key, rule: Rule, operator: Operator, **how: bool) -> None:
+        self._rules.setdefault(key, []).append(register(operator, key, rule, **how))
+
+    # What answers at the keys.
+
+    def _kernel(self) -> Rule:
+        kernel = self._kernels.get("cpu") or self._kernels.get("default")
+        if kernel is None:
+            fail("A011", f"{self._qualname}: no kernel is registered for the CPU", hint="register_kernel(op, 'cpu', f)")
+        return kernel
+
+    def _run(self, *operands: object, **attrs: object) -> object:
+        return calls.run_kernel(self._operator.schema, self._kernel(), operands, attrs)
+
+    def _types(self, **named: object) -> object:
+        types = calls.typed(self._operator.schema, self._fake_kernel(), named)
+        return calls.bare_types(self._operator.schema, types)
+
+    def _fake_kernel(self) -> Rule:
+        fake = self._fake if self._operator.schema.results else lambda *args, **kwargs: None
+        if fake is None:
+            hint = f"@{self.__name__}.register_fake, a function that returns new_empty(...) of each result's shape"
+            fail("A011", f"{self._qualname}: no fake kernel tells the types of its results", hint=hint)
+        return fake
+
+    def _on_meta(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        return calls.run_on_meta(self._operator, operands, attrs)
+
+    def _batched(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        return calls.run_batched(self._operator, self._vmap, operands, attrs)
+
+    _vmap: Rule | None = None
+    _composite: Rule | None = None
+
+    def _intercepted(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        if self._interceptions and STATE.tracer is None:
+            askers = [*reversed(STATE.modes), *[one for one in flatten(operands) if isinstance(one, Handle)]]
+            for asker in askers:
+                rule = next((rule for kind, rule in self._interceptions.items() if isinstance(asker, kind)), None)
+                if rule is not None:
+                    return self._answered(rule, asker, operands, attrs)
+        return intercept(op, active, operands, attrs)
+
+    def _answered(self, rule: Rule, asker: object, operands: Operands, attrs: Attrs) -> object:
+        args, kwargs = calls.arguments_of(self._operator.schema, self._named(operands, attrs))
+        types = tuple(dict.fromkeys([type(one) for one in flatten(operands) if isinstance(one, Handle)]))
+        first = type(asker) if isinstance(asker, Handle) else asker
+        return rule(first, self, types, tuple(args), kwargs)
+
+    def _named(self, operands: Operands, attrs: Attrs) -> dict[str, object]:
+        names = [parameter.name for parameter in self._operator.schema.operands]
+        return {**dict(zip(names, operands, strict=True)), **attrs}
+
+    def _traced(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        assert self._functional is not None, "an operator that writes has a functional form"
+        schema = self._operator.schema
+        if not self._effect:
+            return calls.record_functional(schema, self._functional, operands, attrs)
+        made = STATE.tracer.call(self._functional, (token(), *operands), attrs)
+        STATE.tracer.call(COPY, (token(), made[0] if isinstance(made, tuple) else made), {})
+        return None
+
+    def _run_functional(self, *operands: object, **attrs: object) -> object:
+        schema = self._operator.schema
+        if self._effect:
+            first, *rest = operands
+            self._run(*rest, **attrs)
+            assert isinstance(first, Handle), "the token is a tensor"
+            return (calls.copy_of(first),)
+        written = {id(one) for one in calls.written_operands(schema, operands)}
+        copies = map_operands(operands, lambda one: calls.copy_of(one) if id(one) in written else one)
+        found = self._run(*copies, **attrs)
+        results = () if found is None else found if isinstance(found, tuple) else (found,)
+        return (*results, *calls.written_operands(schema, copies))
+
+    def _functional_types(self, **named: object) -> object:
+        named.pop("token", None)
+        schema = self._operator.schema
+        if self._effect:
+            return (TensorType((), int64),)
+        types = calls.typed(schema, self._fake_kernel(), named)
+        operands = [named[parameter.name] for parameter in schema.operands]
+        pairs = zip(schema.operands, operands, strict=True)
+        values = flatten(tuple([operand for parameter, operand in pairs if parameter.written]))
+        return (*types, *[calls.value_type(type_) for type_ in values if isinstance(type_, TensorType)])
+
+    def _written(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        refused = calls.record_write(self._operator, active, operands, attrs)
+        return call_below(Key.AUTOGRAD, op, active, operands, attrs) if refused is NotImplemented else refused
+
+    def has_rule(self, key: Key) -> bool:
+        """Whether something was registered for a key."""
+        return key in self._rules
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes to arguments, or has another effect."""
+        return self._functional is not None
+
+    @property
+    def operator(self) -> Operator:
+        """Its record in the registry of operators."""
+        return self._operator
+
+
+class CustomOpDef(Definition):
+    """A custom operator, which is called like a function. `custom_op` and `Library.define` make it."""
+
+    def __init__(self, name: str, schema: str, doc: str = "") -> None:
+        """Registers an operator with a schema in PyTorch's words, that begins with the parenthesis. Errors: A010."""
+        super().__init__(name, schema, doc)
+        OPERATORS[name] = self
+
+    @property
+    def default(self) -> CustomOpDef:
+        """The operator itself: it has one overload."""
+        return self
+
+    def overloads(self) -> list[str]:
+        """The names of overloads."""
+        return ["default"]
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Calls the operator."""
+        if self._composite is not None:
+            return self._composite(*args, **kwargs)
+        operands, attrs = self._operator.bind(args, kwargs)
+        return call_function(self._operator, operands, attrs)
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def register_kernel(self, device_types: Devices, func: Rule | None = None, /) -> Any:
+        """Registers what runs on a kind of device, or on several; None is all. A decorator without a function.
+
+        Errors: A011 where there is a kernel already, V001 for a device that nobody registered.
+        """
+        devices = (device_types,) if isinstance(device_types, str) or device_types is None else device_types
+
+        def attach(function: F) -> F:
+            for device in devices:
+                self._attach(device, function)
+            return function
+
+        return attach if func is None else attach(func)
+
+    def _attach(self, device: str | None, function: Rule) -> None:
+        if device is not None and device.lower() == _COMPOSITE:
+            require(self._composite is None, "A011", f"{self._qualname}: there is a composite kernel already")
+            self._composite = function
+            return
+        name = "default" if device is None or device.lower() in _EVERYWHERE else device.lower()
+        if name not in ("default", "cpu") and name not in _foreign:
+            backend_key(name)
+        require(name not in self._kernels, "A011", f"{self._qualname}: there is a kernel for {name} already")
+        self._kernels[name] = function
+
+    def register_fake(self, function: F, /) -> F:
+        """Registers how types follow from types: a function on tensors without data that returns such ones."""
+        require(self._fake is None, "A011", f"{self._qualname}: there is a fake kernel already")
+        self._fake = function
+        return function
+
+    def forget_fake(self) -> None:
+        """Takes the fake kernel back."""
+        self._fake = None
+
+    def register_autograd(self, backward: Rule, /, *, setup_context: Rule | None = None) -> None:
+        """Registers the derivative: `backward(ctx, *gradients)`, and `setup_context(ctx, inputs, output)`.
+
+        It is made of operators, so gradients of gradients follow. Errors: A011, also for one that writes.
+        """
+        require(self._functional is None, "A011", f"{self._qualname}: an operator that writes has no derivative")
+        require(Key.AUTOGRAD not in self._rules, "A011", f"{self._qualname}: there is a derivative already")
+        formula = Formula(backward, setup_context)
+
+        def record(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+            return calls.record_call(formula, op, active, operands, attrs)
+
+        self._at(Key.AUTOGRAD, record, self._operator, boxed=True, leaf=True)
+
+    def register_vmap(self, func: Rule | None = None, /) -> Any:
+        """Registers a rule for batches: `f(info, in_dims, *args)` gives results and their batch dims."""
+
+        def attach(function: F) -> F:
+            require(self._vmap is None, "A011", f"{self._qualname}: there is a rule for batches already")
+            self._vmap = function
+            return function
+
+        return attach if func is None else attach(func)
+
+    def register_torch_dispatch(self, torch_dispatch_class: type, func: Rule | None = None, /) -> Any:
+        """Registers what a mode, or a subclass of Tensor, does with it: `f(mode, op, types, args, kwargs)`."""
+
+        def attach(function: F) -> F:
+            self._interceptions[torch_dispatch_class] = function
+            return function
+
+        return attach if func is None else attach(func)
+
+    def register_autocast(self, device_type: str, cast_inputs: DType, /) -> None:
+        """Says to what an autocast region casts floating-point operands."""
+        require(device_type == "cpu", "A011", f"{self._qualname}: autocast regions are the CPU's", device=device_type)
+
+        def cast(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+            if STATE.autocast is None or not STATE.autocast_depth:
+                return NotImplemented
+
+            def converted(one: object) -> object:
+                floating = isinstance(one, Handle) and one.form.dtype.kind is Kind.FLOAT
+                return RECORDS["to_dtype"](one, cast_inputs) if floating else one
+
+            return call_below(Key.AUTOCAST, op, active, map_operands(operands, converted), attrs)
+
+        self._at(Key.AUTOCAST, cast, self._operator, boxed=True)
+
+    def remove(self) -> None:
+        """Takes the operator out of the registry; the second time nothing happens."""
+        with _lock:
+            if OPERATORS.get(self._qualname) is not self:
+                return
+            del OPERATORS[self._qualname]
+            for registrations in self._rules.values():
+                for registration in registrations:
+                    registration.remove()
+            undefine(self._qualname)
+            if self._functional is not None:
+                undefine(self._functional.name)
+
+
+_foreign = ("cuda", "xpu", "mps", "hpu", "mtia", "privateuse1")
+
+
+def _inside(text: str) -> str:
+    """What stands between the outer parentheses of a schema's parameters."""
+    start = text.index("(")
+    return text[start + 1 : text.rindex(")", 0, text.rindex("->"))]
+
+
+def operator_of(op: object) -> CustomOpDef:
+    """The custom operator that is given, or named. Errors: A011 where nobody has defined it."""
+    if isinstance(op, CustomOpDef):
+        return op
+    found = OPERATORS.get(str(op).partition(".")[0])
+    if found is None:
+        hint = "define it first, by custom_op or Library.define"
+        fail("A011", f"library: there is no operator {op}", hint=hint, defined=", ".join(sorted(OPERATORS)) or "none")
+    return found
+
+
+def custom_op(
+    name: str,
+    fn: Rule | None = None,
+    /,
+    *,
+    mutates_args: str | Sequence[str],
+    device_types: Devices = None,
+    schema: str | None = None,
+    tags: object = None,
+) -> Any:
+    """Makes a function an operator, as torch.library.custom_op; a decorator without a function.
+
+    Compiled, exported and batched, it is one call that nobody looks into. The schema follows from annotations.
+
+    >>> @custom_op("mine::scaled", mutates_args=())
+    ... def scaled(x: Tensor, factor: float = 2.0) -> Tensor:
+    ...     return rl.from_numpy(x.numpy() * factor)
+    >>> @scaled.register_fake
+    ... def _(x, factor=2.0):
+    ...     return rl.empty_like(x)
+    """
+
+    def make(function: Rule) -> CustomOpDef:
+        text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
+        made = CustomOpDef(name, text[text.index("(") :], function.__doc__ or "")
+        made.register_kernel(device_types, function)
+        return made
+
+    return make if fn is None else make(fn)
