@@ -75,9 +75,9 @@ def test_a_gradient_that_does_not_fit_its_tensor_is_a_finding(monkeypatch: pytes
     program = Program(43, 7, (x,), ("v1 = v0.sin()",), ("v1",))
     late = Outcome((), (), (), "ShapeError", "S009", "the result does not fit", late=True)
     monkeypatch.setattr(compiled, "_alone", lambda program, inputs: late)
-    assert compiled._plan(program, ()).misfit == "the result does not fit"
+    assert compiled.planned(program, ()).misfit == "the result does not fit"
     monkeypatch.setattr(compiled, "_alone", lambda program, inputs: replace(late, late=False))
-    assert compiled._plan(program, ()).misfit == ""
+    assert compiled.planned(program, ()).misfit == ""
 
 
 def test_what_is_refused_only_with_others_is_counted_and_no_finding() -> None:

@@ -23,6 +23,7 @@ FUZZERS = {
     "operators": "eager programs of operators against PyTorch",
     "views": "views and in-place writes, eager and compiled, against PyTorch",
     "compiled": "compiled against eager, bit for bit, with gradients",
+    "parts": "compiled in parts against eager, bit for bit, with gradients",
     "hostile": "calls with hostile arguments: a value or a registered error",
     "files": "mutated files: what they hold, or a registered error",
 }

@@ -8,15 +8,16 @@ of ten pools data tells some sizes, and where values are read and written; in an
 may be nowhere. Where eager code refuses an index (I001), compiled code has to, and must not have written to an input.
 Where the backward pass of eager code finds that a gradient has another shape than its tensor, that is a finding too.
 
-Programs are compiled many at a time, as one function. That function runs at several sizes, with 0 and 1 among them, on
-one thread and on two. A program that fails is compiled by itself, at the sizes at which it fails, and reduced.
+Programs are compiled many at a time, as one function of one graph (the fuzzer `parts` compiles in parts). That
+function runs at several sizes, with 0 and 1 among them, on one thread and on two. A program that fails is compiled by
+itself, at the sizes at which it fails, and reduced.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -35,11 +36,12 @@ from tools.fuzz.finding import Finding
 from tools.fuzz.pooling import Pool, drawn_use
 from tools.fuzz.program import FLOATS, Input, Program, operands, targets
 from tools.fuzz.reducing import reduced
-from tools.fuzz.running import Outcome, failed
+from tools.fuzz.running import Outcome, Transform, failed
 from tools.fuzz.wording import Wording, input_like
 
 POOL = 12  # programs of one compiled function
 THREADS = (1, 2)
+WHOLE = functools.partial(rushlight.compile, fullgraph=True)
 DEFECTS = ("C015", "X001")  # a pass made what breaks the rules, memory that is read unwritten included
 _OTHER_SETS = 2  # besides the samples' sizes
 _MOST_ELEMENTS = 1 << 12  # of values that are used further
@@ -171,10 +173,13 @@ def plan_of(seed: int, number: int) -> Plan:
     sets = ("sample", *random.sample(SETS[1:], _OTHER_SETS))
     first, *others = [_inputs(made, name, words, wanted) for name in sets]
     program = Program(seed, number, first or (), tuple(words.statements), results)
-    return _plan(program, [row for row in others if row is not None])
+    return planned(program, [row for row in others if row is not None])
 
 
-def _plan(program: Program, rows: Sequence[tuple[Input, ...]]) -> Plan:
+Planned = Callable[[int, int], Plan]
+
+
+def planned(program: Program, rows: Sequence[tuple[Input, ...]]) -> Plan:
     """The plan of a program and further inputs, by what eager code answers."""
     errors = [_alone(program, row) for row in (program.inputs, *rows)]
     refused = [row for row, error in zip((program.inputs, *rows), errors, strict=True) if _is_outside(error)]
@@ -265,28 +270,31 @@ def _results(random: Random, words: Wording, names: Sequence[str]) -> tuple[str,
     return tuple(found)
 
 
-def judge(program: Program, skipped: Counter[str]) -> Finding | None:
+def judge(program: Program, skipped: Counter[str], transform: Transform = WHOLE) -> Finding | None:
     """What is wrong with a program, reduced."""
-    return next(iter(judge_many([program], skipped)), None)
+    return next(iter(judge_many([program], skipped, transform)), None)
 
 
-def judge_many(programs: Sequence[Program], skipped: Counter[str]) -> list[Finding]:
-    """What is wrong with some of `generate`'s programs, compiled together."""
+def judge_many(
+    programs: Sequence[Program], skipped: Counter[str], transform: Transform = WHOLE, planned: Planned = plan_of
+) -> list[Finding]:
+    """What is wrong with some of `generate`'s programs, compiled together by `transform`."""
     found: list[Finding | None] = []
     with settings.override(optimise=0, verify=True):
-        plans = [plan_of(item.seed, item.number) for item in programs]
+        plans = [planned(item.seed, item.number) for item in programs]
         found += [Finding("gradient", plan.program, plan.misfit) for plan in plans if plan.misfit]
-        found += [_accepted(plan, skipped) for plan in plans if plan.refused]
+        found += [_accepted(plan, skipped, transform) for plan in plans if plan.refused]
         fit = [plan for plan in plans if _is_fit(plan, skipped)]
         for first in range(0, len(fit), POOL):
-            found += [_finding(plan, skipped) for plan in _suspects(fit[first : first + POOL], skipped)]
+            suspects = _suspects(fit[first : first + POOL], skipped, transform)
+            found += [_finding(plan, skipped, transform) for plan in suspects]
     return [finding for finding in found if finding is not None]
 
 
-def _accepted(plan: Plan, skipped: Counter[str]) -> Finding | None:
+def _accepted(plan: Plan, skipped: Counter[str], transform: Transform) -> Finding | None:
     """Whether compiled code takes an index that eager code refuses, or has written to an input before it refuses."""
     program = plan.program
-    compiled = Pool([program], rushlight.compile)
+    compiled = Pool([program], transform)
     if program.inputs not in plan.refused:
         compiled.outcome(program.inputs)
     for inputs in plan.refused:
@@ -295,7 +303,7 @@ def _accepted(plan: Plan, skipped: Counter[str]) -> Finding | None:
             skipped[f"compiled code refuses: {actual.code}"] += 1
             return None
         if actual.error is None:
-            if _is_made(program, inputs):
+            if _is_made(program, inputs, transform):
                 return Finding("accepted", replace(program, inputs=inputs), "an index out of range is taken")
             skipped["a call that nothing needs"] += 1
             return None
@@ -307,10 +315,10 @@ def _accepted(plan: Plan, skipped: Counter[str]) -> Finding | None:
     return None
 
 
-def _is_made(program: Program, inputs: tuple[Input, ...]) -> bool:
+def _is_made(program: Program, inputs: tuple[Input, ...], transform: Transform) -> bool:
     """Whether an index that is out of range is taken where all values are results, so that each call is made."""
     names = tuple([name for statement in program.statements for name in targets(statement)])
-    everything = Pool([replace(program, results=names)], rushlight.compile).outcome(inputs)
+    everything = Pool([replace(program, results=names)], transform).outcome(inputs)
     return everything.error is None
 
 
@@ -322,13 +330,13 @@ def _is_fit(plan: Plan, skipped: Counter[str]) -> bool:
     return outcome is None
 
 
-def _suspects(plans: Sequence[Plan], skipped: Counter[str]) -> list[Plan]:
+def _suspects(plans: Sequence[Plan], skipped: Counter[str], transform: Transform = WHOLE) -> list[Plan]:
     """The programs that differ where they are compiled together, and the first of some that fail only together.
 
     What is refused only together is counted: a program whose results nobody differentiates may have no derivative.
     """
     programs = [plan.program for plan in plans]
-    eager, compiled = Pool(programs), Pool(programs, rushlight.compile)
+    eager, compiled = Pool(programs), Pool(programs, transform)
     wrong: dict[int, Plan] = {}
     for turn in range(1 + _OTHER_SETS):
         row = [plan.rows()[turn] for plan in plans]
@@ -338,7 +346,8 @@ def _suspects(plans: Sequence[Plan], skipped: Counter[str]) -> list[Plan]:
                 actual = _on_threads(threads, compiled, row)
             except Exception as error:  # noqa: BLE001 - one of them fails, and tells by itself, or they fail together
                 middle, refused = len(plans) // 2, failed(error, ())
-                parts = _suspects(plans[:middle], skipped) + _suspects(plans[middle:], skipped) if middle else []
+                halves = (plans[:middle], plans[middle:]) if middle else ()
+                parts = [plan for half in halves for plan in _suspects(half, skipped, transform)]
                 if not middle or parts or not is_refused(refused):
                     return parts or list(plans[:1])
                 skipped[f"compiled code refuses only with others: {refused.code}"] += 1
@@ -358,9 +367,9 @@ def _on_threads(threads: int, pool: Pool, row: Sequence[Sequence[Input]]) -> lis
         rushlight.set_num_threads(before)
 
 
-def _finding(plan: Plan, skipped: Counter[str]) -> Finding | None:
+def _finding(plan: Plan, skipped: Counter[str], transform: Transform) -> Finding | None:
     """What is wrong with a program alone; its refusal by a registered error is counted, and no finding."""
-    compiled = Pool([plan.program], rushlight.compile)
+    compiled = Pool([plan.program], transform)
     for inputs in plan.rows():
         actual = compiled.outcome(inputs)
         if is_refused(actual):
@@ -370,10 +379,10 @@ def _finding(plan: Plan, skipped: Counter[str]) -> Finding | None:
         if detail is None:
             continue
         program = replace(plan.program, inputs=inputs)
-        if _detail(program) is None:
+        if _detail(program, transform) is None:
             return Finding("value, after other sizes", program, detail)
-        smallest = reduced(program, lambda other: _detail(other) is not None)
-        return Finding("value", smallest, _detail(smallest) or detail)
+        smallest = reduced(program, lambda other: _detail(other, transform) is not None)
+        return Finding("value", smallest, _detail(smallest, transform) or detail)
     return Finding("value, compiled with others", plan.program, f"in the pool of {plan.program.number}")
 
 
@@ -382,9 +391,9 @@ def is_refused(outcome: Outcome) -> bool:
     return outcome.error is not None and outcome.code is not None and outcome.code not in DEFECTS
 
 
-def _detail(program: Program) -> str | None:
+def _detail(program: Program, transform: Transform) -> str | None:
     """How a program that is compiled for its inputs differs."""
-    actual = Pool([program], rushlight.compile).outcome(program.inputs)
+    actual = Pool([program], transform).outcome(program.inputs)
     if is_refused(actual):
         return None
     expected = Pool([program]).outcome(program.inputs)
