@@ -23,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.update(verify=True)  # every graph, kernel and plan that a test compiles is checked
+    # Every graph, kernel and plan that a test compiles is checked, and no part fails to be traced for reasons of ours.
+    settings.update(verify=True, strict_parts=True)
     # Plans and kernels of all tests stay: looking through them for garbage again and again takes an eighth of the time.
     gc.set_threshold(50_000, 50, 1000)
 

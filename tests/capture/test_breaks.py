@@ -247,7 +247,8 @@ def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
         events.reset()
         for _ in range(2):
             try:
-                outcomes.append(run(rl.ones(3), *[list(rows) for rows in given[0]]).tolist())
+                with settings.override(strict_parts=False):
+                    outcomes.append(run(rl.ones(3), *[list(rows) for rows in given[0]]).tolist())
             except ValueError as error:
                 outcomes.append(str(error))
     assert outcomes[:2] == outcomes[2:]
@@ -283,3 +284,8 @@ def test_where_one_graph_is_wanted_the_programs_errors_are_raised(code):
 def test_every_kind_is_documented(kind):
     page = PAGE.read_text()
     assert f"## {kind.code}: {kind.title}\n\n{kind.explanation}\n\nWhat to do: {kind.hint}." in page
+
+
+def test_a_part_that_is_not_traced_is_an_error_where_a_setting_asks_for_it():
+    with settings.override(strict_parts=True), pytest.raises(LookupError, match="not yours"):
+        rl.compile(failed)(rl.ones(3))

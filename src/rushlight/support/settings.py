@@ -144,6 +144,12 @@ class Settings:
         "walk",
         "What traces a call that is one graph: a call on tensors without data, or the interpreter of bytecode.",
     )
+    strict_parts = Setting(
+        flag(),
+        False,
+        "Make it an error where a part of a compiled function cannot be traced for no reason of the program's (B019). "
+        "Otherwise Python runs that part. Rushlight's own tests set it.",
+    )
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str

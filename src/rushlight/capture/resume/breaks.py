@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NoReturn
 
+from rushlight.support import settings
 from rushlight.support.errors import DataDependentError, InternalError, RushlightError
 from rushlight.support.frozen import frozen
 
@@ -216,7 +217,7 @@ class Reason:
 
     @staticmethod
     def of(error: Exception) -> Reason:
-        """Why a graph ends where tracing raises an error."""
+        """Why a graph ends where tracing raises an error. With the setting `strict_parts` B019 is the error itself."""
         text = str(error).partition("\n")[0]
         if isinstance(error, DataDependentError):
             return Reason(VALUE, text)
@@ -224,6 +225,8 @@ class Reason:
             return Reason(DISABLED, text)
         if isinstance(error, RushlightError) and not isinstance(error, InternalError):
             return Reason(UNSUPPORTED, f"{error.code}, {text}")
+        if settings.get().strict_parts:
+            raise error
         return Reason(FAILED, f"{type(error).__name__}: {text}")
 
     def __str__(self) -> str:
