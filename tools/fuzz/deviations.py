@@ -70,6 +70,11 @@ def _unlike_pairs(difference: Difference) -> list[tuple[Array, Array]]:
     return [(one[places], other[places]) for one, other, places in apart if np.any(places)]
 
 
+def _precise_weights(difference: Difference) -> bool:
+    floats = {given.dtype for given in difference.program.inputs if given.dtype in FLOATS}
+    return called(difference, "cov") and len(floats) > 1
+
+
 def _refused_overlap(difference: Difference) -> bool:
     return difference.actual.code == "S013" and difference.expected.error is None
 
@@ -449,6 +454,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("`conj`", _copied_conjugate),
     Rule("convolutions of infinities", _infinite_taps),
     Rule("cosines of float16", _widened_lengths),
+    Rule("covariances with weights of another dtype", _precise_weights),
     Rule("dropout of NaN", _dropped_nan),
     Rule("dtypes that are missing", _missing_dtypes),
     Rule("dtypes that PyTorch refuses", _further_dtypes),
