@@ -22,7 +22,7 @@ FUNCTIONS = "src/rushlight/eager/functions.py"
 CONVERTERS: Mapping[str, str] = {
     "Tensor": "required_operand",
     "Tensor?": "optional_operand",
-    "Tensor[]": "operands",
+    "Tensor[]": "operand_list",
     "Size": "integer",
     "Size?": "integer",
     "StorageOffset?": "distance",

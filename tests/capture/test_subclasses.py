@@ -347,6 +347,18 @@ def test_modes_around_see_each_operator_of_each_call(fullgraph: bool | None) -> 
     assert compiled(x).item() == function(x).item()
 
 
+@pytest.mark.parametrize("case", ["argument", "weights", "result"])
+def test_programs_with_subclasses_are_not_exported(case: str) -> None:
+    class Function(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return TwoTensor(x, x) if case == "result" else x * 2
+
+    module = int8_weights.quantize(nn.Sequential(nn.Linear(2, 2))) if case == "weights" else Function()
+    with pytest.raises(rl.RushlightError) as caught:
+        rl.export.export(module, (pair() if case == "argument" else rl.ones(2, 2),))
+    assert caught.value.code == "C036" and "export a function of the tensors that it holds" in str(caught.value)
+
+
 @pytest.mark.row("1.6")
 @pytest.mark.parametrize("name", ["logging_mode", "two_tensor", "int8_weights"])
 def test_examples_run_and_are_short(name: str, capsys: pytest.CaptureFixture[str]) -> None:

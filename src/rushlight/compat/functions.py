@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager import random
-from rushlight.eager.arguments import integers, operands, required_operand, required_tensor
+from rushlight.eager.arguments import integers, operand_list, required_operand, required_tensor
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import as_function, with_out
 from rushlight.eager.dispatch import dispatch
@@ -141,7 +141,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 @with_out
 def hstack(tensors: object) -> Tensor:
     """Return tensors joined along the second dim, vectors along their only one."""
-    parts = [atleast_1d(required_tensor(tensor)) for tensor in operands(tensors)]
+    parts = [atleast_1d(required_tensor(tensor)) for tensor in operand_list(tensors)]
     require(parts, "A002", "hstack: there is nothing to join")
     return ops.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
@@ -149,7 +149,7 @@ def hstack(tensors: object) -> Tensor:
 @with_out
 def vstack(tensors: object) -> Tensor:
     """Return tensors joined along the first dim, vectors as rows."""
-    return ops.cat([atleast_2d(required_tensor(tensor)) for tensor in operands(tensors)], 0)
+    return ops.cat([atleast_2d(required_tensor(tensor)) for tensor in operand_list(tensors)], 0)
 
 
 @with_out

@@ -119,7 +119,7 @@ def optional_operand(value: object) -> Handle | complex | None:
     return None if value is None else required_operand(value)
 
 
-def operands(values: Any) -> tuple[Handle | complex, ...]:
+def operand_list(values: Any) -> tuple[Handle | complex, ...]:
     """A list of tensors."""
     if not isinstance(values, (list, tuple)):
         given = values

@@ -18,7 +18,7 @@ from rushlight.eager.arguments import (
     number,
     numeric_operand,
     operand_beside,
-    operands,
+    operand_list,
     optional_operand,
     place,
     required_operand,
@@ -1167,8 +1167,8 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
 def cat(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
     """Tensors joined along a dim."""
     if out is not None:
-        return dispatch(_cat_out, (operands(tensors), out), {"dim": fixed_integer(dim)})
-    return call_function(_cat, (operands(tensors),), {"dim": fixed_integer(dim)})
+        return dispatch(_cat_out, (operand_list(tensors), out), {"dim": fixed_integer(dim)})
+    return call_function(_cat, (operand_list(tensors),), {"dim": fixed_integer(dim)})
 
 
 def causal_softmax(input: Any) -> Any:
@@ -1282,7 +1282,7 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
 
 def concat(tensors: Any, dim: Any = 0) -> Any:
     """Another name of cat."""
-    return call_function(_concat, (operands(tensors),), {"dim": fixed_integer(dim)})
+    return call_function(_concat, (operand_list(tensors),), {"dim": fixed_integer(dim)})
 
 
 def conj(input: Any) -> Any:
@@ -1621,7 +1621,7 @@ def dropout(input: Any, p: Any = 0.5, training: Any = True, *, seed: Any = None,
 
 def einsum(equation: Any, operands: Any) -> Any:
     """A sum of products over the letters that the result lacks, in Einstein's notation."""
-    return call_function(_einsum, (operands(operands),), {"equation": equation})
+    return call_function(_einsum, (operand_list(operands),), {"equation": equation})
 
 
 def elu(input: Any, alpha: Any = 1.0, scale: Any = 1.0, input_scale: Any = 1.0) -> Any:
@@ -3616,8 +3616,8 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
     """Tensors of one shape joined along a new dim."""
     if out is not None:
-        return dispatch(_stack_out, (operands(tensors), out), {"dim": fixed_integer(dim)})
-    return call_function(_stack, (operands(tensors),), {"dim": fixed_integer(dim)})
+        return dispatch(_stack_out, (operand_list(tensors), out), {"dim": fixed_integer(dim)})
+    return call_function(_stack, (operand_list(tensors),), {"dim": fixed_integer(dim)})
 
 
 def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:

@@ -12,7 +12,7 @@ from rushlight.eager.arguments import (
     fixed_integers,
     flag,
     integer,
-    operands,
+    operand_list,
     required_operand,
     required_tensor,
 )
@@ -136,7 +136,7 @@ def _of_three_dims(given: Any) -> Tensor:
 @with_out
 def column_stack(tensors: object) -> Tensor:
     """Return tensors joined along the second dim, vectors and numbers as columns."""
-    parts = [required_tensor(operand) for operand in operands(tensors)]
+    parts = [required_tensor(operand) for operand in operand_list(tensors)]
     require(parts, "A002", "column_stack: there is nothing to join")
     return ops.cat([part if part.ndim > 1 else part.reshape(-1, 1) for part in parts], 1)
 
@@ -144,7 +144,7 @@ def column_stack(tensors: object) -> Tensor:
 @with_out
 def dstack(tensors: object) -> Tensor:
     """Return tensors joined along the third dim, those of fewer dims as `atleast_3d` makes them."""
-    parts = [_of_three_dims(required_tensor(operand)) for operand in operands(tensors)]
+    parts = [_of_three_dims(required_tensor(operand)) for operand in operand_list(tensors)]
     require(parts, "A002", "dstack: there is nothing to join")
     return ops.cat(parts, 2)
 
@@ -153,7 +153,7 @@ def dstack(tensors: object) -> Tensor:
 def block_diag(*tensors: object) -> Tensor:
     """Return a matrix with the tensors, as matrices, along its diagonal and zeros elsewhere."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    parts = [required_tensor(operand) for operand in operands(listed)]
+    parts = [required_tensor(operand) for operand in operand_list(listed)]
     for part in parts:
         require(part.ndim <= 2, "S002", "block_diag: tensors have at most 2 dims", given=part)
     blocks = [element if element.ndim == 2 else element.reshape(1, -1) for element in parts]
@@ -174,7 +174,7 @@ def block_diag(*tensors: object) -> Tensor:
 def cartesian_prod(*tensors: object) -> Tensor:
     """Return all combinations of one element of each vector, a row for each; of one vector itself."""
     listed = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
-    parts = [required_tensor(operand) for operand in operands(listed)]
+    parts = [required_tensor(operand) for operand in operand_list(listed)]
     for part in parts:
         require(part.ndim == 1, "S002", "cartesian_prod: vectors are expected", given=part)
     require(parts, "A002", "cartesian_prod: there is nothing to combine")

@@ -165,7 +165,7 @@ def _call_of(op: Op, operands: tuple[object, ...], attrs: Mapping[str, object]) 
     method = overload or (isinstance(op, Mutation) and not op.out)
     owner = adopted() if method else sys.modules[_GENERATED[0]]
     function = getattr(owner, name, None) or getattr(adopted(), name, op)
-    if not callable(function):  # a property, as `mT`, is not asked for
+    if getattr(function, "__module__", None) not in _GENERATED:  # others take their arguments in another way
         function = op
     return Call(function, tuple([_listed(plain(value)) for value in args]), kwargs)
 

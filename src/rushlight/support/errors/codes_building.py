@@ -215,7 +215,7 @@ register_code(
     "A graph takes tensors of subclasses apart by `__tensor_flatten__`, and puts results together by "
     "`__tensor_unflatten__`: a class without these, a new one that requires gradients, or one that is put into a list "
     "or a module is refused. A sparse gradient from before the call has as many places as that call gave it.",
-    "leave out fullgraph=True: what concerns the mode or the tensor then runs uncompiled",
+    "leave out fullgraph=True, and it runs uncompiled; export a function of the tensors that it holds",
 )
 register_code(
     "C037",
