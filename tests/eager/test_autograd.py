@@ -248,6 +248,8 @@ def test_errors_of_backward_have_codes():
     z.backward()
     assert code_of(lambda: setattr(x * 2, "requires_grad", False)) == "G011"
     assert code_of(lambda: (x * 2).numpy()) == "G012"
+    with rl.no_grad():
+        assert x.numpy().tolist() == x.tolist()
     assert code_of(lambda: x.argmax().requires_grad_()) == "D005"
 
 

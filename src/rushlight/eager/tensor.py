@@ -227,8 +227,8 @@ class Reading(GeneratedMethods):
         return (array.astype(np.float64) if array.dtype.kind == "V" else array).tolist()
 
     def numpy(self, *, force: bool = False) -> NDArray[Any]:
-        """The elements as an array that shares the tensor's memory; G012 if it requires gradients."""
-        if requires(self) and not force:
+        """The elements as an array that shares the tensor's memory; G012 if gradients of it are recorded."""
+        if STATE.grad and requires(self) and not force:
             fail("G012", "numpy: the tensor requires gradients", hint="call detach() first")
         return asked_array_of(self)
 
