@@ -128,7 +128,7 @@ def native(x):
 def makes_a_class(x):
     y = x + 1
 
-    class Local:
+    class Local(Point):  # which its base knows of
         size = 2
 
     return y * Local.size

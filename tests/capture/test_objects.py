@@ -469,3 +469,114 @@ def test_what_a_tuple_holds_stays_the_object_that_the_function_made():
     compiled, log = rl.compile(keeps, fullgraph=False), []
     for turn in range(3):
         assert compiled(rl.ones(2), log) is log[turn][0]
+
+
+SCALE = 2
+WEIGHT = rl.ones(3)
+TABLE = {"a": 1.0}
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.rate = 1.0
+
+
+SETTINGS = Settings()
+
+
+def reads_globals(x):
+    return x * SCALE + WEIGHT * TABLE["a"] + SETTINGS.rate
+
+
+def test_globals_of_functions_that_are_arguments_are_part_of_the_graph(monkeypatch):
+    def call(x, holder):
+        return holder.function(x) + 1
+
+    def check():
+        x = rl.arange(3.0)
+        assert compiled(x, SimpleNamespace(function=reads_globals)).equal(reads_globals(x) + 1)
+
+    compiled = rl.compile(call, fullgraph=False)
+    check()
+    monkeypatch.setitem(globals(), "SCALE", 3)
+    check()
+    monkeypatch.setitem(globals(), "WEIGHT", rl.full((3,), 5.0))
+    check()
+    monkeypatch.setitem(TABLE, "a", 7.0)
+    check()
+    monkeypatch.setattr(SETTINGS, "rate", 11.0)
+    check()
+
+
+def test_closures_of_functions_in_globals_are_part_of_the_graph():
+    def made():
+        factors, weight = [1.0], rl.ones(3)
+
+        def scaled(x):
+            return x * factors[0] + weight
+
+        def replace(value):
+            nonlocal weight
+            weight = value
+
+        return scaled, factors, replace
+
+    scaled, factors, replace = made()
+    table = {"call": scaled}
+
+    def call(x):
+        return table["call"](x)
+
+    compiled, x = rl.compile(call, fullgraph=False), rl.arange(3.0)
+    assert compiled(x).equal(scaled(x))
+    factors[0] = 4.0
+    assert compiled(x).equal(scaled(x))
+    replace(rl.full((3,), 9.0))
+    assert compiled(x).equal(scaled(x))
+
+
+def test_a_cell_of_the_function_itself_is_one_with_that_of_its_inner_functions():
+    total = 0.0
+
+    def adds(y):
+        nonlocal total
+        total = total + y
+        return total
+
+    def call(x, function):
+        nonlocal total
+        total = total + 1
+        z = function(2.0)
+        total = total + z
+        return x * total
+
+    compiled, x = rl.compile(call, fullgraph=False), rl.ones(2)
+    for _ in range(3):
+        total = 1.0
+        expected = call(x, adds)
+        total = 1.0
+        assert compiled(x, adds).equal(expected) and total == 8.0
+
+
+class Counted:
+    count = 1
+    table = {"a": 1.0}
+
+
+def test_attributes_of_classes_are_guarded():
+    def call(x):
+        return x * Counted.count + Counted().table["a"]
+
+    def counts(x):
+        Counted.count += 1
+        return x * Counted.count
+
+    compiled, counting, x = rl.compile(call, fullgraph=False), rl.compile(counts, fullgraph=False), rl.ones(2)
+    try:
+        for count in (1, 5, 6):
+            Counted.count = count
+            Counted.table["a"] = count + 1.0
+            assert compiled(x).tolist() == [2 * count + 1.0] * 2
+        assert [counting(x).tolist()[0] for _ in range(3)] == [7.0, 8.0, 9.0] and Counted.count == 9
+    finally:
+        Counted.count, Counted.table = 1, {"a": 1.0}

@@ -37,7 +37,7 @@ from rushlight.capture.resume.whole import reached_objects, whole_call
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import StateWalk, walk_function, walk_prepared
+from rushlight.capture.state.reachable import CellBox, StateWalk, Variable, walk_function, walk_prepared
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from rushlight.ir.spec.specification import ParamsSpec
 
 _POSITION = re.compile(r"args\[(\d+)\]")
+_MOST_TURNS = 64  # of traces, each of which finds state that it reaches
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 # By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
 _compiled: dict[int, weakref.ref[CompiledFunction]] = {}
@@ -416,15 +417,17 @@ class PartFunction(WholeFunction):
         self.continuation = continuation
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
+        self._variables: list[Variable] = []  # that traces read, and of which no name in the code tells
 
     def _entry(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
-        while True:
+        for _ in range(_MOST_TURNS):
             try:
                 return super()._entry(args, kwargs, spec, prepared)
             except Reroot as reached:
-                self._modules.append(reached.root)
+                self._modules += [] if reached.root is None else [reached.root]
+        raise Retrace(0, Reason(breaks.FAILED, "each trace reads other variables"))
 
     def _arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
@@ -432,7 +435,11 @@ class PartFunction(WholeFunction):
         arguments = Arguments(args, kwargs, names, is_object)
         arguments.fresh = self.continuation.fresh()
         walk = walk_prepared(self.function, self._roots(arguments), prepared)
-        arguments.pin({id(leaf.value) for leaf in walk.leaves})
+        bound = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
+        found = [leaf for variable in self._variables if (leaf := variable.leaf()) is not None]
+        walk.leaves += [leaf for leaf in found if (leaf.owner_id, leaf.key) not in bound]
+        cells = {leaf.owner_id for leaf in walk.leaves if isinstance(leaf.container, CellBox)}
+        arguments.pin({id(leaf.value) for leaf in walk.leaves} | cells)
         return arguments, walk
 
     def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
@@ -440,13 +447,16 @@ class PartFunction(WholeFunction):
         leaves = [
             (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
         ]
-        return [*leaves, *[(type(module).__name__, module) for module in self._modules]]
+        found = [(leaf.path, leaf.value) for variable in self._variables if (leaf := variable.leaf()) is not None]
+        return [*leaves, *[(type(module).__name__, module) for module in self._modules], *found]
 
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
-        return partial(self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._modules))
+        return partial(
+            self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._modules, self._variables)
+        )
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         return written_variables(self.continuation.names(), arguments.args, arguments.unpack)

@@ -36,6 +36,9 @@ class Hooks:
     def writes(self, target: object, *values: object) -> None:
         """Is told of an object that is going to change, and of what is put into it."""
 
+    def reads(self, variables: dict[str, object], name: str, value: object) -> None:
+        """Is told of a global, or an attribute of a module, that is read."""
+
     def binds(self, variables: object, name: object, value: object) -> bool:
         """Is told of a cell (0) or a global that is going to be bound, or unbound (UNBOUND). True if it is then."""
         return False

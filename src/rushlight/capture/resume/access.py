@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.frame import UNBOUND
 from rushlight.capture.interpreter.hooks import CallParts
-from rushlight.capture.interpreter.slots import python_method
+from rushlight.capture.interpreter.slots import HEAP_TYPE, python_method
 from rushlight.capture.resume import breaks
+from rushlight.capture.resume.blueprint import is_of_program
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.state.globals import is_of_users
+from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
 from rushlight.eager.handle import Handle
 
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
@@ -46,7 +50,17 @@ class AccessingInterpreter(Interpreter):
         """What a cell holds: one that was there before, as each call finds it."""
         if type(cell) is Opaque:
             raise Break(breaks.PASSED_BY, "a cell is read that the graph passes by")
-        return self.reached.contents(cell) if self.reached.knows(cell) else super().contents(cell)
+        if self.reached.knows(cell):
+            return self.reached.contents(cell)
+        value = super().contents(cell)
+        if type(cell) is CellType and id(cell) not in self.made and value is not UNBOUND:
+            self.reached.read(CellBox(cell), 0, value, "a variable of a closure")
+        return value
+
+    def reads(self, variables: dict[str, object], name: str, value: object) -> None:
+        """Has a global guarded that the trace reads, unless its module is ours or of the library."""
+        if is_of_users(str(variables.get("__name__", ""))):
+            self.reached.read(variables, name, value, name)
 
     def parts_of(self, function: FunctionType) -> CallParts:
         """What a call reads of a function: of one that was there before, as each call finds it."""
@@ -60,9 +74,35 @@ class AccessingInterpreter(Interpreter):
 
     def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute: of an object that was there before, as each call finds it."""
+        self._read_of_class(owner, name)
         if self.reached.knows(owner):
             return self.reached.attribute(owner, name, native)
+        variables = self._variables_of(owner)
+        if variables is not None and name in variables:
+            self.reached.read(variables, name, variables[name], name)
         return native(owner, name)
+
+    def _variables_of(self, owner: object) -> dict[str, object] | None:
+        """The variables of a user's object or module that was there before."""
+        kind = type(owner)
+        if kind is ModuleType and isinstance(owner, ModuleType):
+            return vars(owner) if is_of_users(owner.__name__) else None
+        if issubclass(kind, (type, Handle)) or not is_of_program(kind):
+            return None
+        variables = variables_of(owner)
+        return variables if id(variables) in self.reached.walk.before else None
+
+    def _read_of_class(self, owner: object, name: str) -> None:
+        """Has a value guarded that a user's class holds. Its methods are taken to stay."""
+        kind = type(owner)
+        cls: type = owner if kind is type and isinstance(owner, type) else kind
+        for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
+            if name in vars(base):
+                value: object = vars(base)[name]
+                before = id(base) not in self.made and type(base) is type and is_of_users(base.__module__)
+                if before and not (hasattr(type(value), "__get__") or issubclass(type(value), type)):
+                    self.reached.read(ClassBox(base), name, value, f"{base.__name__}.{name}")
+                return
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""

@@ -13,7 +13,7 @@ from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import FINALIZER, SUSPENDED, Reason, Retrace
 from rushlight.capture.resume.opaque import Life, Opaque
-from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.capture.state.reachable import Traced
@@ -180,6 +180,8 @@ class Continuation(Traced):
         frames = frames_of(self.shapes, values)
         values.clear()
         returned = interpreter.trace(frames)
+        if reached.has_unwalked:
+            raise Reroot
         if died:
             raise Retrace(min(died), Reason(FINALIZER, "an object dies that does something at the end of its life"))
         if interpreter.steady != interpreter.count:

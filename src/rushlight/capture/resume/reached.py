@@ -30,7 +30,7 @@ from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot
 from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
-from rushlight.capture.state.reachable import MARK, PLAIN, CellBox, StateWalk
+from rushlight.capture.state.reachable import MARK, PLAIN, Entries, Leaf, StateWalk, Variable, is_walked
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 
@@ -43,9 +43,12 @@ _LOOKED_AT = PLAIN | {complex, ModuleType, type, range, slice, type(...), type(N
 
 
 class Reroot(BaseException):
-    """Asks for the trace again: it has reached a module, whose state is part of the program, through an object."""
+    """Asks for the trace again: it has reached a module, whose state is part of the program, through an object.
 
-    def __init__(self, root: object) -> None:
+    Without a root it has read variables that hold what may change.
+    """
+
+    def __init__(self, root: object = None) -> None:
         super().__init__(root)
         self.root = root
 
@@ -117,6 +120,7 @@ class ReachedObjects:
         copies: Sequence[Copy],
         walk: StateWalk,
         roots: Sequence[object],
+        variables: list[Variable],
     ) -> None:
         self.arguments = arguments
         self.walk = walk
@@ -124,6 +128,9 @@ class ReachedObjects:
         self.roots = roots
         self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
         self.written: dict[tuple[int, str], tuple[object, str, object]] = {}
+        self.variables = variables
+        self.has_unwalked = False  # whether it has read a variable whose value may change in itself
+        self._guarded = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
         self._stand_in = stand_in
         self._read: dict[tuple[int, str], object] = {}
 
@@ -141,14 +148,24 @@ class ReachedObjects:
     def is_variable(self, variables: object, name: object, value: object) -> bool:
         """Whether a cell or a global is part of the state, and may be bound to a value."""
         return _is_written(value) and any(
-            (leaf.container.cell if isinstance(leaf.container, CellBox) else leaf.container) is variables
-            and leaf.key == name
-            for leaf in self.walk.leaves
+            leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves
         )
 
     def knows(self, value: object) -> bool:
         """Whether a value is one of the objects."""
         return id(value) in self.arguments.objects
+
+    def read(self, container: Entries, key: object, value: object, path: str) -> None:
+        """Guards a variable that the trace reads, if nothing does. What may change in itself takes another trace."""
+        leaf = Leaf(container, key, value, path, False)
+        place = leaf.owner_id, key
+        if place not in self._guarded:
+            self._guarded.add(place)
+            self.variables.append(Variable(container, key, path))
+            if is_walked(value):
+                self.has_unwalked = True
+            elif type(value) is not ModuleType:
+                self.walk.leaves.append(leaf)
 
     def contents(self, cell: object) -> object:
         """What one of the objects, a cell, holds; UNBOUND if it is empty."""

@@ -16,6 +16,7 @@ from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter, is_interrupt
+from rushlight.capture.state.reachable import Variable
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
 from rushlight.support import settings
@@ -38,20 +39,27 @@ def whole_call(
     """What a recorder runs to trace a call of a function."""
     if settings.get().capture_engine == "walk":
         return function
-    return partial(trace_call, reached_objects(recorder, arguments, stand_in, modules), function)
+    return partial(trace_call, reached_objects(recorder, arguments, stand_in, modules, []), function)
 
 
 def reached_objects(
-    recorder: Recorder, arguments: Arguments, stand_in: StandIn, modules: Sequence[object]
+    recorder: Recorder,
+    arguments: Arguments,
+    stand_in: StandIn,
+    modules: Sequence[object],
+    variables: list[Variable],
 ) -> ReachedObjects:
-    """The objects among the arguments of a trace; `modules` are those that it reaches through objects."""
+    """The objects among the arguments of a trace; `modules` are those that it reaches through objects.
+
+    What no name in the function's code tells of, and the trace reads, is added to `variables`.
+    """
 
     def stands(value: object, text: str, first: int) -> object:
         leaves = arguments.leaves[first:]
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
         return rebuild(value, iter(stand_ins), text, recorder.copies)
 
-    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, modules)
+    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, modules, variables)
 
 
 def trace_call(reached: ReachedObjects, function: Callable[..., object], /, *args: object, **kwargs: object) -> object:

@@ -45,7 +45,7 @@ class ReachableGlobals:
             spaces = [(function.__globals__, "")]
             for name in names:
                 value = function.__globals__.get(name)
-                if isinstance(value, ModuleType) and _is_users(value.__name__):
+                if isinstance(value, ModuleType) and is_of_users(value.__name__):
                     spaces.append((vars(value), f"{name}."))
             for space, prefix in spaces:
                 for name in names:
@@ -67,11 +67,11 @@ class ReachableGlobals:
             self._visit_function(value)
         elif isinstance(value, type):
             for cls in value.__mro__:
-                if _is_users(cls.__module__):
+                if is_of_users(cls.__module__):
                     self._stack += vars(cls).values()
 
     def _visit_function(self, function: FunctionType) -> None:
-        if not _is_users(function.__globals__.get("__name__", "")):
+        if not is_of_users(function.__globals__.get("__name__", "")):
             return
         self.functions.append(function)
         names = names_in(function.__code__)
@@ -79,7 +79,7 @@ class ReachableGlobals:
         for name in names:
             value = function.__globals__.get(name)
             self._stack.append(value)
-            if isinstance(value, ModuleType) and _is_users(value.__name__):
+            if isinstance(value, ModuleType) and is_of_users(value.__name__):
                 self._stack += [vars(value).get(other) for other in names]
         self._stack += contents(function)
 
@@ -95,5 +95,6 @@ def contents(function: FunctionType) -> list[object]:
     return values
 
 
-def _is_users(module: str) -> bool:
+def is_of_users(module: str) -> bool:
+    """Whether a module is neither ours nor of the libraries, by its name."""
     return module.partition(".")[0] not in _OURS

@@ -15,7 +15,7 @@ from functools import partial
 from operator import is_, is_not
 from threading import local
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rushlight.capture.state.globals import ReachableGlobals, names_in
 from rushlight.eager.handle import Handle
@@ -65,6 +65,14 @@ class Leaf:
     type_only: bool = False
     unread: bool = False
 
+    @property
+    def owner_id(self) -> int:
+        """What tells the container, or the cell, from others."""
+        container = self.container
+        if isinstance(container, CellBox):
+            return id(container.cell)
+        return id(container.cls if isinstance(container, ClassBox) else container)
+
     def substitute(self, value: object) -> None:
         """Puts a stand-in in its place."""
         self.stand_in = self.container[self.key] = value
@@ -108,6 +116,38 @@ class CellBox:
 
     def __setitem__(self, key: int, value: object) -> None:
         self.cell.cell_contents = value
+
+
+class ClassBox:
+    """The attributes that a class itself has as a container."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def __len__(self) -> int:
+        return len(vars(self.cls))
+
+    def __getitem__(self, key: str) -> object:
+        return vars(self.cls)[key]
+
+    def __setitem__(self, key: str, value: object) -> None:
+        setattr(self.cls, key, value)
+
+
+class Variable(NamedTuple):
+    """A variable that a trace has read and that no name in the function's code told of."""
+
+    container: Entries
+    key: Any
+    path: str
+
+    def leaf(self) -> Leaf | None:
+        """The variable with its value; None if it has none."""
+        leaf = Leaf(self.container, self.key, None, self.path, False)
+        leaf.value = leaf.now()
+        return None if leaf.value is MISSING else leaf
 
 
 @dataclass(slots=True)
@@ -194,7 +234,7 @@ class StateWalk:
                 items = self._of_tuple(value, path)
             elif issubclass(kind, _COLLECTIONS):
                 items = self._opened(value, path, "", self.collections)
-            elif not issubclass(kind, _NO_STATE) and (variables := _variables_of(value)) is not None:
+            elif not issubclass(kind, _NO_STATE) and (variables := variables_of(value)) is not None:
                 value = variables
                 items = self._opened(value, path, ".{}", self.objects)
             else:
@@ -223,12 +263,19 @@ class StateWalk:
             yield index, entry, f"{path}[{index}]"
 
 
-def _variables_of(value: object) -> dict[str, object] | None:
+def variables_of(value: object) -> dict[str, object] | None:
     """The `__dict__` of an object, unasked where its class has a `__getattribute__` of its own."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
+
+
+def is_walked(value: object) -> bool:
+    """Whether a value is a tensor, or may change in itself."""
+    walk = StateWalk()
+    walk.add(value, "")
+    return isinstance(value, Handle) or bool(walk.before or walk.tensors)
 
 
 def entries_of(container: Any) -> dict[object, object]:

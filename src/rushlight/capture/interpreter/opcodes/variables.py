@@ -174,7 +174,7 @@ def load_from_dict_or_deref(interpreter: Interpreter, frame: Frame, index: int) 
 def load_from_dict_or_globals(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Pushes an entry of the mapping on the stack, or else a global."""
     names = frame.stack[-1]
-    frame.stack[-1] = names[name] if name in names else _global(frame, name)
+    frame.stack[-1] = names[name] if name in names else _global(interpreter, frame, name)
 
 
 @operation("LOAD_LOCALS")
@@ -200,7 +200,7 @@ def load_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     else:
         frame.stack.append(value)
         return
-    frame.stack.append(_global(frame, name))
+    frame.stack.append(_global(interpreter, frame, name))
 
 
 @operation("STORE_NAME")
@@ -225,12 +225,14 @@ def _unknown(name: str) -> NameError:
     return NameError(f"name '{name}' is not defined", name=name)
 
 
-def _global(frame: Frame, name: str) -> object:
+def _global(interpreter: Interpreter, frame: Frame, name: str) -> object:
     value = frame.globals.get(name, UNBOUND)
+    if value is not UNBOUND:
+        interpreter.reads(frame.globals, name, value)
+        return value
+    value = frame.builtins.get(name, UNBOUND)
     if value is UNBOUND:
-        value = frame.builtins.get(name, UNBOUND)
-        if value is UNBOUND:
-            raise _unknown(name)
+        raise _unknown(name)
     return value
 
 
@@ -238,7 +240,7 @@ def _global(frame: Frame, name: str) -> object:
 def load_global(interpreter: Interpreter, frame: Frame, operand: tuple[str, bool]) -> None:
     """Pushes a global or a builtin, for a call with a null."""
     name, with_null = operand
-    value = _global(frame, name)
+    value = _global(interpreter, frame, name)
     if with_null:
         frame.stack += (NULL, value) if NULL_FIRST else (value, NULL)
     else:
