@@ -12,7 +12,7 @@ import rushlight as rl
 from rushlight.cli.app import describe
 from rushlight.support.errors import error
 
-COMMANDS = ("chat", "demo", "embed", "generate", "info", "doctor", "explain", "cache", "bench")
+COMMANDS = ("chat", "demo", "embed", "generate", "info", "doctor", "explain", "cache", "ops", "dispatch", "bench")
 
 
 def test_help_lists_the_commands(rushlight: Callable):

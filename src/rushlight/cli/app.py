@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rushlight import __version__
-from rushlight.cli import benchmarks, caching, explaining, language, machine, programs, training, tuning
+from rushlight.cli import benchmarks, caching, explaining, language, machine, operators, programs, training, tuning
 from rushlight.support.errors import RushlightError
 
 app = typer.Typer(
@@ -30,6 +30,8 @@ _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_inte
 app.command("explain", context_settings=_SCRIPT)(explaining.explain)
 app.command("run", context_settings={**_SCRIPT, "help_option_names": []})(programs.run)
 app.add_typer(caching.app, name="cache")
+app.add_typer(operators.app, name="ops")
+app.add_typer(operators.dispatch_app, name="dispatch")
 app.add_typer(tuning.app, name="tune")
 app.add_typer(benchmarks.app, name="bench")
 

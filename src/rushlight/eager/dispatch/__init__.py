@@ -11,6 +11,7 @@ from rushlight.eager.dispatch.call import (
     running,
     set_explanation,
 )
+from rushlight.eager.dispatch.explain import Answer, answers, explained
 from rushlight.eager.dispatch.keys import ALL_KEYS, BACKENDS, Alias, Key, bit, keys_in
 from rushlight.eager.dispatch.memo import Memo
 from rushlight.eager.dispatch.state import (
@@ -41,6 +42,7 @@ __all__ = [
     "FALLTHROUGH",
     "STATE",
     "Alias",
+    "Answer",
     "Dispatched",
     "Key",
     "Memo",
@@ -48,6 +50,7 @@ __all__ = [
     "Registration",
     "Scope",
     "State",
+    "answers",
     "backend_key",
     "bit",
     "call_below",
@@ -56,6 +59,7 @@ __all__ = [
     "called",
     "dispatch",
     "exclude_keys",
+    "explained",
     "include_keys",
     "keys_in",
     "keys_of",

@@ -160,6 +160,11 @@ def register_preparation(choose: Callable[[Op], Preparation | None]) -> None:
         _forget_tables()
 
 
+def registered_kernel(op: Op | None, place: Key | Alias) -> Kernel | None:
+    """What was registered for an operator, or for all (None), at a key or an alias."""
+    return _kernels.get((op, place))
+
+
 def _resolve(op: Op, key: Key) -> Kernel | None:
     kernel = _kernels.get((op, key))
     if kernel is None and BACKENDS & bit(key):
