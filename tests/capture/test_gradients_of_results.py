@@ -247,3 +247,19 @@ def test_gradients_and_hooks_of_two_functions_are_those_of_eager_code(seed: int,
     functions = program(Random(2 * seed), 8), program(Random(2 * seed + 1), 6)
     first, second = [rl.compile(one, fullgraph=mode == "whole", backend="eager") for one in functions]
     assert differentiated(first, second, seed) == differentiated(*functions, seed)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_region_that_records_within_one_that_does_not(fullgraph):
+    def squared(x):
+        with rl.enable_grad():
+            y = x * x
+        return y, x * 3
+
+    compiled = rl.compile(squared, fullgraph=fullgraph)
+    for given in (rl.ones(3), rl.ones(3, requires_grad=True)):
+        with rl.no_grad():
+            results, expected = compiled(given), squared(given)
+        assert [one.requires_grad for one in results] == [one.requires_grad for one in expected]
+    results[0].sum().backward()
+    assert given.grad.tolist() == [2, 2, 2]

@@ -16,7 +16,7 @@ from rushlight.capture.subclass.packing import gradient_maker
 from rushlight.capture.values import traced_parts
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
-from rushlight.eager.autograd.history import attach, records, requires
+from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import SPARSE, Gradient, Handle, is_wrapper, mark_required
 from rushlight.eager.subclass import held_by
@@ -232,7 +232,7 @@ def derived(
     places = [position for position, handle in enumerate(results) if has_history(handle)]
     freed = Tape([results[position] for position in places], since).freed()
     places = [position for position, gone in zip(places, freed, strict=True) if not gone]
-    if not places or not records():
+    if not places:
         return None
     source_of, source_of_wanted = sources
     joint = Joint(tracer, [results[position] for position in places], since, source_of_wanted)
