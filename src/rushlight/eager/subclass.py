@@ -35,12 +35,16 @@ def make_wrapper_subclass(
     device: object = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
-    **policies: object,
+    *,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    storage_size: object = None,
 ) -> Any:
     """A tensor of a subclass without data of its own, that holds other tensors as attributes.
 
-    Of the default dtype unless one is given. `memory_format`, `layout`, `pin_memory` and `policies` stand in PyTorch's
-    signature: sizes and strides are always those that are given here.
+    Of the default dtype unless one is given. `memory_format`, `layout`, `pin_memory`, `storage_size` and the names of
+    policies stand in PyTorch's signature: sizes and strides are always those that are given here.
     """
     shape = tuple(map(integer, size))
     steps = None if strides is None else tuple(map(integer, strides))

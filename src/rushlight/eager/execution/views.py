@@ -61,12 +61,18 @@ class ViewPlan:
 
     def relate(self, base: Handle, result: Handle) -> None:
         """Writes down how the view was made, so that histories follow writes to it and to its base."""
-        if self._differentiable:
-            before: View | None = base.view_of if self._strided else None
-            if before is not None and before.base.form.dtype.itemsize != result.form.dtype.itemsize:
-                before = None  # offsets in the base are no offsets in the view
-            result.view_of = viewed(base, self._step) if before is None else _viewed_by_strides(before, result)
-            result.keys |= AUTOGRAD  # its base may get a history at any time
+        if not self._differentiable:
+            return
+        before: View | None = base.view_of
+        if before is None:  # of most views: not by `viewed`, to save a call
+            result.view_of = View(
+                base, (self._step,), STATE.grad, 0 if base.gradient is None else base.gradient.rebases
+            )
+        elif self._strided and before.base.form.dtype.itemsize == result.form.dtype.itemsize:
+            result.view_of = _viewed_by_strides(before, result)
+        else:  # where widths differ, offsets in the base are no offsets in the view
+            result.view_of = viewed(base, self._step)
+        result.keys |= AUTOGRAD  # its base may get a history at any time
 
 
 def viewed(base: Handle, step: Any) -> View:
