@@ -127,3 +127,19 @@ def test_functions_of_integers_and_bools_have_pytorchs_dtypes():
     assert rl.equal(rl.compile(rl.square, fullgraph=True)(x), x.square())
     assert rl.outer(x, ~x).tolist() == [[False, True], [False, False]] and rl.outer(x, x).dtype is rl.bool
     assert F.tanhshrink(rl.tensor([0, 1])).tolist() == pytest.approx([0.0, 1 - math.tanh(1.0)])
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 3), (2, 4, 0), (0, 0, 0)])
+def test_norms_of_nothing_have_its_shape(shape):
+    x, channels = rl.ones(shape), shape[1]
+    assert F.instance_norm(x).shape == shape
+    assert F.instance_norm(x, rl.zeros(channels), rl.ones(channels)).shape == shape
+    if channels:
+        result, means, roots = rl.native_group_norm(x, None, None, shape[0], channels, shape[2], 2, 1e-5)
+        assert result.shape == shape and means.shape == roots.shape == (shape[0], 2)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 1), (2, 4, 1), (2, 4)])
+def test_instance_norm_needs_several_elements(shape):
+    with pytest.raises(ValueError, match="more than 1 spatial element"):
+        F.instance_norm(rl.ones(shape))

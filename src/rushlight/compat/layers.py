@@ -261,7 +261,7 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (`group_norm`, means, one over the root of variances and `eps`): `N` images of `C` channels."""
     normalized = functional.group_norm(input, group, weight, bias, eps)
-    return normalized, *_moments(input.reshape(N, group, -1), (2,), eps, False)
+    return normalized, *_moments(input.reshape(N, group, C // group * HxW), (2,), eps, False)
 
 
 @checked

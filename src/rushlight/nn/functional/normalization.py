@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rushlight.eager import functions as ops
@@ -76,7 +77,7 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     if input.ndim >= 2:
         message = "Expected more than 1 spatial element when training"
-        several = holds(input.numel() != input.shape[0] * input.shape[1], message)
+        several = holds(math.prod(input.shape[2:]) != 1, message)
         require(several, "A002", message, input=input)
     if running_mean is not None and running_var is not None:
         with no_grad():
