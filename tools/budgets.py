@@ -71,6 +71,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.demo.curve": ("matplotlib.figure",),
     # The alias imports what a program's `import torch.nn` names.
     "rushlight.torch.finder": ("a computed name",),
+    "rushlight.torch.modules.quasirandom": ("scipy.stats.qmc",),
+    "rushlight.torch.modules.utils.tensorboard": ("tensorboardX",),
     "rushlight.torch.targets": ("a computed name",),
 }
 # The one module that reads the environment.

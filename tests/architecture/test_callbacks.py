@@ -27,6 +27,7 @@ WITH_CALLBACKS = {
     "runtime/allocator.py": "Block",
     "build/native.py": "weakref.ref",
     "capture/function.py": "weakref.ref",
+    "capture/resume/tracing.py": "weakref.ref",
     "data/worker.py": "weakref.ref",
 }
 

@@ -160,17 +160,16 @@ class Continuation(Traced):
         """Traces. The first value is the Exit, which is constant; the others are what its recipe needs."""
         rest = iter(given)
         values: list[Any] = []
-        died: list[int] = []
         interpreter = TracingInterpreter(self.limit, reached)
-
-        def note_death() -> None:
-            died.append(interpreter.count)
-
         for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])
             elif slot in self.passed:
-                values.append(Opaque(slot, Life(note_death) if slot in self.mortal else None))
+                life = Life() if slot in self.mortal else None
+                values.append(Opaque(slot, life))
+                if life is not None:
+                    interpreter.watch(life)
+                    del life  # the object's alone
             elif slot in self.same:
                 values.append(values[self.same[slot]])
             else:
@@ -182,8 +181,10 @@ class Continuation(Traced):
         returned = interpreter.trace(frames)
         if reached.has_unwalked:
             raise Reroot
-        if died:
-            raise Retrace(min(died), Reason(FINALIZER, "an object dies that does something at the end of its life"))
+        if interpreter.died is not None:
+            raise Retrace(
+                interpreter.died, Reason(FINALIZER, "an object dies that does something at the end of its life")
+            )
         if interpreter.steady != interpreter.count:
             raise Retrace(interpreter.steady, interpreter.unsteady_reason())
         for frame in frames:

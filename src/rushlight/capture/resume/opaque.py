@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from weakref import getweakrefcount
 
 from rushlight.capture.resume import breaks
@@ -17,15 +16,9 @@ _SPECIAL = (
 
 
 class Life:
-    """Tells when it ends."""
+    """Dies with an object that a graph passes by; weak references to it tell when."""
 
-    __slots__ = ("told",)
-
-    def __init__(self, told: Callable[[], None]) -> None:
-        self.told = told
-
-    def __del__(self) -> None:
-        self.told()
+    __slots__ = ("__weakref__",)
 
 
 def is_mortal(value: object) -> bool:

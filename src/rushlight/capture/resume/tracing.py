@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
+import weakref
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
@@ -16,7 +18,7 @@ from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
-from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle
@@ -33,7 +35,7 @@ _CREATING = frozenset(
 class TracingInterpreter(CautiousInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
-    __slots__ = ("limit", "reason", "settings", "steady")
+    __slots__ = ("_deaths", "_lives", "died", "limit", "reason", "settings", "steady")
 
     def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
         super().__init__(reached)
@@ -41,6 +43,18 @@ class TracingInterpreter(CautiousInterpreter):
         self.reason: Reason | None = None
         self.settings = _settings()
         self.steady = 0
+        self._lives: list[weakref.ref[Life]] = []
+        self._deaths: deque[weakref.ref[Life]] = deque()
+        self.died: int | None = None  # in which instruction the first of the watched lives ended
+
+    def watch(self, life: Life) -> None:
+        """Write down when a life ends."""
+        self._lives.append(weakref.ref(life, self._deaths.append))
+
+    def look_for_deaths(self) -> None:
+        """Say that a life has ended in the instruction, if one has."""
+        if self._deaths and self.died is None:
+            self.died = self.count
 
     def trace(self, frames: list[Frame]) -> bool:
         """Runs frames until they return (True) or the graph ends. Errors: Retrace."""
@@ -50,6 +64,7 @@ class TracingInterpreter(CautiousInterpreter):
             with Scope(interpreter=self):
                 return self.in_loop(partial(self._trace, frames))
         finally:
+            self.look_for_deaths()
             unfinished = self._left_generators()
             if unfinished:
                 raise Retrace(min(unfinished), Reason(breaks.SUSPENDED, "a generator is left before its end"))
@@ -95,6 +110,8 @@ class TracingInterpreter(CautiousInterpreter):
                     return False
                 self._unwind(error)
             del stack, frame  # what dies in an instruction does so before the next one
+            if self._deaths:
+                self.look_for_deaths()
             self.count += 1
             if self._is_steady():
                 self.steady = self.count

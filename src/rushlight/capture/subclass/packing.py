@@ -96,13 +96,20 @@ class TakenApart(Function):
         ctx.set_materialize_grads(False)
         inner, context = taken_apart(wrapper)
         parts = [share(part) for part in inner.values()]
-        ctx.form = type(wrapper), tuple(inner), context, wrapper.size(), wrapper.stride(), [part.form for part in parts]
+        ctx.wrapping = (
+            type(wrapper),
+            tuple(inner),
+            context,
+            wrapper.size(),
+            wrapper.stride(),
+            [part.form for part in parts],
+        )
         return (*([carrier_of(wrapper)] if carries else []), *parts)
 
     @staticmethod
     def backward(ctx: Any, *gradients: object) -> tuple[object, None]:
         """A wrapper of the gradients of what it holds."""
-        kind, names, context, size, stride, forms = ctx.form
+        kind, names, context, size, stride, forms = ctx.wrapping
         carried, parts = gradients[: -len(names)], gradients[-len(names) :]
         if all(part is None for part in parts):
             return (carried[0] if carried else None), None
@@ -121,7 +128,7 @@ class PutTogether(Function):
         """The wrapper of the tensors without their history."""
         ctx.set_materialize_grads(False)
         wrapper = build([share(part) for part in parts])
-        ctx.form = type(wrapper), [differentiable(part) for part in parts], carrier is not None
+        ctx.wrapping = type(wrapper), [differentiable(part) for part in parts], carrier is not None
         ctx.context = template_of(taken_apart(wrapper)[1], [])
         return wrapper
 
@@ -129,7 +136,7 @@ class PutTogether(Function):
     def backward(ctx: Any, *gradients: object) -> tuple[object, ...]:
         """The gradients of what the wrapper holds, or its own, for the carrier."""
         (gradient,) = gradients
-        kind, wanted, carries = ctx.form
+        kind, wanted, carries = ctx.wrapping
         nothing = [None] * len(wanted)
         if gradient is None or (carries and not is_packed(gradient)):
             return None, gradient, *nothing

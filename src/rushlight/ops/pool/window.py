@@ -36,6 +36,8 @@ def pooled_sizes(space: Shape, kernel: Ints, stride: Ints, padding: Ints, dilati
         fits = required(ge(room, 0), "pool: the window fits the padded input")
         text = "pool: the window is larger than the padded input"
         require(fits, "S011", text, input=space, kernel=kernel, padding=padding)
+        filled = required(ge(size, 1), "pool: the input has elements") if 2 * pad >= gap * (width - 1) + 1 else True
+        require(filled, "S011", "pool: the windows see padding alone", input=space, kernel=kernel, padding=padding)
         count = (ceildiv(room, step) if ceil_mode else room // step) + 1
         sizes.append(minimum(count, ceildiv(size + pad, step)) if ceil_mode else count)
     return tuple(sizes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +15,11 @@ from rushlight.support.errors import error, require
 __all__ = ["SobolEngine"]
 
 
-try:
-    from scipy.stats.qmc import Sobol
-except ImportError as cause:
-    raise error("N004", "torch.quasirandom: SciPy is not installed", hint="pip install scipy") from cause
+def _scipy() -> ModuleType:
+    try:
+        return import_module("scipy.stats.qmc")
+    except ImportError as cause:
+        raise error("N004", "SobolEngine: SciPy is not installed", hint="pip install scipy") from cause
 
 
 class SobolEngine:
@@ -36,7 +39,7 @@ class SobolEngine:
         self.num_generated = 0
         if seed is None and scramble:
             seed = int(rl.randint(0, 1 << 31, ()).item())
-        self._engine: Any = Sobol(dimension, scramble=scramble, bits=self.MAXBIT, rng=seed)
+        self._engine: Any = _scipy().Sobol(dimension, scramble=scramble, bits=self.MAXBIT, rng=seed)
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: rl.dtype | None = None) -> Tensor:
         """Return the next points, one in each row; `out` is written instead where it is given."""

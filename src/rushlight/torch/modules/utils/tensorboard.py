@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
 
 from rushlight.support.errors import error
 
-__all__ = ["SummaryWriter"]
+__all__: list[str] = []
 
-_HINT = "install the writer: pip install 'rushlight[tensorboard]'"
 
-if TYPE_CHECKING:
-    SummaryWriter = object
-else:
+def __getattr__(name: str) -> object:
+    if name != "SummaryWriter":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
     try:
-        from tensorboardX import SummaryWriter
+        return import_module("tensorboardX").SummaryWriter
     except ImportError as cause:
-        raise error("N004", "torch.utils.tensorboard: tensorboardX is not installed", hint=_HINT) from cause
+        hint = "install the writer: pip install 'rushlight[tensorboard]'"
+        raise error("N004", "torch.utils.tensorboard: tensorboardX is not installed", hint=hint) from cause
