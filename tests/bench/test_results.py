@@ -108,6 +108,13 @@ def test_a_table_has_times_ratio_and_shares(record: dict[str, Any]):
     ]
 
 
+def test_a_case_without_our_own_times_has_a_row(record: dict[str, Any]):
+    case = record["cases"][0]
+    case["contestants"] = {name: entry for name, entry in case["contestants"].items() if name == "torch"}
+    case["ratios"] = {}
+    assert case["case"] in as_text(record)
+
+
 def test_a_record_is_json(record: dict[str, Any]):
     assert json.loads(json.dumps(record)) == record
 

@@ -57,9 +57,9 @@ TwoTensor = example("two_tensor").TwoTensor
 def cases_of(name):
     """The first sample of an operator, and the one with most operands; public functions take no number first."""
     samples = sample_arguments(name)
-    numbers_first = {at for at, sample in enumerate(samples) if isinstance(sample.operands[0], int | float)}
-    first = next((at for at in range(len(samples)) if at not in numbers_first), 0)
-    chosen = {first, *({richest_of(name)} - numbers_first)}
+    numbers_first = [bool(sample.operands) and isinstance(sample.operands[0], int | float) for sample in samples]
+    tensors_first = [at for at, is_number in enumerate(numbers_first) if not is_number]
+    chosen = {*tensors_first[:1], *({richest_of(name)} & {*tensors_first})}
     return [Case(name, sample, base_dtype(samples[sample])) for sample in sorted(chosen)]
 
 
