@@ -67,14 +67,14 @@ def _begins_with_an_array(op):
 
 def test_programs_write_in_place_and_end_with_gradients():
     ops = sized_operators()
-    programs = [make_program(SEED, number, ops) for number in range(6000)]
+    programs = [make_program(SEED, number, ops) for number in range(12000)]
     steps = [part for program in programs for part in program.parts if isinstance(part, Step)]
     writes = [step for step in steps if step.writes]
     assert len(steps) / 10 < len(writes) < len(steps) / 5
     written = {step.op.name for step in writes}
     assert written == {op.name for op in ops if "inplace" in op.variants and _begins_with_an_array(op)}
     ends = [program.parts[-1] for program in programs if program.gradients]
-    assert 600 < len(ends) < 1500 and all(isinstance(end, Gradient) for end in ends)
+    assert 1200 < len(ends) < 3000 and all(isinstance(end, Gradient) for end in ends)
     assert any(len(end.values) > 1 for end in ends) and any(len(end.inputs) > 2 for end in ends)
     assert sum(None in end.starts for end in ends) > 5
     assert sum(program.writes and program.gradients > 0 for program in programs) > 50

@@ -17,7 +17,8 @@ where an input was not used.
 
 Sizes that are 1 in a sample stay 1, since they are there to be broadcast, and so does the size of a dim whose slices
 become results of their own, as in `unbind`: the number of results of a program is part of it. An index that points
-nowhere is an error that depends on data (I001), and such runs are left out.
+nowhere is an error that depends on data (I001), and so is a value that an operator refuses (A002); such runs are left
+out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rushlight.ops import OPERATORS
+from rushlight.ops.index_ranges import RULES
 from rushlight.support.errors import RushlightError
 from rushlight.support.frozen import frozen
 from rushlight.testing.making import make_program, sized_operators
@@ -151,7 +153,7 @@ class _Session:
         ):  # what is made of nothing has data, and does not go with what has none
             outcome = run_eagerly(traced.program, name)
             verdict = traced.judge(outcome)
-        if outcome.error == "I001":
+        if outcome.error == "I001" or (outcome.error == "A002" and _looks_at_values(traced.program)):
             self.outcomes["left out"] += 1
             return None
         if verdict in AGREED:
@@ -184,6 +186,11 @@ class _Session:
                 text = None if undefined else difference(tensor, outcome.values[position])
                 if text is not None and row not in wrong and ready[row][1][number] is not None:
                     self.findings.append(Finding("wrong", program, name, f"v{position}: {text}"))
+
+
+def _looks_at_values(program: Program) -> bool:
+    """Whether an operator of it checks values, which a graph does only where its results need the call."""
+    return any(OPERATORS[name] in RULES for name in program.operators)
 
 
 def _out_of_range(
