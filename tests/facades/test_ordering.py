@@ -123,7 +123,7 @@ def test_gradients_go_to_the_places():
         (lambda: rl.zeros(0).median(0), "I007"),
         (lambda: X.masked_select(X), "D001"),
         (lambda: rl.bincount(X), "A002"),
-        (lambda: rl.bincount(rl.tensor([1, -1])), "R002"),
+        (lambda: rl.bincount(rl.tensor([1, -1])).tolist(), "R002"),  # compiled calls that nothing needs are not made
         (lambda: rl.bincount(rl.tensor([1]), minlength=-1), "A002"),
     ],
 )
