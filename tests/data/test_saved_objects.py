@@ -89,6 +89,16 @@ def test_modules_of_listed_classes_are_restored_with_weights_only():
         assert rl.load(file)(rl.ones(1, 2)).shape == (1, 3)
 
 
+def test_plain_classes_may_be_listed():
+    file = saved([slice(1, 2), 1])
+    refused("P009", "builtins.slice", lambda: rl.load(file))
+    file.seek(0)
+    with rl.serialization.safe_globals([slice, dict]):
+        assert rl.load(file) == [slice(1, 2), 1]
+    with pytest.raises(rl.ArgumentValueError, match="never allowed"):
+        rl.serialization.add_safe_globals([eval])
+
+
 def test_nothing_of_a_class_runs():
     RAN.clear()
     for model in (Restoring(), Deleting()):

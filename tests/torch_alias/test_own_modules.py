@@ -177,6 +177,15 @@ def test_tensors_are_grouped_by_dtype(torch: ModuleType):
     assert found[a.device, rl.float32][0] == [[a, c], [None, a]]
 
 
+def test_types_of_operators_of_native_code_are_taken(torch: ModuleType):
+    def types(boxes): ...
+
+    assert torch.library.register_fake("vision::absent")(types) is types
+    assert torch.library.register_fake("vision::absent", types) is types
+    with pytest.raises(rl.RushlightError):
+        rl.library.register_fake("vision::absent")
+
+
 def test_tensorboard_is_that_of_another_package(torch: ModuleType, monkeypatch: pytest.MonkeyPatch):
     package = ModuleType("tensorboardX")
     package.SummaryWriter = object

@@ -50,7 +50,7 @@ def add_safe_globals(safe_globals: Iterable[SafeGlobal]) -> None:
         value, name = one if isinstance(one, tuple) else (one, _name_of(one))
         if not isinstance(name, str):
             fail("A001", "add_safe_globals: a class or function, or a pair of one and its name")
-        if name.partition(".")[0] in _NEVER:
+        if name.partition(".")[0] in _NEVER and name not in PLAIN_CLASSES and name not in NAMES:
             fail("A002", f"add_safe_globals: {name} is never allowed", hint="wrap it in a function of your own")
         _safe[name] = value
 
@@ -144,6 +144,8 @@ class TorchVocabulary:
         path = f"{'builtins' if module == '__builtin__' else module}.{name}"
         if path in self._names:
             return self._names[path]
+        if path in PLAIN_CLASSES and path in _safe:
+            return PLAIN_CLASSES[path]
         if path.startswith(_PEER):
             peer = _of_peer(path[len(_PEER) :])
             if peer is not None:

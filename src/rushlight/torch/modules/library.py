@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rushlight.library import (
     OPERATORS,
     CustomOpDef,
@@ -14,13 +17,13 @@ from rushlight.library import (
     opcheck,
     register_autocast,
     register_autograd,
-    register_fake,
     register_kernel,
     register_torch_dispatch,
     register_vmap,
     triton_op,
 )
-from rushlight.torch.passing import refuse
+from rushlight.library import register_fake as _register_fake
+from rushlight.torch.passing import refuse, say_passed
 
 __all__ = [
     "OPERATORS",
@@ -42,6 +45,14 @@ __all__ = [
     "triton_op",
     "wrap_triton",
 ]
+
+
+def register_fake(op: object, func: Callable[..., object] | None = None, /, **options: Any) -> Any:
+    """Register how types follow from types. For an operator of native code that is not here, nothing happens."""
+    if isinstance(op, str) and op.partition(".")[0] not in OPERATORS:
+        say_passed(f"torch.library.register_fake of {op}", "the operator is of native code, which is not here")
+        return func if func is not None else lambda function: function
+    return _register_fake(op, func, **options)
 
 
 def wrap_triton(triton_kernel: object, /) -> object:
