@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rushlight.support.errors import CheckpointError, RushlightError, error
 
-_NEW = getattr(copyreg, "__newobj__")  # noqa: B009 - a name with underscores would be mangled in a class
+_NEW = getattr(copyreg, "__newobj__")  # noqa: B009 - type checkers do not know the name
 
 
 class Reduction(NamedTuple):

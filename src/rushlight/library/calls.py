@@ -76,14 +76,14 @@ def bare_types(schema: Schema, types: tuple[TensorType, ...]) -> object:
 # Kernels.
 
 
-def run_kernel(schema: Schema, kernel: Rule, operands: Operands, attrs: Attrs) -> object:
+def run_kernel(op: Operator, kernel: Rule, operands: Operands, attrs: Attrs) -> object:
     """Runs a kernel, and holds it to what the schema says of memory.
 
     Errors: A012 where a result lies in an argument's memory, or where it wrote to what it does not say it writes to.
     """
-    names = [parameter.name for parameter in schema.operands]
+    schema = op.schema
     before = [(handle, handle.version.value) for handle in flatten(operands) if isinstance(handle, Handle)]
-    args, kwargs = arguments_of(schema, {**dict(zip(names, operands, strict=True)), **attrs})
+    args, kwargs = arguments_of(schema, op.named(operands, attrs))
     with Scope(grad=False):
         results = results_of(schema, kernel(*args, **kwargs))
     for result in results:
@@ -117,18 +117,18 @@ def written_operands(schema: Schema, operands: Sequence[object]) -> list[Handle]
 # Types.
 
 
-def typed(schema: Schema, fake: Rule, named: Mapping[str, object]) -> tuple[TensorType, ...]:
+def typed(op: Operator, fake: Rule, named: Mapping[str, object]) -> tuple[TensorType, ...]:
     """The types of results, by a function on tensors without data; sizes may be symbols."""
-    operands = [named[parameter.name] for parameter in schema.operands]
-    types = [one for one in flatten(tuple(operands)) if isinstance(one, TensorType)]
+    schema = op.schema
+    operands = tuple([named[parameter.name] for parameter in schema.operands])
+    types = [one for one in flatten(operands) if isinstance(one, TensorType)]
     scopes = scopes_of(symbols_in(types))
     tracer = Tracer(GraphBuilder("fake"), scopes[0] if scopes else SizeScope(), _no_data, _no_random)
     device = types[0].device if types else STATE.device
     try:
         with tracer.active(), Scope(grad=False, device=device):
-            values = map_operands(tuple(operands), lambda one: tracer.fake(one) if isinstance(one, TensorType) else one)
-            names = [parameter.name for parameter in schema.operands]
-            args, kwargs = arguments_of(schema, {**named, **dict(zip(names, values, strict=True))})
+            values = map_operands(operands, lambda one: tracer.fake(one) if isinstance(one, TensorType) else one)
+            args, kwargs = arguments_of(schema, {**named, **op.named(values, {})})
             return tuple([tracer.node(result).type for result in results_of(schema, fake(*args, **kwargs))])
     finally:
         tracer.close()
@@ -239,7 +239,7 @@ class _Call(Function):
         ctx.attributes["needs_input_grad"] = tuple(call.inputs(flags, plain=False))
         if call.formula.setup_context is not None:
             with Context(ctx, ctx.attributes) as context:
-                args, kwargs = arguments_of(call.op.schema, call.named(operands))
+                args, kwargs = arguments_of(call.op.schema, call.op.named(operands, call.attrs))
                 keywords = {"keyword_only_inputs": kwargs} if kwargs else {}
                 call.formula.setup_context(context, tuple(args), result, **keywords)
         return result if isinstance(result, (tuple, Handle)) else ()
@@ -269,15 +269,9 @@ class Recorded:
         rest = iter(tensors)
         return map_operands(self._shape, lambda one: next(rest) if one is Handle else one)
 
-    def named(self, operands: Operands) -> dict[str, object]:
-        """Operands and attributes by name."""
-        names = [parameter.name for parameter in self.op.schema.operands]
-        return {**dict(zip(names, operands, strict=True)), **self.attrs}
-
     def inputs(self, operands: Operands, plain: object) -> list[object]:
         """One value for each positional argument: that of an operand, `plain` for another one."""
-        names = [parameter.name for parameter in self.op.schema.operands]
-        values = dict(zip(names, operands, strict=True))
+        values = self.op.named(operands, {})
         positional = [parameter for parameter in self.op.schema.parameters if not parameter.keyword_only]
         found = [values.get(parameter.name, plain) for parameter in positional]
         return [list(value) if isinstance(value, tuple) else value for value in found]
@@ -331,7 +325,9 @@ def run_batched(op: Operator, rule: Rule | None, operands: tuple[Any, ...], attr
     level = max(levels, key=lambda level: level.depth)
     values = map_operands(operands, lambda one: one.node.value if level_of(one) == level else one)
     found = (
-        _by_places(op, operands, values, attrs, level) if rule is None else _by_rule(op, rule, operands, attrs, level)
+        _by_places(op, operands, values, attrs, level)
+        if rule is None
+        else _by_rule(op, rule, operands, values, attrs, level)
     )
     results = tuple([mapped(one, level) for one in found])
     return bare(op.schema, results)
@@ -364,14 +360,14 @@ class VmapInfo:
         self.randomness = randomness
 
 
-def _by_rule(op: Operator, rule: Rule, operands: tuple[Any, ...], attrs: Attrs, level: Level) -> tuple[Handle, ...]:
+def _by_rule(
+    op: Operator, rule: Rule, operands: Operands, values: tuple[Any, ...], attrs: Attrs, level: Level
+) -> tuple[Handle, ...]:
     schema = op.schema
-    names = [parameter.name for parameter in schema.operands]
-    values = map_operands(operands, lambda one: one.node.value if level_of(one) == level else one)
     dims = map_operands(operands, lambda one: 0 if level_of(one) == level else None)
-    args, kwargs = arguments_of(schema, {**dict(zip(names, values, strict=True)), **attrs})
+    args, kwargs = arguments_of(schema, op.named(values, attrs))
     nothing = dict.fromkeys([parameter.name for parameter in schema.attributes])
-    in_dims, _ = arguments_of(schema, {**nothing, **dict(zip(names, dims, strict=True))})
+    in_dims, _ = arguments_of(schema, op.named(dims, nothing))
     answer = rule(VmapInfo(int(level.size), level.randomness), tuple(in_dims), *args, **kwargs)
     if not isinstance(answer, tuple) or len(answer) != 2:
         fail("A012", f"{op.name}: the rule for batches gives results and their dims", given=type(answer).__name__)

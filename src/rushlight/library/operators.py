@@ -120,10 +120,10 @@ class Definition:
         return kernel
 
     def _run(self, *operands: object, **attrs: object) -> object:
-        return calls.run_kernel(self._operator.schema, self._kernel(), operands, attrs)
+        return calls.run_kernel(self._operator, self._kernel(), operands, attrs)
 
     def _types(self, **named: object) -> object:
-        types = calls.typed(self._operator.schema, self._fake_kernel(), named)
+        types = calls.typed(self._operator, self._fake_kernel(), named)
         return calls.bare_types(self._operator.schema, types)
 
     def _fake_kernel(self) -> Rule:
@@ -152,14 +152,10 @@ class Definition:
         return intercept(op, active, operands, attrs)
 
     def _answered(self, rule: Rule, asker: object, operands: Operands, attrs: Attrs) -> object:
-        args, kwargs = calls.arguments_of(self._operator.schema, self._named(operands, attrs))
+        args, kwargs = calls.arguments_of(self._operator.schema, self._operator.named(operands, attrs))
         types = tuple(dict.fromkeys([type(one) for one in flatten(operands) if isinstance(one, Handle)]))
         first = type(asker) if isinstance(asker, Handle) else asker
         return rule(first, self, types, tuple(args), kwargs)
-
-    def _named(self, operands: Operands, attrs: Attrs) -> dict[str, object]:
-        names = [parameter.name for parameter in self._operator.schema.operands]
-        return {**dict(zip(names, operands, strict=True)), **attrs}
 
     def _traced(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
         assert self._functional is not None, "an operator that writes has a functional form"
@@ -188,7 +184,7 @@ class Definition:
         schema = self._operator.schema
         if self._effect:
             return (TensorType((), int64),)
-        types = calls.typed(schema, self._fake_kernel(), named)
+        types = calls.typed(self._operator, self._fake_kernel(), named)
         operands = [named[parameter.name] for parameter in schema.operands]
         pairs = zip(schema.operands, operands, strict=True)
         values = flatten(tuple([operand for parameter, operand in pairs if parameter.written]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -60,11 +61,10 @@ class Future(Generic[T]):
 def collect_all(futures: Sequence[Future[T]]) -> Future[list[Future[T]]]:
     """Return a future that is done when all are, with the list of them."""
     collected: Future[list[Future[T]]] = Future()
-    left = list(futures)
+    done = itertools.count(1)  # which threads may count at once
 
     def one_done(future: Future[T]) -> None:
-        left.remove(future)
-        if not left:
+        if next(done) == len(futures):
             collected.set_result(list(futures))
 
     for future in futures:

@@ -1,50 +1,15 @@
-"""`torch.library`: custom operators, which `rushlight.library` defines."""
+"""`torch.library` beyond `rushlight.library`: what programs register for native code that is not here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.library import (
-    OPERATORS,
-    CustomOpDef,
-    Library,
-    custom_op,
-    define,
-    get_ctx,
-    impl,
-    infer_schema,
-    opcheck,
-    register_autocast,
-    register_autograd,
-    register_kernel,
-    register_torch_dispatch,
-    register_vmap,
-    triton_op,
-)
+from rushlight.library import OPERATORS
 from rushlight.library import register_fake as _register_fake
 from rushlight.torch.passing import refuse, say_passed
 
-__all__ = [
-    "OPERATORS",
-    "CustomOpDef",
-    "Library",
-    "custom_op",
-    "define",
-    "fallthrough_kernel",
-    "get_ctx",
-    "impl",
-    "infer_schema",
-    "opcheck",
-    "register_autocast",
-    "register_autograd",
-    "register_fake",
-    "register_kernel",
-    "register_torch_dispatch",
-    "register_vmap",
-    "triton_op",
-    "wrap_triton",
-]
+__all__ = ["fallthrough_kernel", "register_fake", "wrap_triton"]
 
 
 def register_fake(op: object, func: Callable[..., object] | None = None, /, **options: Any) -> Any:
