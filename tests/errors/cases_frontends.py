@@ -155,7 +155,7 @@ def annotation_is_missing():
 
 @triggers("A011")
 def custom_operator_is_unknown():
-    rl.library.register_fake("mine::unknown", lambda x: x)
+    rl.library.register_fake("boxes::unknown", lambda x: x)
 
 
 @triggers("A012")

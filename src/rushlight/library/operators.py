@@ -349,8 +349,10 @@ def operator_of(op: object) -> CustomOpDef:
         return op
     found = OPERATORS.get(str(op).partition(".")[0])
     if found is None:
+        namespace = str(op).partition("::")[0]
+        defined = ", ".join(sorted(name for name in OPERATORS if name.startswith(f"{namespace}::"))) or "none"
         hint = "define it first, by custom_op or Library.define"
-        fail("A011", f"library: there is no operator {op}", hint=hint, defined=", ".join(sorted(OPERATORS)) or "none")
+        fail("A011", f"library: there is no operator {op}", hint=hint, defined_there=defined)
     return found
 
 
