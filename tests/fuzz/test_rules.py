@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rushlight as rl
 from tools.fuzz.deviations import OPERATOR_RULES, explained
 from tools.fuzz.differing import Difference
-from tools.fuzz.judging import step_difference
+from tools.fuzz.judging import peer_truth, step_difference
 from tools.fuzz.program import DTYPES, Program, dense_input
 from tools.fuzz.running import Outcome, Value
 from tools.fuzz.stepping import Step, View
@@ -57,3 +58,31 @@ def test_a_statement_that_fails_may_not_write(written: bool) -> None:
     failed = Outcome((), (memory + written,), (), "IndexRangeError", "I001")
     detail = step_difference(step, failed, lambda step, magnitudes: None)
     assert (detail is not None) == written
+
+
+BASE, EXPONENT = -3154968.2828301913 - 4j, -0.756892723621678 + 0.6672222572369004j
+POWER = 9.598651411243138e-05 - 1.984575074660585e-05j
+
+
+@pytest.mark.parametrize(
+    ("statement", "dtype", "operands", "peer", "near", "wrong"),
+    [
+        # 2.1825 + 2.1825 * (1.1848 - 2.1825) cancels: what is left is rounding at the size of the terms
+        ("v2 = v0.lerp(v1, v0)", "float32", [2.182513, 1.1848165], 0.0050273775, 0.0050274134, 0.0051),
+        ("v2 = torch.lerp(v0, v1, 0.25)", "float32", [1.0, -3.0], 0.0, 1e-7, 1e-4),
+        ("v2 = torch.lerp(v0, v1, 0.25)", "float32", [1.0, 3.0], 1.5, 1.5000002, 1.5001),
+        ("v2 = v0.pow(v1)", "complex128", [BASE, EXPONENT], POWER, POWER * (1 + 3e-15), POWER * (1 + 3e-14)),
+        ("v2 = v0 ** v1", "complex128", [2 + 0j, 1 + 1j], 2 ** (1 + 1j), 2 ** (1 + 1j), 2 ** (1 + 1j) * (1 + 3e-15)),
+    ],
+)
+def test_what_cancels_or_turns_is_judged_by_its_operands(statement, dtype, operands, peer, near, wrong) -> None:
+    def outcome(number: complex) -> Outcome:
+        array = np.array([number]).astype(DTYPES[dtype])
+        return Outcome((Value("Tensor", dtype, (1,), (1,), array),), before, ())
+
+    before = tuple([np.array([number]).astype(DTYPES[dtype]) for number in operands])
+    memory = {place: array.view(np.uint8) for place, array in enumerate(before)}
+    views = {f"v{place}": View(place, dtype, (1,), (1,), 0) for place in memory}
+    step = Step(statement, views, memory, memory, outcome(peer).values, (None,))
+    assert step_difference(step, outcome(near), peer_truth(rl)) is None
+    assert step_difference(step, outcome(wrong), peer_truth(rl)) is not None

@@ -17,7 +17,8 @@ import ml_dtypes
 import numpy as np
 
 from tools.fuzz.comparing import difference, same_bits, storages_difference
-from tools.fuzz.program import DTYPES, FLOATS, Array, targets
+from tools.fuzz.operand_pairs import operand_pair
+from tools.fuzz.program import DTYPES, FLOATS, Array, Program, targets
 from tools.fuzz.running import Outcome, array_of, failed, flat_tensor, values_of
 from tools.fuzz.stepping import Step, replayed
 
@@ -27,6 +28,7 @@ Truth = Callable[[Step, bool], Outcome | None]
 _ULPS = 6
 _WORSE = 4  # times PyTorch's own error
 _ROUNDINGS = 32  # of a sum, in terms of the sum of magnitudes
+_LAST_BITS = 2 / _ROUNDINGS  # of a product that is the operand of a function, in terms of the product
 
 _LEAST_DEVIATION = 316.0  # one over the root of the default `eps`
 _STANDARDISING = {"layer_norm", "group_norm", "batch_norm", "instance_norm"}
@@ -34,6 +36,9 @@ _STANDARDISING = {"layer_norm", "group_norm", "batch_norm", "instance_norm"}
 
 _SQUARING = {"var", "var_mean"}
 """Operators that add squares of distances from a mean, which is rounded first."""
+
+_RAISING = {"pow", "float_power", "**"}
+"""Powers: of complex numbers e^(w log z), where a last bit of w log z turns and stretches the result."""
 
 SUMMING = {
     "sum",
@@ -109,6 +114,7 @@ _NARROW = re.compile(r"torch\.(float16|bfloat16|float32)\b")
 _FACTOR = re.compile(r"\b(alpha|beta|value)=-")
 _DIFFERENCE = re.compile(r"\bsub(_?)\(")
 _REVERSED = re.compile(r"\brsub\((.*?)(?:, alpha=([\d.]+))?\)$")
+_BETWEEN = re.compile(r"\b(lerp_?)\((?:(\w+), )?(\w+), (-?[\w.]+)\)")
 _NARROW_METHOD = re.compile(r"\.(half|bfloat16|float)\(\)")
 
 
@@ -162,6 +168,8 @@ def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
         scale = (_deviations if step.results[0].dtype == "float64" else _shifted)(step, exact)
     if name == "log_softmax":
         scale = _beside(exact, 1.0)
+    if name in _RAISING and step.results and step.results[0].dtype.startswith("complex"):
+        scale = _turned(step, exact)
     if name in _SQUARING and scale is not None:
         scale = _about_rounded_mean(step, scale)
     judges = _Judges(exact, scale)
@@ -204,6 +212,18 @@ def _shifted(step: Step, exact: Outcome) -> Outcome:
 def _beside(exact: Outcome, size: float) -> Outcome:
     """Results in magnitude and the size of what is added to them: of log_softmax the sum, whose logarithm is taken."""
     return Outcome(tuple([replace(value, array=np.abs(value.array) + size) for value in exact.values]), (), ())
+
+
+def _turned(step: Step, exact: Outcome) -> Outcome:
+    """What last bits of w log z are of z^w: its magnitude times theirs, beside what is allowed of itself."""
+    alone = step.program(Program(0, 0, (), (), ()))
+    pair = operand_pair(alone.statements[0], {f"v{at}": given.array for at, given in enumerate(alone.inputs)})
+    base, exponent = [np.asarray(part, np.complex128) for part in pair or (1, 0)]
+    with np.errstate(all="ignore"):
+        size = np.abs(exponent * np.log(base)) * _LAST_BITS
+    largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
+    values = [replace(value, array=np.abs(value.array) * size) for value in exact.values]
+    return Outcome(tuple(values), tuple([np.abs(array) * largest for array in exact.inputs]), ())
 
 
 class _Judges:
@@ -264,6 +284,10 @@ def peer_truth(torch: Any) -> Truth:
         text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
         if magnitudes:
             text = _FACTOR.sub(r"\1=", _DIFFERENCE.sub(r"add\1(", text))
+            # input + weight * (end - input) adds most where the end has the other sign, and the weight too
+            text = _BETWEEN.sub(
+                lambda call: f"{call[1]}({call[2] + ', ' if call[2] else ''}-{call[3]}, -abs({call[4]}))", text
+            )
             text = _REVERSED.sub(lambda call: f"rsub({call[1]}, alpha=-{call[2] or 1})", text)
         try:
             exec(text, scope)  # noqa: S102 - the generator's own text

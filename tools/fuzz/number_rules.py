@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +11,7 @@ import numpy as np
 
 import rushlight
 from tools.fuzz.differing import Difference, apart_at_infinity, called, unlike_elements
+from tools.fuzz.operand_pairs import operand_pair
 from tools.fuzz.program import DTYPES, FLOATS, Array
 from tools.fuzz.running import run
 
@@ -43,36 +43,17 @@ def _largest_exponent(array: Array) -> int:
     return 15 if array.dtype == np.float16 else 1023 if array.dtype == np.float64 else 127
 
 
-class _Divided:
-    """Stands for an operand of a remainder: evaluating the statement gives the two operands."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-    def remainder(self, other: object) -> tuple[object, object]:
-        """The dividend and the divisor."""
-        return self, other
-
-    def __rmod__(self, other: object) -> tuple[object, object]:
-        return other, self
-
-    fmod = fmod_ = remainder_ = __mod__ = remainder
-
-
 def huge_ratios(difference: Difference) -> bool:
     """Remainders of ratios beyond the precision of the dtype: PyTorch's is NaN, or its 16-bit divisor was rounded."""
-    text = difference.program.statements[-1].rpartition(" = ")[2]
-    if not (called(difference, "fmod", "remainder") or " % " in text) or len(difference.actual.values) != 1:
+    arrays = {f"v{at}": one.array for at, one in enumerate(difference.program.inputs)}
+    pair = operand_pair(difference.program.statements[-1], arrays)
+    remainder = called(difference, "fmod", "remainder") or " % " in difference.program.statements[-1]
+    if pair is None or not remainder or len(difference.actual.values) != 1:
         return False
-    space: dict[str, object] = {f"v{at}": _Divided(one.array) for at, one in enumerate(difference.program.inputs)}
-    pair = SimpleNamespace(fmod=lambda a, b: (a, b), remainder=lambda a, b: (a, b))
-    try:
-        dividend, divisor = eval(text, {"torch": pair, **space})  # noqa: S307 - the generator's own text
-    except (AttributeError, NameError, TypeError, ValueError):
-        return False
-    a, b = [np.asarray(one.array if isinstance(one, _Divided) else one, np.float64) for one in (dividend, divisor)]
+    a, b = [np.asarray(one, np.float64) for one in pair]
+    number = not all(isinstance(one, np.ndarray) for one in pair)
     actual, expected = difference.actual.values[0].array, difference.expected.values[0].array
-    rounded = not (isinstance(divisor, _Divided) and isinstance(dividend, _Divided)) and actual.dtype.itemsize == 2
+    rounded = number and actual.dtype.itemsize == 2
     with np.errstate(all="ignore"):
         one, other = actual.astype(np.float64), expected.astype(np.float64)
         exact = np.fmod(a, b) if called(difference, "fmod") else np.remainder(a, b)
