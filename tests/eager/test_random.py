@@ -106,3 +106,17 @@ def test_tensors_without_data_draw_nothing():
     assert empty(3, device="meta").normal_().is_meta
     assert rand(2, device="meta").is_meta
     assert get_rng_state().tolist() == state
+
+
+@pytest.mark.parametrize("chance", [1.5, -0.25, float("nan")])
+def test_chances_lie_between_0_and_1(chance):
+    for call in (
+        lambda: bernoulli(full((3,), chance)),
+        lambda: bernoulli(ones(3), chance),
+        lambda: ones(3).bernoulli_(chance),
+        lambda: ones(3).bernoulli_(full((), chance)),
+    ):
+        with pytest.raises(RushlightError) as caught:
+            call()
+        assert caught.value.code == "A002"
+    assert bernoulli(full((3,), 1.0)).tolist() == [1, 1, 1] and ones(3).bernoulli_(0).tolist() == [0, 0, 0]

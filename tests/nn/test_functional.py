@@ -11,6 +11,7 @@ from tests.nn import functional_cases
 import rushlight as rl
 from rushlight import nn
 from rushlight.nn import functional as F
+from rushlight.support.errors import RushlightError
 
 FROZEN = json.loads((Path(__file__).parent / "torch_functional.json").read_text(encoding="utf-8"))
 
@@ -143,3 +144,25 @@ def test_norms_of_nothing_have_its_shape(shape):
 def test_instance_norm_needs_several_elements(shape):
     with pytest.raises(ValueError, match="more than 1 spatial element"):
         F.instance_norm(rl.ones(shape))
+
+
+def test_chunks_of_a_linear_cross_entropy_change_the_dtype_of_its_sums_alone():
+    rl.manual_seed(0)
+    rows, weight, classes = rl.randn(6, 8), rl.randn(5, 8), rl.tensor([0, 4, 2, 2, 1, 3])
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=2, chunking_method=None)
+    loss = nn.LinearCrossEntropyLoss(8, 5, options=options)
+    loss.linear.weight = nn.Parameter(weight)
+    wanted = F.linear_cross_entropy(rows, weight, classes)
+    assert loss(rows, classes).equal(wanted) and "batch_chunk_size=2" in repr(loss)
+    narrow = [rows.bfloat16(), weight.bfloat16(), classes]
+    wide = F.linear_cross_entropy(narrow[0].float(), narrow[1].float(), classes).bfloat16()
+    assert F.linear_cross_entropy(*narrow, options=options).equal(wide)
+    accurate = nn.LinearCrossEntropyOptions(acc_policy="accurate")
+    assert F.linear_cross_entropy(*narrow, options=accurate).equal(F.linear_cross_entropy(*narrow))
+    for wrong in ({"acc_policy": "fast"}, {"chunking_method": "aspect_ratio:0"}, {"batch_chunk_size": 0}):
+        with pytest.raises(RushlightError) as caught:
+            nn.LinearCrossEntropyOptions(**wrong)
+        assert caught.value.code == "A002"
+    with pytest.raises(RushlightError) as caught:
+        F.linear_cross_entropy(rows, weight, classes, options={})
+    assert caught.value.code == "A001"

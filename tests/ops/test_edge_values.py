@@ -12,7 +12,7 @@ from opcheck import refused
 from rushlight.support.errors import RushlightError
 
 F = rl.nn.functional
-NAN = math.nan
+NAN, INF = math.nan, math.inf
 HALF_ABOVE = 0.300048828125  # 0.3 rounded to float16 is above it
 
 
@@ -261,3 +261,17 @@ def test_no_more_is_cropped_than_there_is(pads):
 def test_group_norm_needs_several_values_per_group():
     with refused("A002"):
         F.group_norm(rl.ones(1, 2, 1), 2)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_a_place_that_is_nan_has_no_value(dims):
+    image = rl.arange(4.0**dims).reshape(1, 1, *[4] * dims)
+    places = rl.zeros(1, *[1] * (dims - 1), 3, dims)
+    places[..., 0, 0], places[..., 1, 0] = NAN, INF
+    for compiled in (False, True):
+        sample = rl.compile(rl.nn.functional.grid_sample) if compiled else rl.nn.functional.grid_sample
+        found = sample(image, places, align_corners=True).flatten()
+        assert found[0].isnan() and found[1] == 0 and found[2] == (4**dims - 1) / 2
+        assert sample(image, places, "nearest", align_corners=True).flatten()[:2].tolist() == [0, 0]
+        border = sample(image, places, padding_mode="border", align_corners=True).flatten()
+        assert border[0] + 3 == border[1]  # the first pixel of the row, and the last one

@@ -247,8 +247,8 @@ def _largest_of_nan(difference: Difference) -> bool:
     return largest and extreme(difference, float("inf"))
 
 
-def _counted_nothing(difference: Difference) -> bool:
-    nothing = called(difference, "bincount") and not difference.program.inputs[0].array.size
+def _dtype_of_nothing(difference: Difference) -> bool:
+    nothing = called(difference, "bincount", "local_response_norm") and not difference.program.inputs[0].array.size
     return nothing and category_of(difference.detail) == "dtype"
 
 
@@ -358,6 +358,9 @@ def _drawn(difference: Difference) -> bool:
     drawn = (
         called(difference, *drawing, *further, "svd_lowrank", "pca_lowrank")
         or "dropout_p=0.5" in difference.program.statements[-1]
+        or (
+            called(difference, r"fractional_max_pool\dd") and "_random_samples" not in difference.program.statements[-1]
+        )
         or re.search(r"multi_head_attention_forward\(.*, False, 0\.5, ", difference.program.statements[-1]) is not None
     )
     return drawn and category_of(difference.detail) == "value"
@@ -441,7 +444,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("attention of an overlapping query", _overlapping_query),
     Rule("attention over infinities", _infinite_scores),
     Rule("Bessel functions of float64", _rough_bessel),
-    Rule("`bincount` of nothing with weights", _counted_nothing),
+    Rule("dtypes of nothing", _dtype_of_nothing),
     Rule("casts out of range", _out_of_range),
     Rule("complex numbers that are not finite", _infinite_complex),
     Rule("complex operators", _refused_complex),

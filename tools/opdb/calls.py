@@ -13,18 +13,20 @@ from tools.fuzz.program import Input, Program
 
 @dataclass(frozen=True)
 class Name:
-    """A constant of the namespace, such as `float32`; if `called`, what the function or class of that name gives."""
+    """A constant of the namespace, such as `float32`; if `called`, what the class of that name makes of `fields`."""
 
     text: str
     called: bool = False
+    fields: tuple[tuple[str, object], ...] = ()
 
     def __repr__(self) -> str:
-        return f"torch.{self.text}{'()' if self.called else ''}"
+        given = ", ".join([f"{name}={value!r}" for name, value in self.fields])
+        return f"torch.{self.text}" + (f"({given})" if self.called else "")
 
     def of(self, module: Any) -> Any:
         """What it stands for in PyTorch or in Rushlight."""
         found = attrgetter(self.text)(module)
-        return found() if self.called else found
+        return found(**dict(self.fields)) if self.called else found
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
@@ -88,6 +89,9 @@ def as_data(value: Any) -> Any:
         return str(value)
     if isinstance(value, torch.Size):
         return tuple(value)
+    if is_dataclass(value) and not isinstance(value, type):  # of options
+        given = tuple([(one.name, as_data(getattr(value, one.name))) for one in fields(value)])
+        return Name(f"nn.{type(value).__name__}", called=True, fields=given)
     return value
 
 

@@ -13,6 +13,7 @@ from rushlight.compat.functions import var_mean
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer
 from rushlight.eager.boundary import checked
+from rushlight.eager.composite.forms import with_out
 from rushlight.eager.creation import zeros
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import bool_, float32
@@ -264,7 +265,7 @@ def native_group_norm(
     return normalized, *_moments(input.reshape(N, group, C // group * HxW), (2,), eps, False)
 
 
-@checked
+@with_out
 def native_batch_norm(
     input: Tensor,
     weight: Tensor | None,

@@ -284,7 +284,11 @@ def normal(
 
 @checked
 def bernoulli(input: object, p: object = None, *, generator: object = None) -> Tensor:
-    """1 with the chance that each element says, or with chance `p`, else 0."""
+    """1 with the chance that each element says, or with chance `p`, else 0.
+
+    Eager calls outside of `vmap` check that chances lie between 0 and 1 (A002).
+    """
+    _require_chance(input if p is None else p, "bernoulli")
     chances = input if p is None else OPERATORS["full_like"](required_tensor(input), p)
     return call_function(OPERATORS["bernoulli"], (chances, *_given(generator)), {})
 
@@ -314,6 +318,17 @@ def multinomial(input: object, num_samples: int, replacement: bool = False, *, g
 def _known(value: object) -> TypeGuard[float]:
     """Whether a number is known now: one that stays open while a function is traced is not compared."""
     return value.__class__ in (int, float)
+
+
+def _require_chance(chance: object, name: str) -> None:
+    """Check a number, or the elements of a tensor where they are known now."""
+    if isinstance(chance, Handle):
+        if STATE.tracer is not None or STATE.maps or not chance.dtype.is_floating_point:
+            return
+        inside = bool(required_tensor((chance >= 0) & (chance <= 1)).all())
+    else:
+        inside = not _known(chance) or 0 <= chance <= 1
+    require(inside, "A002", f"{name}: chances lie between 0 and 1", p=chance)
 
 
 def _require_chances(weights: Tensor) -> None:
@@ -349,7 +364,8 @@ class RandomMethods(ConversionOverloads):
         return self.copy_(randint(low, high, tuple(self.shape), generator=generator, device=self.device))
 
     def bernoulli_(self, p: object = 0.5, *, generator: object = None) -> Tensor:
-        """Fills with 1 with chance p, else 0."""
+        """Fills with 1 with chance p, else 0; chances are checked as those of `bernoulli`."""
+        _require_chance(p, "bernoulli_")
         return self.copy_(rand(*self.shape, generator=generator, device=self.device) < p)
 
     def exponential_(self, lambd: float = 1, *, generator: object = None) -> Tensor:

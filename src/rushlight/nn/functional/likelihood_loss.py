@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import dataclass
 
 from rushlight.eager import functions as ops
 from rushlight.eager.autocast import autocasts
@@ -11,7 +13,7 @@ from rushlight.eager.creation import tensor
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
-from rushlight.ir.dtype import Kind
+from rushlight.ir.dtype import DType, Kind, float32, int64
 from rushlight.nn.functional.loss import cross_entropy, reduced, reduction_of
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
@@ -81,6 +83,46 @@ def gaussian_nll_loss(
     return reduced(losses, reduction, "gaussian_nll_loss")
 
 
+@dataclass(frozen=True, slots=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch computes `linear_cross_entropy` in chunks of rows, so that it never holds all logits.
+
+    All fields are checked. The dtype that sums are added in is what changes results: `acc_dtype`, or float32 for 16-bit
+    floats where `acc_policy` is "auto". The others change none here: a compiled function stores what it has to, and any
+    backward pass may run again.
+
+    ```python
+    rl.nn.LinearCrossEntropyOptions(batch_chunk_size=64, chunking_method=None)
+    ```
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: DType | None = None
+
+    def __post_init__(self) -> None:
+        name = "LinearCrossEntropyOptions"
+        policy, size, dtype = self.acc_policy, self.batch_chunk_size, self.acc_dtype
+        method = self.chunking_method in (None, "auto") or _BY_RATIO.fullmatch(str(self.chunking_method)) is not None
+        require(policy in _POLICIES, "A002", f"{name}: acc_policy is one of {', '.join(_POLICIES)}", acc_policy=policy)
+        require(
+            method, "A002", f"{name}: chunking_method is auto or aspect_ratio:n", chunking_method=self.chunking_method
+        )
+        require(size is None or (isinstance(size, int) and size > 0), "A002", f"{name}: chunks have rows", size=size)
+        require(dtype is None or dtype.kind is Kind.FLOAT, "D001", f"{name}: acc_dtype is a float's", acc_dtype=dtype)
+
+    def accumulator(self, dtype: DType) -> DType:
+        """The dtype that a loss of inputs of `dtype` is computed in."""
+        wide = float32 if self.acc_policy == "auto" and dtype.itemsize < float32.itemsize else dtype
+        return wide if self.acc_dtype is None else self.acc_dtype
+
+
+_POLICIES = ("auto", "accurate", "balanced", "compact")
+_BY_RATIO = re.compile(r"aspect_ratio(:0*[1-9][0-9]*)?")
+
+
 @checked
 def linear_cross_entropy(
     input: Tensor,
@@ -92,15 +134,25 @@ def linear_cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options: object = None,
+    options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
-    """Return `cross_entropy` of `linear`; the weight may have dims between classes and features."""
-    require(options is None, "A006", "linear_cross_entropy: options are not supported", options=options)
+    """Return `cross_entropy` of `linear`; the weight may have dims between classes and features.
+
+    `options` are for classes as int64, a weight of 2 dims and no smoothing, and of no effect elsewhere.
+    """
+    known = options is None or isinstance(options, LinearCrossEntropyOptions)
+    require(known, "A001", "linear_cross_entropy: options are LinearCrossEntropyOptions", options=options)
     require(input.ndim in (1, 2), "S002", "linear_cross_entropy: the input has 1 or 2 dims", input=input)
     require(
         linear_weight.ndim >= 2, "S002", "linear_cross_entropy: the weight has 2 dims or more", weight=linear_weight
     )
     classes, *extra, features = linear_weight.shape
+    dtype, chunked = input.dtype, not extra and label_smoothing == 0.0 and target.dtype is int64
+    if options is not None and chunked:
+        wide = options.accumulator(dtype)
+        input, linear_weight = input.to(wide), linear_weight.to(wide)
+        linear_bias = None if linear_bias is None else linear_bias.to(wide)
+        weight = None if weight is None else weight.to(wide)
     alike = holds(features == input.shape[-1], "linear_cross_entropy: the weight fits the input")
     require(alike, "S003", "linear_cross_entropy: the weight does not fit", input=input, weight=linear_weight)
     fits = linear_bias is None or tuple(linear_bias.shape) == (classes, *extra)
@@ -114,9 +166,10 @@ def linear_cross_entropy(
     classed = ignore_index is None or tuple(target.shape) != tuple(logits.shape)
     require(classed, "A004", "linear_cross_entropy: ignore_index is for classes", ignore_index=ignore_index)
     ignored = -100 if ignore_index is None else ignore_index
-    return cross_entropy(
+    loss = cross_entropy(
         logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
     )
+    return loss.to(dtype) if options is not None else loss
 
 
 def _lengths(lengths: object, like: Tensor) -> Tensor:

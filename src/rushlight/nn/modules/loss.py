@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rushlight.eager.tensor import Tensor
 from rushlight.nn import functional
+from rushlight.nn.functional.likelihood_loss import LinearCrossEntropyOptions
 from rushlight.nn.functional.loss import reduction_of
 from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
@@ -24,6 +25,7 @@ __all__ = [
     "KLDivLoss",
     "L1Loss",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -432,10 +434,9 @@ class LinearCrossEntropyLoss(Module):
         weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
-        options: object = None,
+        options: LinearCrossEntropyOptions | None = None,
     ) -> None:
         super().__init__()
-        require(options is None, "A006", "LinearCrossEntropyLoss: options are not supported", options=options)
         self.in_features = in_features
         self.num_classes = num_classes
         self.out_features = tuple(out_features)
@@ -444,6 +445,7 @@ class LinearCrossEntropyLoss(Module):
         self.reduction = reduction
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
+        self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -457,6 +459,7 @@ class LinearCrossEntropyLoss(Module):
             reduction=self.reduction,
             ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
+            options=self.options,
         )
 
     def extra_repr(self) -> str:
@@ -464,4 +467,4 @@ class LinearCrossEntropyLoss(Module):
         names = ("in_features", "num_classes", "out_features")
         sizes = [f"{name}={getattr(self, name)}" for name in names]
         options = [f"{name}={getattr(self, name)}" for name in ("reduction", "ignore_index", "label_smoothing")]
-        return ", ".join([*sizes, f"bias={self.linear.bias is not None}", *options, "options=None"])
+        return ", ".join([*sizes, f"bias={self.linear.bias is not None}", *options, f"options={self.options}"])

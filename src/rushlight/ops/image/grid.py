@@ -20,7 +20,7 @@ from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, sam
 from rushlight.ops.index.read import gather
 from rushlight.ops.join import stack
 from rushlight.ops.pointwise.arithmetic import fmod
-from rushlight.ops.pointwise.comparison import logical_and
+from rushlight.ops.pointwise.comparison import logical_and, logical_not, logical_or
 from rushlight.ops.pointwise.complex import abs_
 from rushlight.ops.pointwise.rounding import floor, maximum, round_
 from rushlight.ops.pointwise.selection import where
@@ -104,12 +104,16 @@ def _taps(position: Value, size: Size, mode: str, padding_mode: str, align_corne
 
 
 def _read(flat: Value, space: Shape, taps: Sequence[Tap]) -> Value:
-    """The elements at one tap in each dim, times their weights; 0 outside. `flat` is (n, c, elements)."""
+    """The elements at one tap in each dim, times their weights; 0 outside. `flat` is (n, c, elements).
+
+    A place that is NaN is not outside: its weight is NaN, and so is what is read there.
+    """
     inside: Any = None
     weight: Any = None
     index: Any = 0
     for (at, share), size in zip(taps, space, strict=True):
-        fits = logical_and(at >= 0.0, at <= number_of(at, size - 1, at.dtype))
+        last = number_of(at, size - 1, at.dtype)
+        fits = logical_and(at >= 0.0, at <= last) if share is None else logical_not(logical_or(at < 0.0, at > last))
         inside = fits if inside is None else logical_and(inside, fits)
         if share is None:  # there is a derivative along the grid, which is 0
             share = where(fits, at, 0.0) * 0.0 + 1.0
@@ -206,9 +210,10 @@ def grid_sample_ref(input: Array, grid: Array, mode: str, padding_mode: str, ali
         inside = np.ones(lines[0].shape, np.bool_)
         places: list[Array] = []
         for (at, share), size in zip(chosen, space, strict=True):
-            weight, fits = weight * share, (at >= 0) & (at <= size - 1)
-            inside = inside & fits
+            fits = (at >= 0) & (at <= size - 1)
+            inside = inside & (fits if mode == "nearest" else fits | np.isnan(at))
             places.append(np.where(fits, at, 0).astype(int))
+            weight = weight * share
         values = x[(batch[:, None], slice(None), *places)]
         result = result + np.where(inside[..., None], values * weight[..., None].astype(x.dtype), 0)
     return np.moveaxis(result, -1, 1).reshape(*x.shape[:2], *grid.shape[1:-1]).astype(input.dtype)
