@@ -38,6 +38,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.support.lazy": ("hashlib", "json"),
     "rushlight.runtime": ("rushlight.runtime.limits", "rushlight.runtime.native"),
+    "rushlight.runtime.backend": ("importlib.metadata",),
     "rushlight.ir.dtype": ("ml_dtypes",),
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),

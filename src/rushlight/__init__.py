@@ -235,6 +235,7 @@ __all__ = [
     "autocast_decrement_nesting",
     "autocast_increment_nesting",
     "autograd",
+    "backends",
     "bernoulli",
     "bfloat16",
     "bincount",
@@ -430,6 +431,7 @@ if _TYPE_CHECKING:
     from rushlight import (
         amp,
         autograd,
+        backends,
         compiler,
         distributions,
         export,
@@ -491,6 +493,7 @@ if _TYPE_CHECKING:
 _MODULES = (
     "amp",
     "autograd",
+    "backends",
     "compiler",
     "distributions",
     "export",

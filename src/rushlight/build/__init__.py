@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rushlight.build import core_code, pipeline
-    from rushlight.build.compile import BACKENDS, compile_graph
+    from rushlight.build.compile import BACKENDS, compile_for, compile_graph
     from rushlight.build.executable import Executable, Summary
     from rushlight.build.index_asserts import with_index_asserts
 
-__all__ = ["BACKENDS", "Executable", "Summary", "compile_graph", "core_code", "pipeline", "with_index_asserts"]
+__all__ = [
+    "BACKENDS",
+    "Executable",
+    "Summary",
+    "compile_for",
+    "compile_graph",
+    "core_code",
+    "pipeline",
+    "with_index_asserts",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("BACKENDS", "compile_graph"):
+    if name in ("BACKENDS", "compile_for", "compile_graph"):
         return getattr(importlib.import_module("rushlight.build.compile"), name)
     if name in ("Executable", "Summary"):
         return getattr(importlib.import_module("rushlight.build.executable"), name)

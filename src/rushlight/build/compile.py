@@ -11,7 +11,10 @@ from rushlight.build.native import Chooser, compile_native
 from rushlight.build.reference import ReferenceExecutable
 from rushlight.build.steps import compile_by_calls
 from rushlight.ir.graph import Graph
+from rushlight.ir.type import CPU, META, Device
+from rushlight.runtime.backend import backend_of
 from rushlight.support import garbage, settings
+from rushlight.support.errors import fail
 from rushlight.sym.memo import forgetting
 
 # "eager" and "aot_eager" differ in what they are given: a backward pass that was cut from its forward, or not.
@@ -31,8 +34,12 @@ def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | N
     """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name.
 
     `chooser` chooses the tiles of our compiler in place of the cost model. With the setting `nan_asserts` a graph runs
-    call by call, so that the error can name the call that makes the first NaN.
+    call by call, so that the error can name the call that makes the first NaN. A graph of tensors on another device is
+    that device's to compile: A006 where it makes no code of graphs, V002 where tensors are on several devices.
     """
+    device = device_of(graph)
+    if device != CPU:
+        return compile_for(device, graph) or fail("A006", f"{device.type} compiles no graphs", graph=graph.name)
     if settings.get().nan_asserts:
         return FiniteExecutable(graph)
     with garbage.uncollected(), forgetting():
@@ -40,3 +47,23 @@ def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | N
         if chooser is not None and compile_with is compile_native:
             return compile_native(graph, chooser)
         return compile_with(graph)
+
+
+def device_of(graph: Graph) -> Device:
+    """Where a graph's tensors with data are. Those without dims on the CPU may go with any others. Errors: V002."""
+    types = [call.type for call in (*graph.parameters, *graph.outputs)]
+    devices = dict.fromkeys([type_.device for type_ in types if type_.shape or type_.device != CPU])
+    devices.pop(META, None)
+    if len(devices) > 1:
+        names = ", ".join(map(str, devices))
+        fail("V002", f"{graph.name}: a graph is on one device", devices=names, hint="call .to(device) outside of it")
+    return next(iter(devices), CPU)
+
+
+def compile_for(device: Device, graph: Graph) -> Executable | None:
+    """What a device's code generator makes of a graph; None where it has none, or declines."""
+    with garbage.uncollected(), forgetting():
+        made = backend_of(device).compile(graph)
+    if made is None or isinstance(made, Executable):
+        return made
+    return fail("V006", f"{device.type}: compile gives an Executable or None", given=type(made).__name__)

@@ -72,7 +72,7 @@ class Trainer:
     def next_byte(self, tokens: Tokens) -> NDArray[np.float32]:
         """Logits [256] of the byte that follows tokens [1, length]."""
         self.model.eval()
-        return self.functions["next byte"](self.tensor(tokens)).numpy()
+        return self.functions["next byte"](self.tensor(tokens)).cpu().numpy()
 
     def tensor(self, tokens: Tokens) -> rl.Tensor:
         """Tokens as a tensor where the model is."""

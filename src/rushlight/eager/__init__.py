@@ -1,10 +1,10 @@
 """Tensors as the user holds them: dispatch, kernels on call, the autograd tape, fake tensors, symbols."""
 
 from rushlight.eager.autograd import record
-from rushlight.eager.execution import kernels, meta
+from rushlight.eager.execution import device, kernels, meta
 from rushlight.eager.tensor import Parameter, Tensor
 
 __all__ = ["FALLBACK_KERNELS", "Parameter", "Tensor"]
 
-FALLBACK_KERNELS = (kernels.run_on_cpu, meta.run_on_meta, record.record)
+FALLBACK_KERNELS = (kernels.run_on_cpu, meta.run_on_meta, device.run_on_device, record.record)
 """The boxed kernels that answer every operator; importing their modules registers them."""

@@ -154,10 +154,7 @@ def _check_range(array: Array, dtype: DType) -> None:
 def _moved(result: Handle, device: Device | None) -> Any:
     if device is None or device == CPU:
         return result
-    form = form_of(tuple(result.form.shape), result.dtype, device)
-    if device.type != "meta":
-        fail("A006", f"tensor: copies to {device} are not supported yet")
-    return allocate(form)
+    return call_function(OPERATORS["to_device"], (result,), {"device": device})
 
 
 def as_tensor(data: object, dtype: object = None, device: object = None) -> Any:
@@ -427,9 +424,10 @@ def scalar_tensor(
     )
 
 
-def _empty_on_cpu(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, Any]) -> Tensor:
+def _empty(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, Any]) -> Tensor:
     return allocate(form_of(attrs["size"], attrs["dtype"] or default_dtype(), attrs["device"] or CPU))
 
 
 set_creation_handler(call_function)
-register(OPERATORS["empty"], Key.CPU, _empty_on_cpu, boxed=True, leaf=True)
+for _key in (Key.CPU, Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3):
+    register(OPERATORS["empty"], _key, _empty, boxed=True, leaf=True)

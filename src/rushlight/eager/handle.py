@@ -8,9 +8,11 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 from rushlight.eager.dispatch import BACKENDS, STATE, Dispatched, Key, bit, dispatch
 from rushlight.eager.tensor_meta import Size, TensorMeta, form_of
 from rushlight.ir.dtype import DType
-from rushlight.ir.type import Device
+from rushlight.ir.type import CPU, Device
+from rushlight.ir.type import META as META_DEVICE
 from rushlight.ops.record import Operator
 from rushlight.runtime.allocator import Storage
+from rushlight.runtime.backend import allocate_on
 from rushlight.support.errors import fail
 from rushlight.sym import Size as SymbolicSize
 from rushlight.term import Op
@@ -244,7 +246,7 @@ def fail_without_data(tensor: Handle) -> NoReturn:
         hint = "keep to operators, select with rl.where, branch with rl.cond, or do this outside the compiled function"
         origin = STATE.tracer.origin(tensor)
         fail("C002", "a traced program asks for the value of a tensor", tensor=tensor, made_by=origin, hint=hint)
-    if tensor.form.symbolic or tensor.form.device.type == "cpu":
+    if tensor.form.symbolic or tensor.form.device != META_DEVICE:
         fail("C010", "the tensor stood for a value of a traced program, and has none of its own", tensor=tensor)
     fail("V003", "the tensor has no data", tensor=tensor)
 
@@ -310,7 +312,9 @@ def allocate(form: TensorMeta) -> Any:
     """A new tensor with undefined contents; without data on the meta device and for symbolic sizes."""
     if form.symbolic or form.keys == META:
         return make(None, form)
-    return make(Storage.allocate(form.nbytes), form)
+    if form.device is CPU:
+        return make(Storage.allocate(form.nbytes), form)
+    return make(allocate_on(form.device)((form.nbytes,))[0], form)
 
 
 def fit_empty(target: Handle, shape: tuple[SymbolicSize, ...]) -> None:

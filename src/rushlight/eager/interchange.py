@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.eager.arguments import place
-from rushlight.eager.memory import asked_array_of, copied, tensor_of
+from rushlight.eager.memory import asked_array_of, copied, require_host_memory, tensor_of
 from rushlight.ir.dtype import DType, bfloat16, bool_
 from rushlight.support.errors import RushlightError, error, fail, require
 
@@ -72,6 +72,7 @@ def exported(tensor: Any, stream: object, version: object, device: object, copy:
     require(stream is None or stream == -1, "A002", "__dlpack__: the CPU has no streams", stream=stream)
     fits = device is None or (isinstance(device, tuple) and tuple(map(int, device)) == CPU_DEVICE)
     require(fits, "M002", "__dlpack__: the tensor is on the CPU, and stays there", device=device)
+    require_host_memory(tensor)
     array: Any = asked_array_of(tensor)
     array = array.copy() if copy else array
     code, bits = _AS_BITS.get(tensor.dtype, (None, None))

@@ -19,7 +19,10 @@ MOST_DIMS = 64  # of numpy's arrays
 
 
 def array_of(tensor: Handle) -> Array:
-    """The tensor's elements as an array that shares its storage and keeps it alive. Errors: V003, S002."""
+    """The tensor's elements as an array that shares its storage and keeps it alive. Errors: V003, S002.
+
+    Of a tensor in memory that the host does not see it is a copy, which cannot be written to.
+    """
     form, storage = tensor.form, tensor.storage
     if storage is None:
         fail_without_data(tensor)
@@ -30,7 +33,18 @@ def array_of(tensor: Handle) -> Array:
         fail("S002", f"arrays have at most {MOST_DIMS} dims", tensor=tensor)
     if not form.numel:
         return np.empty(shape, form.dtype.numpy)
-    return np.ndarray(shape, form.dtype.numpy, storage.view(), tensor.offset * itemsize, strides)
+    if storage.__class__ is not Storage:
+        data, start = storage.read(tensor.offset * itemsize, form.nbytes), 0
+    else:
+        data, start = storage.view(), tensor.offset * itemsize
+    return np.ndarray(shape, form.dtype.numpy, data, start, strides)
+
+
+def require_host_memory(tensor: Handle) -> None:
+    """V004 for a tensor in memory that the host does not see: an array cannot share it."""
+    storage = tensor.storage
+    if storage is not None and storage.__class__ is not Storage:
+        storage.view()
 
 
 def asked_array_of(tensor: Handle) -> Array:

@@ -44,7 +44,7 @@ from rushlight.ir.dtype import (
     int64,
     uint8,
 )
-from rushlight.ir.type import Device
+from rushlight.ir.type import CPU, META, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import own_dim
 from rushlight.support.errors import fail, require
@@ -52,6 +52,7 @@ from rushlight.support.errors import fail, require
 if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
 
+_TO_DEVICE = OPERATORS["to_device"]
 _TO, _CLONE, _VIEW, _EXPAND = OPERATORS["to_dtype"], OPERATORS["clone"], OPERATORS["view"], OPERATORS["expand"]
 
 
@@ -431,14 +432,19 @@ def converted(tensor: Handle, args: tuple[object, ...], dtype: object, device: o
         elif arg is not None:
             wanted = element_type(arg)
     if where is not None and where != tensor.device:
-        return moved(tensor, where, wanted)
+        with called("to"):
+            return moved(tensor, where, wanted or tensor.dtype)
     if wanted is not None and wanted is not tensor.dtype:
         return dispatch(_TO, (tensor,), {"dtype": wanted})
     return dispatch(_CLONE, (tensor,), {}) if copy is not False and flag(copy) else tensor
 
 
-def moved(tensor: Handle, device: Device, dtype: DType | None) -> Tensor:
-    """A copy on another device: only to meta yet, where nothing is copied."""
-    if device.type != "meta":
-        fail("V003" if tensor.storage is None else "A006", f"to: cannot copy from {tensor.device} to {device}")
-    return empty(*tensor.shape, dtype=dtype or tensor.dtype, device=device)
+def moved(tensor: Handle, device: Device, dtype: DType) -> Tensor:
+    """A copy on another device, converted on the CPU where one of both is that. To meta nothing is copied."""
+    if device == META:
+        return empty(*tensor.shape, dtype=dtype, device=device)
+    if dtype is tensor.dtype:
+        return dispatch(_TO_DEVICE, (tensor,), {"device": device})
+    if tensor.device is CPU:
+        return dispatch(_TO_DEVICE, (dispatch(_TO, (tensor,), {"dtype": dtype}),), {"device": device})
+    return dispatch(_TO, (dispatch(_TO_DEVICE, (tensor,), {"device": device}),), {"dtype": dtype})

@@ -23,7 +23,7 @@ from rushlight.eager.dispatch import STATE, called, name_operation
 from rushlight.eager.handle import PYTHON, Handle, adopt, adopted, gradient_of, move, share, wrap
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
-from rushlight.eager.memory import asked_array_of, tensor_of
+from rushlight.eager.memory import asked_array_of, require_host_memory, tensor_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.ordering import OrderMethods
 from rushlight.eager.overloads import (
@@ -44,6 +44,7 @@ from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing import WRITTEN
 from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
 from rushlight.ir.dtype import Kind, from_numpy_dtype
+from rushlight.ir.type import CPU
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.support.peer_names import absent_name
@@ -230,6 +231,8 @@ class Reading(GeneratedMethods):
         """The elements as an array that shares the tensor's memory; G012 if gradients of it are recorded."""
         if STATE.grad and requires(self) and not force:
             fail("G012", "numpy: the tensor requires gradients", hint="call detach() first")
+        if not force:
+            require_host_memory(self)
         return asked_array_of(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -271,7 +274,7 @@ class Reading(GeneratedMethods):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The kind and index of its device in the DLPack protocol. Errors: M002 without memory."""
-        require(self.device.type == "cpu", "M002", "__dlpack_device__: the device has no memory", tensor=self)
+        require(self.device is CPU, "M002", "__dlpack_device__: capsules are of memory of the CPU", tensor=self)
         return CPU_DEVICE
 
     def __bool__(self) -> bool:

@@ -1686,6 +1686,19 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
         ),
     ),
     (
+        "rushlight.ops.placement",
+        (
+            Declaration(
+                "to_device(Tensor input, Device device) -> Tensor",
+                "A copy on another device: dense, in the order of dims of input where that is dense.",
+                Fact.HOST | Fact.STORED,
+                "all",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.pool.adaptive_max",
         (
             Declaration(

@@ -86,6 +86,14 @@ class Storage:
         """The bytes as a numpy array, which keeps the storage alive."""
         return cast("np.ndarray[tuple[int], np.dtype[np.uint8]]", np.asarray(self))
 
+    def read(self, start: int, nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """Some of the bytes, not to be written to: those themselves, or a copy where the host does not see them."""
+        return self.view()[start : start + nbytes]
+
+    def write(self, start: int, data: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
+        """Overwrites some of the bytes."""
+        self.view()[start : start + len(data)] = data
+
     def __repr__(self) -> str:
         return f"Storage(0x{self.address:x}, {self.nbytes} bytes)"
 
@@ -121,6 +129,8 @@ class MemoryStatistics:
 class Allocator:
     """Storages of one kind of memory, in size classes: multiples of 64 bytes up to 1 KiB, then eight an octave."""
 
+    kind: type[Storage] = Storage  # of which its storages are
+
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._dead: deque[Block] = deque()
@@ -141,7 +151,7 @@ class Allocator:
         Raises M001 at once for a size beyond the machine's memory.
         """
         storages: list[Storage] = []
-        live, homes, dead, bury = self._live, self._homes, self._dead, self._bury
+        live, homes, dead, bury, kind = self._live, self._homes, self._dead, self._bury, self.kind
         change = 0
         try:
             # `with` costs three times as much. Inside `try`: a signal's handler may raise right after the call.
@@ -159,7 +169,7 @@ class Allocator:
                     self._used += change
                     change = 0
                     cell = self._find_cell(nbytes)
-                storage = Storage()
+                storage = kind()
                 storage.nbytes = nbytes
                 storage.owner = None
                 storage.address = address = cell[0]
@@ -189,7 +199,7 @@ class Allocator:
                 while blocks:
                     cell = blocks.pop()
                     self._live.pop(cell.address, None)
-                    _give_back(cell.memory)
+                    self._give_back(cell.memory)
                     released += capacity
             self._reserved -= released
             return released
@@ -222,7 +232,7 @@ class Allocator:
         cell = cells.pop() if cells else self._neighbour(capacity) or self._reserve(capacity, nbytes)
         poison = settings.get().poison
         if poison:  # and no memo: every storage comes by here
-            ctypes.memset(cell.address, poison, capacity)
+            self._fill(cell.address, poison, capacity)
             return cell
         if len(self._homes) >= _MEMO_ENTRIES:
             self._homes.clear()
@@ -270,8 +280,7 @@ class Allocator:
         self._reservations += 1
         return Cell(_aligned_address(memory), capacity, self._free[capacity], memory)
 
-    @staticmethod
-    def _obtain(capacity: int) -> int | mmap.mmap | None:
+    def _obtain(self, capacity: int) -> int | mmap.mmap | None:
         if capacity < _MAP_FROM_BYTES:
             return cast("int | None", _raw_malloc(capacity + ALIGNMENT))
         # Up to the end of the octave: pages that nobody touches cost nothing.
@@ -279,6 +288,15 @@ class Allocator:
         if memory is not None:
             _advise_huge_pages(memory, 0, capacity)
         return memory
+
+    def _give_back(self, memory: int | mmap.mmap) -> None:
+        if isinstance(memory, int):
+            _raw_free(memory)
+        else:
+            memory.close()
+
+    def _fill(self, address: int, value: int, nbytes: int) -> None:
+        ctypes.memset(address, value, nbytes)
 
 
 def map_anonymous(nbytes: int) -> mmap.mmap:
@@ -315,13 +333,6 @@ def _aligned_address(memory: int | mmap.mmap) -> int:
     if isinstance(memory, int):
         return (memory + ALIGNMENT - 1) & -ALIGNMENT
     return address_of_map(memory)
-
-
-def _give_back(memory: int | mmap.mmap) -> None:
-    if isinstance(memory, int):
-        _raw_free(memory)
-    else:
-        memory.close()
 
 
 CPU = Allocator()

@@ -48,7 +48,9 @@ from rushlight.eager.execution.plan import (
     tensor_text,
 )
 from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, gradient_of
+from rushlight.ir.type import CPU
 from rushlight.runtime import descriptor
+from rushlight.runtime.backend import allocate_on
 from rushlight.runtime.descriptor import Slot, number_slots
 
 if TYPE_CHECKING:
@@ -357,6 +359,7 @@ class Writer(ValueTexts):
             BROKEN=(LookupError, AttributeError, RuntimeError, ArithmeticError, ValueError),
             UNDEFINED=(ArithmeticError, TypeError),  # a power that is complex is no operand
             **CALL_NAMES,
+            allocate=allocate_on(next((type_.device for type_ in self.executable.output_types), CPU)),
         )
         body = [*self._inputs(), *self._drawing(self._run(attach))]
         lines = ["def call(args, kwargs):", "    try:"]

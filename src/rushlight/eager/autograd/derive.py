@@ -275,7 +275,7 @@ def _kernel(
     signature = with_run_time_sizes(signature_of(forms), sizes)
     layouts = result_layouts(outputs)
     program = (rule.owner, "vjp", static, structure, needed, inputs, tuple(computed), layouts)
-    executable = artifact_for(program, trace, signature, bool(sizes))
+    executable = artifact_for(program, trace, signature, bool(sizes), outputs[0].device)
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
     return KernelPlan(executable, flatten(values), [*signature.words, *[form.words for form in outputs]], outputs)

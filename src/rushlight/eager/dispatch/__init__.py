@@ -29,10 +29,12 @@ from rushlight.eager.dispatch.table import (
     Preparation,
     Registration,
     backend_key,
+    forget_device,
     register,
     register_backend,
     register_fallback,
     register_preparation,
+    set_device_kernel,
     table_of,
 )
 
@@ -60,6 +62,7 @@ __all__ = [
     "dispatch",
     "exclude_keys",
     "explained",
+    "forget_device",
     "include_keys",
     "keys_in",
     "keys_of",
@@ -71,6 +74,7 @@ __all__ = [
     "register_fallback",
     "register_preparation",
     "running",
+    "set_device_kernel",
     "set_explanation",
     "table_of",
 ]

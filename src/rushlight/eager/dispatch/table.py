@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from rushlight.eager.dispatch.keys import BACKENDS, IMPLICIT, Alias, Key, bit
 from rushlight.ops import record
+from rushlight.runtime import backend as backends
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.term import Op
@@ -70,6 +71,7 @@ class Entries:
 _lock = threading.Lock()
 _kernels: dict[tuple[Op | None, Key | Alias], Kernel] = {}
 _device_keys: dict[str, Key] = {"cpu": Key.CPU, "meta": Key.META}
+_gone: dict[str, Key] = {}  # of devices that were forgotten: tensors of theirs may still be there
 tables: dict[Op, Entries] = {}
 tables_generation = [0]
 _preparations: list[Callable[[Op], Preparation | None]] = []
@@ -118,23 +120,57 @@ def register_backend(device: str) -> Key:
     """The key of a kind of device, taken from the free ones when it is new."""
     with _lock:
         if device not in _device_keys:
-            free = [key for key in (Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3) if key not in _device_keys.values()]
+            taken = {*_device_keys.values(), *[key for name, key in _gone.items() if name != device]}
+            free = [key for key in (Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3) if key not in taken]
             if not free:
                 fail(
                     "A004",
                     f"register_backend: all device keys are taken, {device} gets none",
                     devices=list(_device_keys),
                 )
-            _device_keys[device] = free[0]
+            _device_keys[device] = _gone.pop(device, free[0])
     return _device_keys[device]
 
 
 def backend_key(device: str) -> Key:
-    """The key of a kind of device; V001 when nobody registered it."""
+    """The key of a kind of device; V001 when there is none. Its plug-in is loaded when it is first asked for."""
     key = _device_keys.get(device)
     if key is None:
-        fail("V001", f"there is no device {device}", hint="devices: " + ", ".join(_device_keys))
+        if backends.find(device) is None:
+            names = dict.fromkeys((*_device_keys, *backends.installed()))
+            fail("V001", f"there is no device {device}", hint="devices: " + ", ".join(names))
+        key = register_backend(device)
+        serve_device(key)
     return key
+
+
+def device_named(key: Key) -> str:
+    """The kind of device that has a key."""
+    return next(name for name, other in _device_keys.items() if other is key)
+
+
+_served: list[Boxed] = []
+
+
+def set_device_kernel(function: Boxed) -> None:
+    """Sets the fallback of each device whose plug-in is loaded."""
+    _served[:] = [function]
+
+
+def serve_device(key: Key) -> None:
+    """Lets the devices' fallback answer at the key of a device that a plug-in brings."""
+    if (None, key) not in _kernels:
+        for function in _served:
+            register_fallback(key, function, leaf=True)
+
+
+def forget_device(device: str) -> None:
+    """Takes back what `serve_device` did; the device keeps its key for when it comes again."""
+    backends.unregister(device)
+    key = _device_keys.pop(device, None)
+    if key is not None:
+        _gone[device] = key
+        Registration((None, key)).remove()
 
 
 def table_of(op: Op) -> Entries:

@@ -10,6 +10,7 @@ from rushlight import build
 from rushlight.eager.execution.signature import Signature, Spec, Symbols, strided, symbols_of
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.type import CPU, Device
 from rushlight.sym import Condition, SizeExpr
 
 if TYPE_CHECKING:
@@ -37,15 +38,19 @@ class Artifact(NamedTuple):
 _MOST_ARTIFACTS = 1 << 12  # signatures; executables in use stay when the table is emptied
 
 _artifacts: dict[Hashable, list[Artifact]] = {}
+_declined: set[Hashable] = set()
 _lock = threading.RLock()
 
 
-def artifact_for(program: Hashable, trace: Tracer, signature: Signature, has_sizes: bool = False) -> Executable:
+def artifact_for(
+    program: Hashable, trace: Tracer, signature: Signature, has_sizes: bool = False, device: Device = CPU
+) -> Executable:
     """The executable of a program for a signature, compiled when there is none whose guards hold.
 
-    `has_sizes`: the last operand is one that `with_run_time_sizes` added.
+    `has_sizes`: the last operand is one that `with_run_time_sizes` added. Errors: Declined where the device makes no
+    code of the program's graph.
     """
-    key = (program, signature.specs)
+    key = (program, signature.specs) if device is CPU else (program, signature.specs, device)
     for artifact in _artifacts.get(key, ()):
         if artifact.accepts(signature.values):
             return artifact.executable
@@ -53,7 +58,13 @@ def artifact_for(program: Hashable, trace: Tracer, signature: Signature, has_siz
         for artifact in _artifacts.get(key, ()):
             if artifact.accepts(signature.values):
                 return artifact.executable
-        artifact = _compile(trace, signature, has_sizes)
+        if key in _declined:
+            raise Declined
+        try:
+            artifact = _compile(trace, signature, has_sizes, device)
+        except Declined:
+            _declined.add(key)
+            raise
         if len(_artifacts) >= _MOST_ARTIFACTS:
             _artifacts.clear()
         _artifacts.setdefault(key, []).append(artifact)
@@ -71,13 +82,19 @@ def with_run_time_sizes(signature: Signature, sizes: Sequence[int]) -> Signature
     return Signature((*signature.specs, spec), values, (*signature.words, words))
 
 
-def _compile(trace: Tracer, signature: Signature, has_sizes: bool) -> Artifact:
+class Declined(Exception):
+    """A device's code generator does not take a graph: something else has to run the call."""
+
+
+def _compile(trace: Tracer, signature: Signature, has_sizes: bool, device: Device) -> Artifact:
     made = symbols_of(signature)
     builder = GraphBuilder()
     nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(made.types)]
     sizes = nodes.pop().type.shape if has_sizes else ()
     graph = trace(builder, nodes, sizes)
-    executable = build.compile_graph(graph)
+    executable = build.compile_graph(graph) if device is CPU else build.compile_for(device, graph)
+    if executable is None:
+        raise Declined
     conditions = _conditions(made)
     return Artifact(executable, made.symbols, conditions)
 
@@ -90,3 +107,4 @@ def reset() -> None:
     """Forgets all executables."""
     with _lock:
         _artifacts.clear()
+        _declined.clear()

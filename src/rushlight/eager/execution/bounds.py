@@ -64,8 +64,9 @@ def _plan(index: Handle, one: Range) -> KernelPlan:
         return builder.graph([any_outside(nodes[0], low, high, ignored, one.derived)])
 
     signature = signature_of([index.form, *[whole for _ in numbers]])
-    result = form_of((), bool_)
-    executable = artifact_for(("bounds", one.high is None, one.ignored is None, one.derived), trace, signature)
+    result = form_of((), bool_, index.form.device)
+    program = ("bounds", one.high is None, one.ignored is None, one.derived)
+    executable = artifact_for(program, trace, signature, device=index.form.device)
     return KernelPlan(executable, [index, *numbers], [*signature.words, result.words], [result], bare=True)
 
 
@@ -75,7 +76,7 @@ def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -
         one = check.range
         index = operands[check.position] if one.member is None else operands[check.position][one.member]
         outside = check.plan.run([index, *_numbers(one)])
-        if outside.storage.view()[0]:
+        if outside.storage.read(0, 1)[0]:
             values = array_of(index).reshape(-1).tolist()
             if one.derived is not None:
                 fail("I001", f"{op.name}: {one.requirement}", index=index)

@@ -40,6 +40,11 @@ def single_view(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, 
     return call if is_view and call is graph.outputs[0] and call.operands == graph.parameters[:1] else None
 
 
+def decomposition(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Graph:
+    """What an operator consists of for operands of these forms."""
+    return _traced(op, operands, attrs)[0]
+
+
 def _traced(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> tuple[Graph, bool]:
     forms = [form_of_operand(operand) for operand in flatten(operands)]
     trace_key = (op, attribute_key(attrs), *[form_key(operand) for operand in operands])

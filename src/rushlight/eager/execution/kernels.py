@@ -100,12 +100,12 @@ def make_plan(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, objec
     return operator_plan(op, operands, attrs)
 
 
-def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Run:
+def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object], key: Key = Key.CPU) -> Run:
     """Runs the decomposition call by call, for composites that give views or call the host."""
     attrs = dict(attrs)
     view = single_view(op, operands, attrs)
     if view is None:
-        return lambda operands: run_decomposition(op, Key.CPU, operands, attrs)
+        return lambda operands: run_decomposition(op, key, operands, attrs)
     inner, inner_attrs = view.op, dict(view.attrs)
     return lambda operands: dispatch(inner, operands[:1], inner_attrs)
 
@@ -183,11 +183,11 @@ def kernel_plan(
         signature = Signature(whole.specs[:-1], whole.values, whole.words[:-1])
         signature = with_run_time_sizes(signature, sizes)
         trace = tracer([ROW_MAJOR] * len(outputs))
-        executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes))
+        executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes), outputs[0].device)
         return plan(executable, [*signature.words, *[whole.words[-1]] * len(outputs)], _dense(outputs))
     signature = with_run_time_sizes(signature_of(forms), sizes)
     layouts = result_layouts(outputs)
-    executable = artifact_for((*program, layouts), tracer(layouts), signature, bool(sizes))
+    executable = artifact_for((*program, layouts), tracer(layouts), signature, bool(sizes), outputs[0].device)
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
     return plan(executable, [*signature.words, *[form.words for form in outputs]], outputs)

@@ -35,17 +35,24 @@ Write = Callable[[tuple[Any, ...]], Any]
 
 
 _plans: dict[Hashable, Write | None] = {}
+forget_writes = _plans.clear
 
 
 def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object], run: Run) -> Any:
     """Computes and writes; counts the write; returns the target. `run` runs a functional operator on this device."""
+    target = target_of(op, operands, attrs)
+    _write(op, op.base_operands(operands), attrs, target, run)
+    target.version.value += 1
+    return target
+
+
+def target_of(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Handle:
+    """What is written to, with memory for the value if it has none. Errors: D003."""
     target: Handle = op.target_of(operands)
     if op.out and op.base is not None and not target.form.numel:
         value = _value_type(op, op.base_operands(operands), attrs)
         op.check_dtype(target.form.type, value)
         fit_empty(target, value.shape)
-    _write(op, op.base_operands(operands), attrs, target, run)
-    target.version.value += 1
     return target
 
 
@@ -132,12 +139,16 @@ def _value_type(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, obje
     return value
 
 
+def check_target(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> None:
+    """D003, S009 or S013 where the value of a mutation cannot be written to its target."""
+    value, type_ = _value_type(op, base, attrs), target.form.type
+    require(op.fills or not shows_twice(type_), "S013", f"{op.name}: the target's elements overlap", target=type_)
+    op.check(type_, value)
+
+
 def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle) -> Write | None:
-    value, flat, form = _value_type(op, base, attrs), flatten(base), target.form
-    require(
-        op.fills or not shows_twice(form.type), "S013", f"{op.name}: the target's elements overlap", target=form.type
-    )
-    op.check(form.type, value)
+    flat, form = flatten(base), target.form
+    check_target(op, base, attrs, target)
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
     if pointwise and not form.numel:  # others may refuse values, as an index that is out of range
         return KernelPlan(None, (*base, target), [], (), structure_of((*base, target))).run
@@ -167,7 +178,8 @@ def _direct(
     if readers:
         signature = Signature(signature.specs[:-1], signature.values, signature.words[:-1])
     signature = with_run_time_sizes(signature, sizes)
-    executable = artifact_for((op, static, structure, position), trace, signature, bool(sizes))
+    program = (op, static, structure, position)
+    executable = artifact_for(program, trace, signature, bool(sizes), target.form.device)
     used = (*base, None if readers else target)
     fitting = target.form.dtype if op.base is None or Fact.FITTING in op.base.facts else None
     return KernelPlan(executable, used, signature.words, (), structure_of(used), fitting=fitting).run

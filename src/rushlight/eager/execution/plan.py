@@ -35,7 +35,8 @@ from rushlight.eager.execution.operands import Structure, flatten, number_class
 from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ir.dtype import DType
-from rushlight.runtime.allocator import allocate_many
+from rushlight.ir.type import CPU
+from rushlight.runtime.backend import allocate_on
 from rushlight.runtime.descriptor import ArgumentBlocks, Slot
 from rushlight.support.errors import fail
 
@@ -99,8 +100,9 @@ class KernelPlan:
             text += [*made, *call] if commits else [*call, *made]
         text.append(f"return {results}")
         sizes = tuple([form.nbytes for form in outputs])
+        allocate = allocate_on(outputs[0].device if outputs else CPU)
         make = _maker("\n        ".join(text), len(outputs), "operands, commit" if commits else "operands")
-        self.run: Callable[..., Any] = make(sheets.free, sheets.fresh, launch, sizes, adopted(), *outputs)
+        self.run: Callable[..., Any] = make(sheets.free, sheets.fresh, launch, sizes, allocate, adopted(), *outputs)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -108,7 +110,7 @@ def _maker(text: str, outputs: int, arguments: str) -> Callable[..., Callable[..
     """What makes the `run` of plans whose calls have this text, and take these arguments."""
     forms = "".join([f", f{position}" for position in range(outputs)])
     whole = (
-        f"def make(free, fresh, launch, sizes, cls{forms}):\n"
+        f"def make(free, fresh, launch, sizes, allocate, cls{forms}):\n"
         f"    def run({arguments}):\n        {text}\n    return run\n"
     )
     space: dict[str, Any] = dict(CALL_NAMES)
@@ -235,7 +237,6 @@ def refuse(flat: Sequence[object]) -> None:
 CALL_NAMES: dict[str, Any] = {
     "FAULTS": FAULTS,
     "Version": Version,
-    "allocate": allocate_many,
     "new": object.__new__,
     "refuse": refuse,
     "unfit": unfit,

@@ -202,6 +202,10 @@ class CacheWarning(RushlightWarning):
     """The cache on disk cannot be used as asked; nothing is lost but time."""
 
 
+class DeviceWarning(RushlightWarning):
+    """A device does less than it might."""
+
+
 class GradientWarning(RushlightWarning):
     """A gradient is probably not what was meant."""
 

@@ -4,6 +4,7 @@ from rushlight.support.errors.classes import (
     ArgumentTypeError,
     AutogradError,
     DeviceError,
+    DeviceWarning,
     ExecutionError,
     FallbackError,
     GradientWarning,
@@ -201,6 +202,32 @@ register_code(
     "A tensor without data",
     "Meta and fake tensors have shape, dtype and strides, but no elements to read or copy.",
     "use to_empty(device=...) to get a tensor with data",
+)
+register_code(
+    "V004",
+    DeviceError,
+    "Memory that the host does not see",
+    "Arrays, buffers and capsules share a tensor's memory, and that of a device has no addresses of the host's.",
+    "copy it first: x.cpu()",
+)
+register_code(
+    "V005",
+    DeviceError,
+    "A device leaves an operator to the CPU",
+    "The device has no kernel for it: operands would be copied to the CPU and results back. rl.strict() forbids that.",
+)
+register_code(
+    "V006",
+    DeviceError,
+    "A device's plug-in does not do what is asked of it",
+    "It cannot be imported, has another name than its entry point, or gives something else than the interface says.",
+)
+register_code(
+    "V007",
+    DeviceWarning,
+    "A device leaves an operator to the CPU",
+    "The device has no kernel for it: operands are copied to the CPU and results back, at each call. The warning is "
+    "given once for each operator; rl.backends.fallbacks() counts the calls.",
 )
 
 register_code(

@@ -1,0 +1,148 @@
+"""Tensors on devices that packages bring: where they are, what computes them, and what is refused."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+pytestmark = pytest.mark.usefixtures("devices")
+
+
+@contextmanager
+def refused(code: str) -> Iterator[None]:
+    with pytest.raises(rl.RushlightError) as caught:
+        yield
+    assert caught.value.code == code
+
+
+def test_a_tensor_is_on_the_device_that_was_asked_for():
+    x = rl.ones(3, device="mica")
+    assert x.device == rl.device("mica", 0)
+    assert repr(x) == "tensor([1., 1., 1.], device='mica:0')"
+    assert (x * 2 + 1).device == x.device
+    assert rl.zeros_like(x).device == x.device
+    assert rl.zeros_like(x, device="cpu").device == rl.device("cpu")
+    with rl.device("mica"):
+        assert rl.randn(2).device == x.device
+    assert rl.tensor([1, 2], device="mica").tolist() == [1, 2]
+
+
+def test_the_host_does_not_see_the_memory(mica: rl.backends.Backend):
+    x = rl.ones(3, device="mica")
+    for read in (x.numpy, lambda: np.asarray(x), x.__dlpack__, x.untyped_storage().memory.view):
+        with refused("V004"):
+            read()
+    assert x.data_ptr() >= 1 << 60
+    with pytest.raises(rl.DeviceError, match="a fault at address"):
+        mica.arena.translate(x.data_ptr(), 1 << 20)
+    assert x.cpu().numpy().tolist() == [1, 1, 1]
+    assert x.numpy(force=True).tolist() == [1, 1, 1]
+
+
+def test_a_program_of_the_device_refuses_addresses_of_the_host(mica: rl.backends.Backend):
+    x = rl.ones(3)
+    y = rl.empty(3, device="mica")
+    y.storage = x.storage  # what no program can do: a tensor on the device with memory of the host's
+    with pytest.raises(rl.DeviceError, match="which is the host's"):
+        y + 1
+
+
+def test_operands_on_several_devices_are_refused():
+    x, y, z = rl.ones(3), rl.ones(3, device="mica"), rl.ones(3, dtype=rl.int64, device="flint")
+    for one, other in ((x, y), (y, x), (y, z), (z, y)):
+        with refused("V002"):
+            one + other
+        with refused("V002"):
+            one.add_(other)
+        with refused("V002"):
+            rl.where(one.clone(), one, other)
+    with refused("V002"):
+        rl.cat((x, y))
+    assert (y + rl.tensor(2.0)).tolist() == [3, 3, 3]  # one without dims goes along
+
+
+def test_there_is_no_other_device_of_a_kind():
+    for name in ("mica:1", "flint:3"):
+        with refused("V001"):
+            rl.ones(3, device=name)
+
+
+def test_views_and_writes_share_the_memory():
+    base = rl.arange(12.0, device="mica")
+    part = base.view(3, 4).t()[1:, ::2]
+    part.mul_(10)
+    part[0].fill_(-1)
+    expected = rl.arange(12.0)
+    same = expected.view(3, 4).t()[1:, ::2]
+    same.mul_(10)
+    same[0].fill_(-1)
+    assert base.tolist() == expected.tolist()
+    assert part.stride() == same.stride()
+    assert part.storage_offset() == same.storage_offset()
+    assert part.untyped_storage() == base.untyped_storage()
+    assert part._version == base._version
+
+
+def test_memory_goes_back_to_the_device(mica: rl.backends.Backend):
+    gc.collect()
+    mica.memory.empty_cache()
+    before = mica.arena.used_bytes
+    x = rl.ones(1 << 18, device="mica")
+    assert mica.arena.used_bytes >= before + (1 << 20)
+    del x
+    mica.memory.empty_cache()
+    assert mica.arena.used_bytes == before
+
+
+@pytest.mark.parametrize("name", ["rand", "randn"])
+def test_random_numbers_are_those_of_the_cpu(name: str):
+    rl.manual_seed(3)
+    expected = getattr(rl, name)(5, 7)
+    rl.manual_seed(3)
+    assert rl.equal(getattr(rl, name)(5, 7, device="mica").cpu(), expected)
+    rl.manual_seed(3)
+    x = rl.zeros(5, 7, device="mica").normal_()
+    rl.manual_seed(3)
+    assert rl.equal(x.cpu(), rl.zeros(5, 7).normal_())
+
+
+def test_what_a_device_lacks_is_counted_and_warned_of_and_forbidden_by_strict():
+    x = rl.tensor([3.0, 1.0, 2.0], device="mica")
+    with pytest.warns(rl.DeviceWarning, match="argsort: mica has no kernel"):
+        values = x.sort().values
+    assert values.tolist() == [1, 2, 3]
+    assert values.device == x.device
+    x.sort()
+    assert rl.backends.fallbacks() == {("mica", "argsort"): 2}
+    with rl.strict(), refused("V005"):
+        x.sort()
+
+
+def test_compiled_functions_have_the_bits_of_the_cpu():
+    def f(a: rl.Tensor, b: rl.Tensor) -> rl.Tensor:
+        return (a @ b).softmax(-1) * a + a.sum(0)
+
+    rl.manual_seed(0)
+    a, b = rl.randn(6, 6), rl.randn(6, 6)
+    compiled = rl.compile(f)
+    expected = f(a, b)
+    on_mica = compiled(a.to("mica"), b.to("mica"))
+    assert on_mica.device == rl.device("mica:0")
+    assert rl.equal(on_mica.cpu(), expected)
+    assert rl.equal(compiled(a, b), expected)
+
+
+def test_gradients_have_the_bits_of_the_cpu_and_flow_between_devices():
+    rl.manual_seed(0)
+    x, w = rl.randn(4, 3, requires_grad=True), rl.randn(3, 5)
+    rl.nn.functional.gelu(x @ w).sum().backward()
+    for step in (lambda f: f, rl.compile):
+        y = x.detach().clone().requires_grad_()
+        f = step(lambda a, b: rl.nn.functional.gelu(a @ b).sum())
+        f(y.to("mica"), w.to("mica")).cpu().backward()
+        assert y.grad.device == rl.device("cpu")
+        assert rl.equal(y.grad, x.grad)

@@ -1,0 +1,82 @@
+"""Causes of the errors of devices that packages bring."""
+
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+import plugins
+import rushlight as rl
+from errorcases import triggers
+from rushlight.runtime import backend as backends
+
+
+@contextmanager
+def flint() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder, plugins.installed(Path(folder), plugins.EXAMPLES / "flint"):
+        yield
+
+
+@triggers("V004")
+def memory_is_a_device_s():
+    with flint():
+        np.asarray(rl.ones(3, device="flint"))
+
+
+@triggers("V005")
+def a_device_leaves_an_operator_to_the_cpu_under_strict():
+    with flint():
+        x = rl.ones(3, device="flint")
+        with rl.strict():
+            x.exp()
+
+
+@triggers("V007")
+def a_device_leaves_an_operator_to_the_cpu():
+    with flint():
+        x = rl.ones(3, device="flint")
+        x.exp()
+
+
+def _asked_for(load: Callable[[], object]) -> object:
+    """Ask for a device whose entry point loads in this way."""
+    point = types.SimpleNamespace(name="slate", value="slate:Slate", load=load)
+    known = backends._known
+    before = dict(known)
+    known.clear()
+    known[tuple(sys.path)] = {"slate": point}
+    try:
+        return rl.ones(3, device="slate")
+    finally:
+        known.clear()
+        known.update(before)
+
+
+@triggers("V006")
+def a_plug_in_cannot_be_imported():
+    def load() -> object:
+        raise ImportError("no module named slate")
+
+    _asked_for(load)
+
+
+@triggers("V006", "name")
+def a_plug_in_gives_something_else():
+    _asked_for(lambda: lambda: 3)
+
+
+@triggers("A006", "device-graphs")
+def a_device_compiles_no_graphs():
+    with flint():
+        rl.compile(lambda x: x.exp())(rl.ones(3, device="flint"))
+
+
+@triggers("V002", "graph")
+def a_graph_is_on_two_devices():
+    with flint():
+        compiled = rl.compile(lambda x, y: (x + 1, y + 1))
+        compiled(rl.ones(3), rl.ones(3, device="flint"))
