@@ -128,10 +128,12 @@ def native(x):
 def makes_a_class(x):
     y = x + 1
 
-    class Local(Point):  # which its base knows of
-        size = 2
+    class Local:
+        __slots__ = ("place", "size")
 
-    return y * Local.size
+    del Local.place  # no class statement makes such a class
+    KEPT.append(Local)
+    return y * KEPT.pop().__basicsize__
 
 
 @makes("B010")
@@ -206,7 +208,8 @@ def failed(x):
 def variables(x):
     point = Point(2)
     y = x + 1
-    return y * vars(point)["size"]
+    point.__dict__ = {"size": 3}
+    return y * point.size
 
 
 @makes("B021")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
@@ -45,7 +45,11 @@ class Hooks:
 
     def own_attribute(self, owner: object, name: str) -> object:
         """What an object has in its `__dict__` under a name; MISSING if nothing."""
-        return getattr(owner, "__dict__", {}).get(name, MISSING)
+        try:
+            variables: dict[str, object] = object.__getattribute__(owner, "__dict__")
+        except AttributeError:
+            return MISSING
+        return variables.get(name, MISSING)
 
     def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute that no method written in Python gives; `native` does."""
@@ -62,8 +66,11 @@ class Hooks:
     def makes(self, value: object) -> None:
         """Is told of an object that has been made."""
 
-    def makes_class(self, bases: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        """Is told of a class that is going to be made, and of the keywords of its statement."""
+    def new_class(
+        self, kind: type, name: str, bases: tuple[type, ...], namespace: dict[str, object], kwargs: dict[str, object]
+    ) -> type:
+        """A new class, as `type.__new__` makes it: names are set, and bases told of it."""
+        return type.__new__(kind, name, bases, namespace, **kwargs)
 
     def runs(self, *operands: object) -> None:
         """Is told of the operands of what C is going to do."""

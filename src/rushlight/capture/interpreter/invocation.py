@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 from rushlight.capture.interpreter.binding import bind
@@ -14,6 +14,8 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 
 _SUSPENDS = CO_COROUTINE | CO_ASYNC_GENERATOR  # these run as they are
 _METHODS_CALLING_BACK = {(list, "sort")}
+_CALL = type.__dict__["__call__"]
+_OF_CLASSES = type.__dict__["__init__"]  # which looks at how many arguments there are
 
 
 def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -30,12 +32,27 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
         return _native(interpreter, function, args, kwargs)
     if issubclass(kind, type):
         return _made(interpreter, function, args, kwargs)
+    if kind is MethodWrapperType or kind is WrapperDescriptorType:
+        return _slot_called(interpreter, function, args, kwargs)
+    if kind is staticmethod:
+        return begin(interpreter, function.__func__, args, kwargs)
     if kind is functools.partial:
         return begin(interpreter, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     method = python_method(interpreter, type(function), "__call__")
     if method is not None:
         return bind(interpreter, method, (function, *args), kwargs)
     return interpreter.native(function, args, kwargs)
+
+
+def _slot_called(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """The frame or the value of a call of what C does for a class: `super().__setattr__`, `type.__call__`."""
+    slot, given = function, args
+    if type(function) is MethodWrapperType:
+        slot, given = vars(function.__objclass__)[function.__name__], (function.__self__, *args)
+    rule = BUILTINS.get(slot) if type(slot) is WrapperDescriptorType else None
+    if rule is None or not _fits(rule, given, kwargs):
+        return interpreter.native(function, args, kwargs)
+    return rule.apply(interpreter, *given, **kwargs)
 
 
 def _native(
@@ -73,24 +90,27 @@ def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: di
     meta = python_method(interpreter, type(cls), "__call__")
     if meta is not None:
         return bind(interpreter, meta, (cls, *args), kwargs)
-    if lookup(type(cls), "__call__") is not type.__dict__["__call__"] or issubclass(cls, type):
+    if lookup(type(cls), "__call__") is not _CALL:
         return interpreter.native(cls, args, kwargs)
+    return _instance(interpreter, cls, *args, **kwargs)
+
+
+def _instance(interpreter: Evaluator, cls: Any, /, *args: object, **kwargs: object) -> object:
+    """The frame or the value of a call of `type.__call__`: an object that is made, and then initialised."""
     if cls in CALLING_BACK:
         return interpreter.native(cls, tuple([_callback(interpreter, value) for value in args]), kwargs)
     new, init = _maker(interpreter, cls), python_method(interpreter, cls, "__init__")
-    if new is None and init is None:
+    if new is None and init is None and not issubclass(cls, type):
         return interpreter.native(cls, args, kwargs)
-    if new is not None:
-        made = interpreter.call(new, (cls, *args), kwargs)
-    else:
-        made = interpreter.native(cls.__new__, (cls, *args), kwargs)
+    made = interpreter.call(cls.__new__ if new is None else new, (cls, *args), kwargs)
     if not issubclass(type(made), cls):
         return made
     if init is None or type(made) is not cls:
         init = python_method(interpreter, type(made), "__init__")
     if init is None:
         initialise = lookup(type(made), "__init__")
-        if initialise is not object.__dict__["__init__"]:
+        idle = initialise is _OF_CLASSES and len(args) == 3
+        if not idle and initialise is not object.__dict__["__init__"]:
             interpreter.call(initialise, (made, *args), kwargs)
         return made
     frame = bind(interpreter, init, (made, *args), kwargs)
@@ -109,3 +129,6 @@ def _initialised(made: object, result: object) -> object:
     if result is not None:
         raise TypeError(f"__init__() should return None, not '{type(result).__name__}'")
     return made
+
+
+BUILTINS[_CALL] = Rule(_instance, 1, None)

@@ -139,9 +139,37 @@ def _super(interpreter: Evaluator, *args: object) -> object:
 def _type(interpreter: Evaluator, *args: Any, **kwargs: object) -> object:
     if len(args) == 1 and not kwargs:
         return types.GeneratorType if type(args[0]) is InterpretedGenerator else interpreter.class_of(args[0])
-    if len(args) == 3 and isinstance(args[2], dict) and "__module__" not in args[2]:
-        args = (*args[:2], {**args[2], "__module__": _frame(interpreter).globals.get("__name__")})
-    return interpreter.native(type, args, kwargs)
+    return _new_class(interpreter, type, *args, **kwargs)
+
+
+@_in_place_of(type.__new__)
+def _new_class(interpreter: Evaluator, *args: Any, **kwargs: object) -> object:
+    """`type.__new__`: a class whose namespace names no module is of the caller's."""
+    parts = args[1:]
+    if len(args) != 4 or not all(map(isinstance, args, (type, str, tuple, dict))):
+        return type(*parts, **kwargs) if args[:1] == (type,) else interpreter.native(type.__new__, args, kwargs)
+    kind, name, bases, namespace = args
+    namespace = dict.copy(namespace)
+    namespace.setdefault("__module__", _frame(interpreter).globals.get("__name__"))
+    meta = _metaclass(kind, bases)
+    if meta is not kind and slots.lookup(meta, "__new__") is not type.__dict__["__new__"]:
+        return interpreter.call(meta.__new__, (meta, name, bases, namespace), kwargs)
+    return interpreter.new_class(meta, name, bases, namespace, kwargs)
+
+
+def _metaclass(kind: type, bases: tuple[object, ...]) -> type:
+    """The metaclass that is derived from all others. Errors: TypeError where there is none."""
+    for base in bases:
+        other = type(base)
+        if issubclass(kind, other):
+            continue
+        if not issubclass(other, kind):
+            raise TypeError(
+                "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass of the"
+                " metaclasses of all its bases"
+            )
+        kind = other
+    return kind
 
 
 @_in_place_of(locals, 0, 0)
@@ -323,6 +351,35 @@ def _delattr(interpreter: Evaluator, owner: object, name: Any) -> None:
         delattr(owner, name)
 
 
+@_in_place_of(object.__getattribute__, 2, 2)
+def _get(interpreter: Evaluator, owner: object, name: str) -> object:
+    if issubclass(type(owner), type) or type(name) is not str:
+        return object.__getattribute__(owner, name)
+    return slots.generic_attribute(interpreter, interpreter.owner(owner, name), name)
+
+
+@_in_place_of(object.__setattr__, 3, 3)
+def _set(interpreter: Evaluator, owner: object, name: str, value: object) -> None:
+    if issubclass(type(owner), type) or type(name) is not str:
+        object.__setattr__(owner, name, value)
+    else:
+        slots.set_attribute(interpreter, owner, name, value, object.__setattr__)
+
+
+@_in_place_of(object.__delattr__, 2, 2)
+def _delete(interpreter: Evaluator, owner: object, name: str) -> None:
+    if issubclass(type(owner), type) or type(name) is not str:
+        object.__delattr__(owner, name)
+    else:
+        slots.unset_attribute(interpreter, owner, name, object.__delattr__)
+
+
+@_in_place_of(object.__init__, 1, 1)
+@_in_place_of(type.__init__, 4, 4)
+def _initialise(interpreter: Evaluator, *given: object) -> None:
+    """`object.__init__`, and that of classes, which do nothing."""
+
+
 @_in_place_of(isinstance, 2, 2)
 def _isinstance(interpreter: Evaluator, value: object, classes: Any) -> bool:
     return _checked(interpreter, "__instancecheck__", isinstance, value, classes)
@@ -395,9 +452,11 @@ def _format(interpreter: Evaluator, value: object, spec: Any = "") -> object:
 @_in_place_of(builtins.__build_class__)
 def _build_class(interpreter: Evaluator, function: FunctionType, name: str, *bases: object, **kwargs: object) -> object:
     """`__build_class__`: resolves bases and the metaclass, runs the body, and calls the metaclass."""
-    interpreter.makes_class(bases, kwargs)
-    resolved = types.resolve_bases(bases)
-    meta, namespace, kwargs = types.prepare_class(name, resolved, kwargs)
+    resolved = _resolved(interpreter, bases)
+    meta: Any = kwargs.pop("metaclass", type(resolved[0]) if resolved else type)
+    if isinstance(meta, type):
+        meta = _metaclass(meta, resolved)
+    namespace = _prepared(interpreter, meta, (name, resolved), kwargs)
     if not isinstance(namespace, MutableMapping) and not hasattr(type(namespace), "__setitem__"):
         kind = meta.__name__ if isinstance(meta, type) else "<metaclass>"
         raise TypeError(f"{kind}.__prepare__() must return a mapping, not {type(namespace).__name__}")
@@ -417,3 +476,25 @@ def _build_class(interpreter: Evaluator, function: FunctionType, name: str, *bas
         if held is not made:
             raise TypeError(f"__class__ set to {held!r} defining {name!r} as {made!r}")
     return made
+
+
+def _resolved(interpreter: Evaluator, bases: tuple[object, ...]) -> tuple[object, ...]:
+    """The bases of a class: those that are no classes say which classes they stand for."""
+    if all(isinstance(base, type) for base in bases):
+        return bases
+    found: list[object] = []
+    for base in bases:
+        entries = None if isinstance(base, type) else getattr(base, "__mro_entries__", None)
+        given: object = (base,) if entries is None else interpreter.call(entries, (bases,))
+        if not isinstance(given, tuple):
+            raise TypeError("__mro_entries__ must return a tuple")
+        found += given
+    return tuple(found)
+
+
+def _prepared(interpreter: Evaluator, meta: object, given: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    """The namespace in which a class body runs."""
+    prepare = getattr(meta, "__prepare__", None)
+    if prepare is None or type(prepare) is types.BuiltinFunctionType:
+        return {}
+    return interpreter.call(prepare, given, dict(kwargs))

@@ -276,6 +276,12 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
         if container.default_factory is not None and key not in container:
             return _made_item(interpreter, container, key)
         return container[key]
+    missing = python_method(interpreter, type(container), "__missing__")
+    if missing is not None and lookup(type(container), "__getitem__") is dict.__getitem__:
+        interpreter.runs(key, *dict.__iter__(container))
+        if not dict.__contains__(container, key):
+            return interpreter.call(missing, (container, key))
+        return dict.__getitem__(container, key)
     interpreter.runs(container, key)
     return container[key]
 
@@ -383,8 +389,25 @@ def _say_which(error: AttributeError, owner: object, name: str) -> None:
         error.name, error.obj = name, owner
 
 
+def generic_attribute(interpreter: Evaluator, owner: object, name: str) -> object:
+    """An attribute as `object.__getattribute__` finds it."""
+    value = _by_descriptor(interpreter, owner, type(owner), name)
+    return interpreter.attribute(owner, name, object.__getattribute__) if value is MISSING else value
+
+
 def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str) -> object:
     """An attribute without the hooks of its class."""
+    value = _by_descriptor(interpreter, owner, cls, name)
+    if value is not MISSING:
+        return value
+    native = lookup(cls, "__getattribute__")
+    if python_method(interpreter, cls, "__getattr__") is None or type(native) is FunctionType or not callable(native):
+        return interpreter.attribute(owner, name, getattr)
+    return interpreter.attribute(owner, name, native)  # without `__getattr__`, which is interpreted
+
+
+def _by_descriptor(interpreter: Evaluator, owner: object, cls: type, name: str) -> object:
+    """An attribute that a descriptor written in Python gives; MISSING if none does."""
     class_attribute = lookup(cls, name)
     if class_attribute is not MISSING and not issubclass(cls, type):
         kind = type(class_attribute)
@@ -396,10 +419,7 @@ def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str
             if method is not None:
                 own = MISSING if is_data_descriptor(kind) else interpreter.own_attribute(owner, name)
                 return interpreter.call(method, (class_attribute, owner, cls)) if own is MISSING else own
-    native = lookup(cls, "__getattribute__")
-    if python_method(interpreter, cls, "__getattr__") is None or type(native) is FunctionType or not callable(native):
-        return interpreter.attribute(owner, name, getattr)
-    return interpreter.attribute(owner, name, native)  # without `__getattr__`, which is interpreted
+    return MISSING
 
 
 def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:
@@ -410,7 +430,13 @@ def store_attribute(interpreter: Evaluator, owner: object, name: str, value: obj
     method = python_method(interpreter, cls, "__setattr__")
     if method is not None:
         interpreter.call(method, (owner, name, value))
-        return
+    else:
+        set_attribute(interpreter, owner, name, value)
+
+
+def set_attribute(interpreter: Evaluator, owner: object, name: str, value: object, native: Native = setattr) -> None:
+    """Sets an attribute by a data descriptor, or in the instance by what is `native`."""
+    cls = type(owner)
     class_attribute = lookup(cls, name)
     if type(class_attribute) is property and type(class_attribute.fset) is FunctionType:
         interpreter.call(class_attribute.fset, (owner, value))
@@ -419,7 +445,7 @@ def store_attribute(interpreter: Evaluator, owner: object, name: str, value: obj
     if setter is not None:
         interpreter.call(setter, (class_attribute, owner, value))
     elif not interpreter.sets(owner, name, value):
-        setattr(owner, name, value)
+        native(owner, name, value)
 
 
 def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
@@ -430,7 +456,13 @@ def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     method = python_method(interpreter, cls, "__delattr__")
     if method is not None:
         interpreter.call(method, (owner, name))
-        return
+    else:
+        unset_attribute(interpreter, owner, name)
+
+
+def unset_attribute(interpreter: Evaluator, owner: object, name: str, native: Native = delattr) -> None:
+    """Deletes an attribute by a data descriptor, or in the instance by what is `native`."""
+    cls = type(owner)
     class_attribute = lookup(cls, name)
     if type(class_attribute) is property and type(class_attribute.fdel) is FunctionType:
         interpreter.call(class_attribute.fdel, (owner,))
@@ -439,4 +471,4 @@ def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     if deleter is not None:
         interpreter.call(deleter, (class_attribute, owner))
     elif not interpreter.sets(owner, name, MISSING):
-        delattr(owner, name)
+        native(owner, name)

@@ -29,13 +29,14 @@ class AccessingInterpreter(Interpreter):
     the containers among the arguments, by identity, which it may change; `reached` the objects among them.
     """
 
-    __slots__ = ("count", "given", "made", "reached")
+    __slots__ = ("count", "given", "made", "reached", "variables")
 
     def __init__(self, is_leaf: Callable[[FunctionType], bool], reached: ReachedObjects) -> None:
         super().__init__(is_leaf)
         self.given = reached.containers
         self.reached = reached
         self.made: dict[int, tuple[object, int]] = {}
+        self.variables: dict[int, object] = {}  # which new object a dict has the variables of, by its identity
         self.count = 0
 
     def note(self, value: object) -> None:
@@ -106,6 +107,8 @@ class AccessingInterpreter(Interpreter):
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""
+        if name == "__dict__":
+            raise Break(breaks.VARIABLES, "an object is given its variables as a dict")
         if self.reached.knows(owner):
             self.reached.set(owner, name, value)
             return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
@@ -22,13 +23,13 @@ _IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
 
 @frozen(eq=False)
 class Blueprint:
-    """The parts of an object. `make` gives it from the `first` parts, `fill` puts the `others` into it.
+    """The parts of an object. `make` gives it from its class and the `first` parts, `fill` puts the `others` into it.
 
     Others may refer to the object itself, first parts cannot.
     """
 
     first: Sequence[object]
-    make: Callable[[list[Any]], Any]
+    make: Callable[[type, list[Any]], Any]
     others: Sequence[object]
     fill: Callable[[Any, list[Any]], None]
 
@@ -52,7 +53,7 @@ def blueprint_of(value: Any) -> Blueprint | None:
     if rule.content in (_pairs, _members) and not _has_plain_keys(value):
         return None
     names = list(getattr(value, "__dict__", ()))
-    slots = {slot: held for slot in _slots_of(kind) if (held := slot_value(slot, value)) is not MISSING}
+    slots = {place: held for place, slot in _slots_of(kind) if (held := slot_value(slot, value)) is not MISSING}
     attributes = [*[vars(value)[name] for name in names], *slots.values()]
     content = rule.content(value)
     count = len(content)
@@ -62,10 +63,10 @@ def blueprint_of(value: Any) -> Blueprint | None:
             rule.fill(made, parts[:count])
         if names:
             vars(made).update(zip(names, parts[count:], strict=False))
-        for slot, part in zip(slots, parts[count + len(names) :], strict=True):
-            slot.__set__(made, part)
+        for (depth, name), part in zip(slots, parts[count + len(names) :], strict=True):
+            vars(type(made).__mro__[depth])[name].__set__(made, part)
 
-    return Blueprint(rule.first(value), lambda first: rule.make(kind, first), [*content, *attributes], fill)
+    return Blueprint(rule.first(value), rule.make, [*content, *attributes], fill)
 
 
 def is_of_program(kind: type) -> bool:
@@ -90,10 +91,13 @@ def _is_native(cls: type) -> bool:
     return bool(cls.__flags__ & _IMMUTABLE_TYPE) or type(vars(cls).get("__new__")) is BuiltinFunctionType
 
 
-def _slots_of(kind: type) -> list[MemberDescriptorType]:
-    """The members that `__slots__` gives the instances of a class."""
+def _slots_of(kind: type) -> Iterator[tuple[tuple[int, str], MemberDescriptorType]]:
+    """The members that `__slots__` gives instances, each with the place of its class and its name."""
     written = kind.__mro__[: kind.__mro__.index(native_base(kind))]
-    return [member for cls in written for member in vars(cls).values() if type(member) is MemberDescriptorType]
+    for depth, cls in enumerate(written):
+        for name, member in vars(cls).items():
+            if type(member) is MemberDescriptorType:
+                yield (depth, name), member
 
 
 def _has_plain_keys(value: Any) -> bool:
@@ -138,6 +142,26 @@ def _defaultdict(kind: Any, first: list[Any]) -> Any:
     return made
 
 
+def _property(made: property, parts: list[Any]) -> None:
+    property.__init__(made, *parts[:3])
+    if made.__doc__ is not parts[3]:
+        property.__init__(made, *parts)
+
+
+def _empty(base: Any) -> Callable[[type, list[Any]], Any]:
+    return lambda kind, first: base.__new__(kind)
+
+
+def _of_function(base: Any) -> _Base:
+    """Of objects that keep a function, and what it is called."""
+
+    def fill(made: Any, parts: list[Any]) -> None:
+        base.__init__(made, *parts)
+        vars(made).clear()  # of what the function is called the object may have kept nothing
+
+    return _Base(_nothing, _empty(base), lambda value: [value.__func__], fill)
+
+
 def _scalar(base: type, plain: Callable[[Any], object]) -> _Base:
     return _Base(lambda value: [plain(value)], lambda kind, first: base.__new__(kind, *first), _nothing, _refuse)
 
@@ -155,6 +179,23 @@ _BASES: dict[type, _Base] = {
     set: _Base(_nothing, lambda kind, first: set.__new__(kind), _members, set.update),
     deque: _Base(lambda value: [value.maxlen], _deque, lambda value: list(deque.__iter__(value)), deque.extend),
     defaultdict: _Base(lambda value: [value.default_factory], _defaultdict, _pairs, _put),
+    bytearray: _Base(
+        _nothing, _empty(bytearray), lambda value: [bytes(value)], lambda made, parts: bytearray.__init__(made, *parts)
+    ),
+    partial: _Base(
+        lambda value: [value.func, value.args, value.keywords],
+        lambda kind, first: partial.__new__(kind, first[0], *first[1], **first[2]),
+        _nothing,
+        _refuse,
+    ),
+    property: _Base(
+        _nothing,
+        _empty(property),
+        lambda value: [getattr(value, name) for name in ("fget", "fset", "fdel", "__doc__")],
+        _property,
+    ),
+    staticmethod: _of_function(staticmethod),
+    classmethod: _of_function(classmethod),
     int: _scalar(int, int.__int__),
     float: _scalar(float, float.__float__),
     str: _scalar(str, str.__str__),

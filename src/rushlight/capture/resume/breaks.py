@@ -96,8 +96,8 @@ NATIVE = _register(
 CLASS = _register(
     "B009",
     "A class is made",
-    "A class statement makes another class at each call. A graph makes it once, where nothing of it outlives the graph,"
-    " its bases are of C or made there too, and its metaclass is `type`.",
+    "Each call makes the classes of its class statements. Python makes those that no statement could make so: of which"
+    " slots were taken away, for which others were registered, or of which a metaclass orders the bases.",
     "define the class outside of the compiled function",
 )
 TENSOR_ATTRIBUTE = _register(
@@ -167,8 +167,9 @@ FAILED = _register(
 )
 VARIABLES = _register(
     "B020",
-    "The variables of a new object are taken as a dict",
-    "`vars(x)` or `x.__dict__` of an object that the graph has made shows all that is later written to it.",
+    "An object's variables are replaced, or taken as a dict",
+    "`x.__dict__ = {}` shares the dict with the object, and `vars(x)` of an object that was there before the call shows"
+    " all that is later written to it.",
     "read and write the attributes by name",
 )
 

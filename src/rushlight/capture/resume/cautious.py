@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
     BuiltinFunctionType,
@@ -29,9 +29,11 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.access import AccessingInterpreter
 from rushlight.capture.resume.blueprint import is_ours
-from rushlight.capture.resume.breaks import APART, INLINED, Break, Reason, Retrace
+from rushlight.capture.resume.breaks import APART, INLINED, Break
+from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
+from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tracing import TracedNumber
@@ -79,11 +81,18 @@ _MUTATING = frozenset(
         "__delitem__",
         "__iadd__",
         "__ior__",
+        "__imul__",
+        "__isub__",
+        "__iand__",
+        "__ixor__",
+        "__init__",
+        "__setstate__",
         "write",
     }
 )
 _TEXTS = frozenset({repr, format, ascii})
-_SETTING = (object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
+_SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
+_IDLE = frozenset({"__init_subclass__", "__subclasshook__"})  # methods of C that ask nothing of their owner
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
@@ -161,11 +170,20 @@ def module_of(function: Any) -> str:
         return function.__globals__.get("__name__", "")
     owner = getattr(function, "__self__", None)
     if owner is not None and not issubclass(type(owner), ModuleType):
-        return (owner if issubclass(type(owner), type) else type(owner)).__module__
+        return _definer(owner, getattr(function, "__name__", "")).__module__
     owner = getattr(function, "__objclass__", None)
     if owner is not None:
         return owner.__module__
     return getattr(function, "__module__", None) or type(function).__module__
+
+
+def _definer(owner: object, name: str) -> type:
+    """The class whose method of C, bound to an owner, has a name; or else the owner's own."""
+    own = owner if isinstance(owner, type) else type(owner)
+    for cls in [*type.mro(own), *type.mro(type(own))]:
+        if name in vars(cls) and type(vars(cls)[name]) in _OF_C:
+            return cls
+    return own
 
 
 class CautiousInterpreter(AccessingInterpreter):
@@ -209,21 +227,15 @@ class CautiousInterpreter(AccessingInterpreter):
             _calling.clear()
         return super().sets(owner, name, value)
 
-    def makes_class(self, bases: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        """Breaks before a class is made of which others know, or at which C calls what is written in Python."""
-        if kwargs:
-            raise Break(breaks.CLASS, "a class is made with keywords")
-        for base in bases:
-            if type(base) is not type or (base.__flags__ & HEAP_TYPE and id(base) not in self.made):
-                raise Break(breaks.CLASS, "a class is made of one that was there before")
-            if _python_function(lookup(base, "__init_subclass__")):
-                raise Break(breaks.CALLED_BACK, "C calls __init_subclass__")
-
-    def _names_parts(self, namespace: dict[str, object]) -> None:
-        """Breaks before C tells attributes of a new class their names, by methods written in Python."""
-        for value in namespace.values():
-            if type(value) is Opaque or python_method(self, type(value), "__set_name__") is not None:
-                raise Break(breaks.CALLED_BACK, "C calls __set_name__")
+    def new_class(
+        self, kind: type, name: str, bases: tuple[type, ...], namespace: dict[str, object], kwargs: dict[str, object]
+    ) -> type:
+        """A new class, of which its parts and bases are told by interpreted methods."""
+        self.used = True
+        made = new_class(self, kind, name, bases, namespace, kwargs)
+        for part in parts_that_c_made(made):
+            self.note(part)
+        return made
 
     def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments of a call; what makes text of numbers is given their values."""
@@ -239,15 +251,16 @@ class CautiousInterpreter(AccessingInterpreter):
         return args
 
     def owner(self, value: object, name: str) -> object:
-        """What an attribute is taken of: a number is fixed. Errors: Retrace for the variables of a new object."""
+        """What an attribute is taken of: a number is fixed."""
         if type(value) is TracedNumber:
             return value.item()
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
         if name in _OF_AUTOGRAD and issubclass(type(value), Handle):
             raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
-        if name == "__dict__" and id(value) in self.made:
-            raise Retrace(self.made[id(value)][1], Reason(breaks.VARIABLES, "the variables of a new object"))
+        if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
+            self.note(variables)
+            self.variables[id(variables)] = value
         return value
 
     def key(self, value: object) -> object:
@@ -307,8 +320,11 @@ class CautiousInterpreter(AccessingInterpreter):
             raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
         if issubclass(type(made), type) and sees_everything(made):
             raise Break(breaks.CALLED_BACK, f"an object is made whose class sees every attribute: {made.__name__}")
-        if function in _SETTING and self.sets(*args, *[MISSING] * (3 - len(args))):
-            return None
+        owner, rest = _receiver(function, args)
+        if _SETTING.get(getattr(function, "__name__", "")) == len(rest) and owner is not None:
+            name, value = [*rest, MISSING][:2]
+            if type(name) is str and self.sets(owner, name, value):
+                return None
         if function is vars and args:
             self.owner(args[0], "__dict__")
         module = module_of(function)
@@ -319,21 +335,18 @@ class CautiousInterpreter(AccessingInterpreter):
                 raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
             raise Break(breaks.CALL, f"{name} is called")
         if not ours:
-            if function is type and len(args) == 3:
-                self.makes_class(args[1], kwargs)
-                self._names_parts(args[2])
-            else:
-                self._allow(function, module, args, kwargs)
-            self.runs(*args, *kwargs.values())
-            owner = getattr(function, "__self__", None)
-            if owner is not None and not issubclass(type(owner), ModuleType):
+            self._allow(function, module, args, kwargs)
+            of_class = getattr(function, "__name__", "") == "__new__"  # which does not ask the class
+            self.runs(*args[of_class:], *kwargs.values())
+            if owner is not None:
                 if self.reached.knows(owner):
                     raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")
-                self.runs(owner)
-                if issubclass(type(owner), (dict, set)):
-                    args = tuple([_number(value) for value in args[:1]]) + args[1:]
+                if not (of_class or getattr(function, "__name__", "") in _IDLE):
+                    self.runs(owner)
+                if issubclass(type(owner), (dict, set)) and rest is args:
+                    rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
-                    self.writes(owner, *args, *kwargs.values())
+                    self.writes(owner, *rest, *kwargs.values())
             if not (function in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
                 args = tuple([_number(value) for value in args])
                 kwargs = {name: _number(value) for name, value in kwargs.items()}
@@ -342,15 +355,14 @@ class CautiousInterpreter(AccessingInterpreter):
             if module.startswith(_OF_DTYPES):
                 args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
         result = function(*args, **kwargs)
-        is_class = function is type and len(args) == 3  # which refers to itself
-        if is_class or (sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE)):
+        if sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE):
             self.note(result)
         return result
 
     def _allow(self, function: Any, module: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
             raise Break(breaks.CLASS, "a class is made")
-        if hasattr(function, APART):
+        if APART in (variables_of(function) or ()):
             raise Break(breaks.DISABLED, f"{function.__qualname__} is kept out of graphs")
         if isinstance(function, FunctionType):
             raise Break(breaks.NATIVE, f"{function.__qualname__} runs as it is")
@@ -364,12 +376,20 @@ class CautiousInterpreter(AccessingInterpreter):
             if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
                 return
             raise Break(breaks.CALL, f"{module}.{name} is called")
-        owner = getattr(function, "__self__", None)
+        owner, rest = _receiver(function, args)
         before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
-        if name in _MUTATING and before and not issubclass(type(owner), (ModuleType, type)):
-            if self.is_state(owner, *_entries_in(args), *kwargs.values()):
+        if name in _MUTATING and before and not issubclass(type(owner), type):
+            if self.is_state(owner, *_entries_in(rest), *kwargs.values()):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
+
+
+def _receiver(function: object, args: tuple[object, ...]) -> tuple[object, tuple[object, ...]]:
+    """What a method of C is called on, and its other arguments; None of what is no such method."""
+    if type(function) in (MethodDescriptorType, WrapperDescriptorType) and args:
+        return args[0], args[1:]
+    owner = getattr(function, "__self__", None)
+    return (None if issubclass(type(owner), ModuleType) else owner), args
 
 
 def _is_scalar(value: object) -> bool:
@@ -386,8 +406,10 @@ def _entries_in(args: Sequence[object]) -> Iterator[object]:
 
 
 def is_mutable(kind: type) -> bool:
-    """Whether objects of a class are containers that change, or iterators."""
-    return kind in _CONTAINERS or (hasattr(kind, "__next__") and kind is not Opaque)
+    """Whether objects of a class change, as those do that have no hash, memory views and iterators."""
+    if kind in _CONTAINERS or kind is memoryview:
+        return True
+    return kind is not Opaque and (hasattr(kind, "__next__") or lookup(kind, "__hash__") is None)
 
 
 def _calls_python(cls: type) -> bool:
@@ -401,11 +423,6 @@ def _calls_python(cls: type) -> bool:
         methods = [lookup(cls, name) for name in _METHODS]
         known = _calling[cls] = not all(map(_is_of_c, methods))
     return known
-
-
-def _python_function(method: object) -> bool:
-    """Whether a method, or what a class method calls, is written in Python."""
-    return type(getattr(method, "__func__", method)) is FunctionType
 
 
 def _is_of_c(method: object) -> bool:

@@ -178,6 +178,13 @@ class Continuation(Traced):
             reached.note(value)
         frames = frames_of(self.shapes, values)
         values.clear()
+        try:
+            return self._traced(interpreter, frames)
+        finally:
+            interpreter.forget_classes()
+
+    def _traced(self, interpreter: TracingInterpreter, frames: list[Frame]) -> tuple[object, ...]:
+        reached = interpreter.reached
         returned = interpreter.trace(frames)
         if reached.has_unwalked:
             raise Reroot
@@ -196,7 +203,7 @@ class Continuation(Traced):
         if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
             return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)
-        writer = RecipeWriter(interpreter.made, before)
+        writer = RecipeWriter(interpreter.made, before, interpreter.variables)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
         shapes = () if returned else FrameShape.of(frames)
         reason = self.reason if interpreter.count == self.limit else interpreter.reason

@@ -12,8 +12,9 @@ from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
 from rushlight.capture.interpreter.library import Callback
 from rushlight.capture.resume.blueprint import blueprint_of, native_base
 from rushlight.capture.resume.breaks import CLASS, UNBUILT, Reason, Retrace
+from rushlight.capture.resume.classes import ClassPlan
 from rushlight.capture.resume.opaque import Opaque, slot_of
-from rushlight.capture.state.reachable import PLAIN
+from rushlight.capture.state.reachable import PLAIN, variables_of
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -53,21 +54,25 @@ class RecipeWriter:
     """Writes the recipe of some roots.
 
     `made` has the objects that the trace made, by identity, with the number of the instruction that did; `given` the
-    identities of containers that it was given. Others were there before, and are constants.
+    identities of containers that it was given; `variables` says of which object a dict has the variables. Others were
+    there before, and are constants.
     """
 
-    def __init__(self, made: dict[int, tuple[object, int]], given: set[int]) -> None:
+    def __init__(self, made: dict[int, tuple[object, int]], given: set[int], variables: Mapping[int, object]) -> None:
         self.made = made
+        self.variables = variables
         self.given = given
         self.steps: list[Step] = []
         self.leaves: list[Any] = []
         self._known: dict[int, int] = {}
         self._alive: list[object] = []
+        self._late: list[Step] = []  # what fills classes, once all of them are there
         self._instruction = min([at for _, at in made.values()], default=0)
 
     def write(self, roots: Sequence[object]) -> Recipe:
         """The recipe. Errors: Retrace where an object cannot be built again."""
-        return Recipe(self.steps, [self._add(root) for root in roots])
+        places = [self._add(root) for root in roots]
+        return Recipe([*self.steps, *self._late], places)
 
     def _step(self, value: object, step: Step) -> int:
         self._alive.append(value)
@@ -86,6 +91,10 @@ class RecipeWriter:
             place = len(self.leaves)
             self.leaves.append(value)
             return self._step(value, _Leaf(place))
+        owner = self.variables.get(id(value), value)
+        if owner is not value:
+            place = self._add(owner)
+            return self._step(value, lambda made, leaves, before: variables_of(made[place]))
         if kind is Callback:
             raise Retrace(self._instruction, Reason(UNBUILT, "a function that is interpreted is kept"))
         if kind is tuple:
@@ -105,9 +114,8 @@ class RecipeWriter:
             owner, name = self._add(value.__self__), value.__name__
             native = native_base(type(value.__self__))
             return self._step(value, lambda made, leaves, before: getattr(native, name).__get__(made[owner]))
-        cls = value if issubclass(kind, type) else kind
-        if id(cls) in self.made:
-            raise Retrace(self.made[id(cls)][1], Reason(CLASS, "a class is made that outlives the graph"))
+        if issubclass(kind, type) and id(value) in self.made:
+            return self._class(value)
         inside = (kind in (list, dict, set) and _holds_traced(value)) or hasattr(kind, "__next__")
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
@@ -149,11 +157,23 @@ class RecipeWriter:
         blueprint = blueprint_of(value)
         if blueprint is None:
             raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
+        cls = self._add(kind)
         first = [self._add(part) for part in blueprint.first]
         make = blueprint.make
-        place = self._step(value, lambda made, leaves, before: make([made[part] for part in first]))
+        place = self._step(value, lambda made, leaves, before: make(made[cls], [made[part] for part in first]))
         if blueprint.others:
             self.steps.append(_Fill(place, [self._add(part) for part in blueprint.others], blueprint.fill))
+        return place
+
+    def _class(self, value: type) -> int:
+        """A step for a class, which what stands in it may refer to."""
+        plan = ClassPlan.of(value)
+        if plan is None:
+            raise Retrace(self.made[id(value)][1], Reason(CLASS, "a class is made that outlives the graph"))
+        kind, bases = self._add(type(value)), [self._add(base) for base in value.__bases__]
+        make, fill = plan.make, plan.fill
+        place = self._step(value, lambda made, leaves, before: make(made[kind], tuple([made[base] for base in bases])))
+        self._late.append(_Fill(place, [self._add(part) for part in plan.values], fill))
         return place
 
     def _function(self, value: Any) -> int:

@@ -18,6 +18,7 @@ from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
+from rushlight.capture.resume.classes import detach
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.eager.dispatch import STATE, Scope, State
@@ -83,6 +84,12 @@ class TracingInterpreter(CautiousInterpreter):
                 continue
             unfinished += [at] if suspended else []
         return unfinished
+
+    def forget_classes(self) -> None:
+        """Has bases that were there before forget the classes that the trace has made of them."""
+        for made, _ in self.made.values():
+            if issubclass(type(made), type) and isinstance(made, type):
+                detach(made, self.made)
 
     def _trace(self, frames: list[Frame]) -> bool:
         while frames:

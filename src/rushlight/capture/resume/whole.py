@@ -78,6 +78,7 @@ def trace_call(reached: ReachedObjects, function: Callable[..., object], /, *arg
         raise error_of(found.reason) from None
     finally:
         interpreter.escaped = None
+        interpreter.forget_classes()
 
 
 def error_of(reason: Reason) -> RushlightError:
@@ -104,7 +105,7 @@ class WholeInterpreter(TracingInterpreter):
         before = self.reached.before()
         if is_plain(result, self.made, before, set()):
             return result
-        writer = RecipeWriter(self.made, before)
+        writer = RecipeWriter(self.made, before, self.variables)
         recipe = writer.write([result])
         return result if recipe.leaf is not None else Assembled(partial(_built, recipe), tuple(writer.leaves))
 

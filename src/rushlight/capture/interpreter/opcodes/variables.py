@@ -9,6 +9,7 @@ from rushlight.capture.interpreter.binding import make_cells
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
+from rushlight.capture.interpreter.slots import delete_item, item_of, store_item
 
 
 @operation("NOP", "RESUME", "CACHE", "EXTENDED_ARG", "SETUP_FINALLY", "PRECALL", "COPY_FREE_VARS")
@@ -154,27 +155,35 @@ def delete_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
         del frame.locals[index].cell_contents
 
 
+def _named(interpreter: Interpreter, names: MutableMapping[str, object], name: str) -> object:
+    """What a class body's mapping has under a name, asked as CPython does; UNBOUND if nothing."""
+    if type(names) is dict:
+        return names.get(name, UNBOUND)
+    try:
+        return item_of(interpreter, names, name)
+    except KeyError:
+        return UNBOUND
+
+
 @operation("LOAD_CLASSDEREF")
 def load_classderef(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Pushes a name of a class body, or else what a cell holds."""
-    names = frame.names or {}
-    name = frame.body.code.locals[index]
-    frame.stack.append(names[name] if name in names else _contents(interpreter, frame, index))
+    value = _named(interpreter, _names(frame), frame.body.code.locals[index])
+    frame.stack.append(_contents(interpreter, frame, index) if value is UNBOUND else value)
 
 
 @operation("LOAD_FROM_DICT_OR_DEREF")
 def load_from_dict_or_deref(interpreter: Interpreter, frame: Frame, index: int) -> None:
     """Pushes an entry of the mapping on the stack, or else what a cell holds."""
-    names = frame.stack[-1]
-    name = frame.body.code.locals[index]
-    frame.stack[-1] = names[name] if name in names else _contents(interpreter, frame, index)
+    value = _named(interpreter, frame.stack[-1], frame.body.code.locals[index])
+    frame.stack[-1] = _contents(interpreter, frame, index) if value is UNBOUND else value
 
 
 @operation("LOAD_FROM_DICT_OR_GLOBALS")
 def load_from_dict_or_globals(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Pushes an entry of the mapping on the stack, or else a global."""
-    names = frame.stack[-1]
-    frame.stack[-1] = names[name] if name in names else _global(interpreter, frame, name)
+    value = _named(interpreter, frame.stack[-1], name)
+    frame.stack[-1] = _global(interpreter, frame, name) if value is UNBOUND else value
 
 
 @operation("LOAD_LOCALS")
@@ -192,33 +201,32 @@ def _names(frame: Frame) -> MutableMapping[str, object]:
 @operation("LOAD_NAME")
 def load_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Pushes a name of a class body, a global, or a builtin."""
-    names = _names(frame)
-    try:
-        value = names[name]
-    except KeyError:
-        pass
-    else:
-        frame.stack.append(value)
-        return
-    frame.stack.append(_global(interpreter, frame, name))
+    value = _named(interpreter, _names(frame), name)
+    frame.stack.append(_global(interpreter, frame, name) if value is UNBOUND else value)
 
 
 @operation("STORE_NAME")
 def store_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Binds a name of a class body."""
-    _names(frame)[name] = frame.stack.pop()
+    names = _names(frame)
+    if type(names) is dict:
+        names[name] = frame.stack[-1]
+    else:
+        store_item(interpreter, names, name, frame.stack[-1])
+    frame.stack.pop()
 
 
 @operation("DELETE_NAME")
 def delete_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Unbinds a name of a class body."""
+    names = _names(frame)
     try:
-        del _names(frame)[name]
+        if type(names) is dict:
+            del names[name]
+        else:
+            delete_item(interpreter, names, name)
     except KeyError:
-        pass
-    else:
-        return
-    raise _unknown(name)
+        raise _unknown(name) from None
 
 
 def _unknown(name: str) -> NameError:
