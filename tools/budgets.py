@@ -34,6 +34,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.build.index_asserts",
         "rushlight.build.pipeline",
     ),
+    "rushlight.capture.backends": ("rushlight.fx.lowered",),  # modules are a floor above
     "rushlight.tune": ("rushlight.tune.records", "rushlight.tune.search"),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.support.lazy": ("hashlib", "json"),

@@ -105,7 +105,7 @@ def compile(
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
     or "reference" (numpy). The results of the first three are the same to the last bit. A callable is given each graph
-    when it first runs (a `rl.compiler.BackendGraph`, which can be printed, iterated and called) and a list of example
+    when it first runs (a `rl.fx.GraphModule`, which can be walked, edited, printed and called) and a list of example
     inputs, and gives a function of such inputs to the tuple of the graph's results. Gradients and writes are made of
     these results; backward passes run operator by operator.
 

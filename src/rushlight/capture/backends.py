@@ -3,98 +3,25 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from importlib import import_module
 from typing import Any
 
-from rushlight.build import compile_graph, with_index_asserts
 from rushlight.build.executable import Commit, Executable, Summary, commit_on_host, types_of
 from rushlight.build.reference import array_at
-from rushlight.capture.launching import Launching, evaluated
 from rushlight.capture.resume.breaks import OF_BACKEND
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
 from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.graph import NUMBER, Call, Graph
-from rushlight.ir.sizes import bind_symbols
-from rushlight.ir.text import format_graph
+from rushlight.ir.graph import Graph
 from rushlight.ir.type import TensorType
 from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import Storage
-from rushlight.support.errors import fail, require
-from rushlight.support.frozen import frozen
-from rushlight.sym import SizeExpr
+from rushlight.support.errors import fail
 
-Backend = Callable[["BackendGraph", list[Any]], Callable[..., Any]]
-
-
-@frozen
-class GraphNode:
-    """A call of a graph: its name, the operator's name, operands (names, numbers, None, or tuples), and attributes."""
-
-    name: str
-    op: str
-    args: tuple[object, ...]
-    kwargs: dict[str, object]
-    type: object
-
-    def __str__(self) -> str:
-        keywords = [f"{name}={value!r}" for name, value in self.kwargs.items()]
-        return f"{self.name} = {self.op}({', '.join([*map(str, self.args), *keywords])})"
-
-
-class BackendGraph:
-    """The graph that a backend gets. It never changes, has no effects, and may be called at any time.
-
-    Its results are those of the function (and what its backward pass reads), then the new values of the inputs that the
-    function overwrites. `len(graph.inputs)` inputs are tensors, or Python numbers where the type is weak.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = replace(graph, outputs=graph.results(), mutations=(), views=(), frozen=())
-        self._launching = Launching(self._graph, (), lambda graph: compile_graph(with_index_asserts(graph), "eager"))
-        names = {id(call): f"in{position}" for position, call in enumerate(graph.parameters)}
-        self.inputs: tuple[str, ...] = tuple(names.values())
-        computed = [call for call in graph.calls if call.op is not NUMBER]
-        names |= {id(call): f"v{position}" for position, call in enumerate(computed)}
-
-        def shown(operand: object) -> object:
-            if isinstance(operand, Call):
-                return operand.attr("value") if operand.op is NUMBER else names[id(operand)]
-            return tuple([shown(item) for item in operand]) if isinstance(operand, tuple) else operand
-
-        self.nodes: tuple[GraphNode, ...] = tuple(
-            [
-                GraphNode(names[id(call)], call.op.name, tuple(map(shown, call.operands)), dict(call.attrs), call.type)
-                for call in computed
-            ]
-        )
-        self.outputs: tuple[object, ...] = tuple(map(shown, self._graph.outputs))
-
-    def __iter__(self) -> Iterator[GraphNode]:
-        return iter(self.nodes)
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def __str__(self) -> str:
-        return format_graph(self._graph, facts=True)
-
-    def __repr__(self) -> str:
-        return f"BackendGraph({len(self.inputs)} inputs, {len(self.nodes)} calls, {len(self.outputs)} results)"
-
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        """The results, operator by operator, with the bits of eager calls. C038 for inputs of other kinds."""
-        types = [call.type for call in self._graph.parameters]
-        require(
-            len(inputs) == len(types), "C038", "graph: another number of inputs", expected=len(types), given=len(inputs)
-        )
-        symbols: dict[SizeExpr, int] = {}
-        for type_, value in zip(types, inputs, strict=True):
-            _note_sizes(type_, value, symbols)
-        return tuple(self._launching.run(list(map(partial(_laid_out, symbols), types, inputs)), symbols))
+Backend = Callable[[Any, list[Any]], Callable[..., Any]]  # of a `rl.fx.GraphModule` and example inputs
 
 
 class GivenBackend(Executable):
@@ -131,7 +58,7 @@ class GivenBackend(Executable):
         commit_on_host(zip(arrays[len(outputs) :], values[len(outputs) :], strict=True), commit)
 
     def _given(self, inputs: list[Any]) -> Callable[..., Any]:
-        function = self._backend(BackendGraph(self._graph), inputs)
+        function = self._backend(_shown(self._graph), inputs)
         if not callable(function):
             fail("C037", "compile: the backend gives no function", given=type(function).__name__)
         return function
@@ -150,30 +77,14 @@ def _copied(address: int, type_: TensorType) -> Any:
     return array_of(tensor).item() if type_.weak else tensor
 
 
-def _note_sizes(type_: TensorType, value: Any, symbols: dict[SizeExpr, int]) -> None:
-    """Notes the sizes that an input of a graph shows. Errors: C038 where it is of another kind."""
-    if isinstance(value, Handle):
-        form = value.form
-        if form.dtype is not type_.dtype or len(form.shape) != len(type_.shape):
-            fail("C038", "graph: an input has another dtype or number of dims", expected=type_, given=value)
-        bind_symbols(type_, form.shape, form.strides, symbols)
-    elif not (type_.weak and isinstance(value, (bool, int, float, complex))):
-        fail("C038", "graph: an input is no tensor", expected=type_, given=type(value).__name__)
+def _shown(graph: Graph) -> Any:
+    """A graph as a module that may be walked, edited and called: what it writes are further results.
 
-
-def _laid_out(symbols: Mapping[SizeExpr, int], type_: TensorType, value: Any) -> object:
-    """An input with its elements in the order that they have in the graph. Errors: C038 for another size."""
-    if not isinstance(value, Handle):
-        return value
-    shape, strides = evaluated(type_.shape, symbols), evaluated(type_.strides, symbols)
-    if shape != tuple(value.form.shape):
-        fail("C038", "graph: an input has another size", expected=type_, given=value)
-    if strides == tuple(value.form.strides):
-        return value
-    storage = Storage.allocate(descriptor.extent(shape, strides) * type_.dtype.itemsize)
-    copy = make(storage, form_of(shape, type_.dtype, strides=strides), 0)
-    array_of(copy)[...] = array_of(value)
-    return copy
+    Modules are a floor above. Index asserts are left out: eager operators check for themselves.
+    """
+    lowered: Any = import_module("rushlight.fx.lowered")
+    plain = replace(graph, outputs=graph.results(), mutations=(), views=(), frozen=(), asserts=())
+    return lowered.graph_module(plain.without_dead_calls())
 
 
 def _results(given: Any, count: int) -> list[Any]:

@@ -1,7 +1,6 @@
 """Looking at and steering `rl.compile`: what was compiled, how often, and starting over."""
 
 from rushlight.capture import compile, graph_count, reset
-from rushlight.capture.backends import BackendGraph
 from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
 from rushlight.capture.steering import (
     allow_in_graph,
@@ -22,7 +21,6 @@ from rushlight.compiler.tracing import is_compiling
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
-    "BackendGraph",
     "Explanation",
     "Report",
     "ShapeReport",

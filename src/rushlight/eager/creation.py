@@ -29,11 +29,13 @@ from rushlight.eager.handle import AUTOGRAD, Handle, allocate, mark_required
 from rushlight.eager.interchange import taken
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
+from rushlight.eager.override.foreign import Foreign, foreign_in, method_of
 from rushlight.eager.storage.formats import laid_out
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType, Kind, bool_, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, Device
+from rushlight.ir.value import map_operands
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import set_creation_handler
 from rushlight.support.errors import RushlightError, error, fail, require
@@ -428,6 +430,13 @@ def _empty(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str
     return allocate(form_of(attrs["size"], attrs["dtype"] or default_dtype(), attrs["device"] or CPU))
 
 
-set_creation_handler(call_function)
+def _call_without_tensors(op: Op, operands: tuple[object, ...], attrs: Mapping[str, Any]) -> Any:
+    """Runs an operator that is called without any tensor; other values are asked to answer."""
+    if foreign_in(operands):
+        operands = map_operands(operands, lambda one: one if method_of(one) is None else Foreign(one))
+    return call_function(op, operands, attrs)
+
+
+set_creation_handler(_call_without_tensors)
 for _key in (Key.CPU, Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3):
     register(OPERATORS["empty"], _key, _empty, boxed=True, leaf=True)

@@ -67,6 +67,8 @@ _DISTRIBUTIONS = {
 ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
     "functional": "rushlight",
+    "fx._symbolic_trace": "rushlight.fx._symbolic_trace",
+    "fx._pytree": "rushlight.utils._pytree",
     "multiprocessing": "multiprocessing",
     "torch": "rushlight",
     "utils._pytree": "rushlight.utils._pytree",

@@ -228,8 +228,9 @@ register_code(
 register_code(
     "C038",
     ArgumentValueError,
-    "The inputs do not fit a backend's graph",
-    "A graph is called with as many tensors as it has inputs, of their dtypes and sizes; `print(graph)` shows these.",
+    "A graph of nodes is not well formed",
+    "A node of `rl.fx` reads nodes of its own graph that come before it, names are there once, a node is erased when no"
+    " other reads it, and the targets of attributes and modules are in the graph's module.",
 )
 register_code(
     "C039",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 
 import rushlight
+from rushlight import fx
 from rushlight.library import OPERATORS, CustomOpDef
 from rushlight.nn import functional
+from rushlight.ops import OPERATORS as REGISTRY
 from rushlight.support.errors import error
 from rushlight.support.peer_names import count_absent
 from rushlight.torch.passing import refuse
@@ -48,13 +50,13 @@ class Namespace:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __getattr__(self, name: str) -> CustomOpDef | Overloads:
+    def __getattr__(self, name: str) -> CustomOpDef | Overloads | fx.ops.OperatorFunction:
         operator = OPERATORS.get(f"{self.name}::{name}")
         if operator is None:
             if name.startswith("__"):
                 raise AttributeError(name)
             if self.name == "aten":
-                return _aten(name)
+                return fx.ops.function_of(name) if name in REGISTRY else _aten(name)
             count_absent(f"torch.ops.{self.name}.{name}")
             raise error("N001", f"torch.ops.{self.name} has no {name}: nothing registered it")
         return operator

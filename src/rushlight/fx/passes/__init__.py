@@ -1,0 +1,5 @@
+"""Passes over graphs of nodes."""
+
+from rushlight.fx.passes import shape_prop
+
+__all__ = ["shape_prop"]
