@@ -174,6 +174,7 @@ class Tracer(TracerBase):
             self.root, function = root, type(root).forward
             self.submodule_paths = {module: name for name, module in root.named_modules()}
         else:
+            require(callable(root), "A001", "fx: a module or function is traced", given=type(root).__name__)
             self.root, function = Module(), root
         self.graph = Graph(tracer_cls=type(self))
         self.tensor_attrs = {id(tensor): name for name, tensor in _tensors_of(self.root)}
