@@ -66,8 +66,7 @@ def test_checkpoints_recompute(torch: ModuleType):
     assert x.grad.tolist() == [8.0, 8.0, 8.0]
 
 
-@pytest.mark.parametrize(
-)
+@pytest.mark.parametrize("call", ["hub.load", "jit.load", "distributed.init_process_group", "distributed.barrier"])
 def test_what_cannot_be_done_is_an_error(torch: ModuleType, call: str):
     module, _, name = call.rpartition(".")
     with pytest.raises(rl.NotSupportedError, match=f"torch.{call}"):
