@@ -313,7 +313,7 @@ class Pickler:
         self._text("storage")
         self._global(kind)
         self._text(stored.key)
-        self._text("cpu")
+        self._text(str(tensor.device))  # where loading brings it to, unless that is told another place
         self._integer((stored.end - stored.start) // width)
         self._put(b"tQ")
         for value in (offset, shape, strides, wanted):

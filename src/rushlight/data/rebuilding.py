@@ -29,8 +29,9 @@ from rushlight.ir.dtype import (
 )
 from rushlight.ir.type import META
 from rushlight.runtime.allocator import Storage
+from rushlight.runtime.backend import installed
 from rushlight.runtime.descriptor import extent
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, warn
 from rushlight.support.frozen import frozen
 
 _MOST = 1 << 62
@@ -230,7 +231,8 @@ def rebuild_from_numpy(data: object, dtype: object, device: object, requires_gra
     """Return a tensor whose elements were pickled as an array."""
     if not isinstance(data, np.ndarray) or not isinstance(dtype, DType):
         raise Malformed("a tensor without data")
-    return _finished(tensor_of(data.copy()).to(dtype), requires_grad, None)
+    warn("A009", "load: the file has tensors as arrays of numpy", hint="save it again")
+    return _brought(tensor_of(data.copy()).to(dtype), device, requires_grad)
 
 
 def rebuild_from_cpu(data: object, dtype: object, device: object, requires_grad: object) -> Tensor:
@@ -239,7 +241,13 @@ def rebuild_from_cpu(data: object, dtype: object, device: object, requires_grad:
         raise Malformed("a tensor without data")
     if data.form.numel > data.form.extent:
         raise Malformed("a tensor of repeated elements")
-    return _finished(make(data.storage, data.form, data.offset).to(dtype), requires_grad, None)
+    return _brought(make(data.storage, data.form, data.offset).to(dtype), device, requires_grad)
+
+
+def _brought(tensor: Tensor, device: object, requires_grad: object) -> Tensor:
+    """A tensor of the CPU on the device that it was saved from, if a package brings that here."""
+    known = str(device).partition(":")[0] in installed()
+    return _finished(tensor.to(str(device)) if known else tensor, requires_grad, None)
 
 
 def _refused(subject: str) -> Callable[..., Tensor]:

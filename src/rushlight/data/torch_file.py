@@ -166,5 +166,5 @@ def _entries(pickled: bytes, ranges: Iterable[StoredRange]) -> Iterator[tuple[st
     for stored in ranges:
         storage = stored.owner.storage
         assert storage is not None
-        yield f"{_ROOT}/data/{stored.key}", storage.view()[stored.start : stored.end].data
+        yield f"{_ROOT}/data/{stored.key}", storage.read(stored.start, stored.end - stored.start).data
     yield f"{_ROOT}/version", b"3\n"

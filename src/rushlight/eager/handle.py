@@ -273,8 +273,9 @@ def moves() -> int:
 
 
 def move(tensor: Handle, of: Handle) -> None:
-    """Makes a tensor show the memory of another one."""
+    """Makes a tensor show the memory of another one, wherever that is."""
     tensor.storage, tensor.offset, tensor.form = of.storage, of.offset, of.form
+    tensor.keys = tensor.keys & ~BACKENDS | of.keys & BACKENDS
     _moves[0] += 1
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.eager.arguments import place
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.creation import require_gradient
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import array_of
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import BY_NAME
-from rushlight.ir.type import Device
+from rushlight.ir.type import CPU
 from rushlight.runtime.allocator import Storage
+from rushlight.runtime.backend import allocate_on
 from rushlight.support.errors import require
 
 State = tuple[bytes | None, str, tuple[Any, ...], tuple[Any, ...], str, bool]
@@ -27,7 +29,7 @@ def state_of(tensor: Handle) -> State:
     strides = form.strides if form.is_dense else form_of(tuple(form.shape), form.dtype).strides
     content: bytes | None = None
     if tensor.storage is not None:
-        saved = form_of(tuple(form.shape), form.dtype, form.device, strides)
+        saved = form_of(tuple(form.shape), form.dtype, strides=strides)
         copy = make(Storage.allocate(saved.nbytes), saved)
         if form.numel:
             np.copyto(array_of(copy), array_of(tensor))
@@ -46,12 +48,11 @@ def rebuild_tensor(
     attributes: dict[str, object],
 ) -> Any:
     """The tensor of a state that `state_of` gave."""
-    kind, _, index = device.partition(":")
-    form = form_of(tuple(shape), BY_NAME[dtype], Device(kind, int(index) if index else None), tuple(strides))
+    form = form_of(tuple(shape), BY_NAME[dtype], place(device) or CPU, tuple(strides))
     storage = None
     if content is not None:
-        storage = Storage.allocate(form.nbytes)
-        storage.view()[:] = np.frombuffer(content, np.uint8)
+        (storage,) = allocate_on(form.device)((form.nbytes,))
+        storage.write(0, np.frombuffer(content, np.uint8))
     result = make(storage, form, cls=cls)
     result.__dict__.update(attributes)
     return require_gradient(result, requires_grad)

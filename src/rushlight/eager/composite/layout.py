@@ -39,6 +39,7 @@ from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Operator
 from rushlight.runtime.allocator import Storage
+from rushlight.runtime.backend import allocate_on
 from rushlight.support.errors import fail, require
 
 if TYPE_CHECKING:
@@ -198,14 +199,15 @@ def resize_(input: Tensor, *sizes: object, memory_format: object = None) -> Tens
         shown = make(target.storage, form, target.offset)
         shown.version = target.version
     else:
-        shown = make(_longer(target.storage, (target.offset + form.numel) * form.dtype.itemsize), form, target.offset)
+        nbytes = (target.offset + form.numel) * form.dtype.itemsize
+        shown = make(_longer(target.storage, nbytes, target.device), form, target.offset)
     _put(target, shown)
     return target
 
 
-def _longer(storage: Storage, nbytes: int) -> Storage:
-    longer = Storage.allocate(nbytes)
-    longer.view()[: storage.nbytes] = storage.view()
+def _longer(storage: Storage, nbytes: int, device: Device) -> Storage:
+    (longer,) = allocate_on(device)((nbytes,))
+    longer.write(0, storage.read(0, storage.nbytes))
     return longer
 
 

@@ -7,30 +7,33 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.eager.arguments import place
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType
-from rushlight.ir.type import CPU, Device
+from rushlight.ir.type import CPU, META, Device
 from rushlight.runtime.allocator import Storage
+from rushlight.runtime.backend import allocate_on
 from rushlight.support.errors import fail, require
 
 
 class UntypedStorage:
     """Bytes of memory, as `Tensor.untyped_storage` gives them; objects are equal if they are one memory.
 
-    `UntypedStorage(8)` allocates bytes with undefined contents. `memory` is None without data, as on the meta device.
+    `UntypedStorage(8)` allocates bytes with undefined contents, `UntypedStorage(8, device="cpu")` says where. `memory`
+    is None without data, as on the meta device.
     """
 
     __slots__ = ("_nbytes", "device", "memory")
 
     is_cuda = is_sparse = is_hpu = False
 
-    def __init__(self, nbytes: int = 0) -> None:
+    def __init__(self, nbytes: int = 0, *, device: object = None) -> None:
         count = int(nbytes)
         require(count >= 0, "A002", "UntypedStorage: a number of bytes is expected", nbytes=nbytes)
-        self.memory: Storage | None = Storage.allocate(count)
+        self.device: Device = place(device) or CPU
+        self.memory: Storage | None = None if self.device == META else allocate_on(self.device)((count,))[0]
         self._nbytes = count
-        self.device: Device = CPU
 
     @staticmethod
     def of(tensor: Handle) -> UntypedStorage:
@@ -57,16 +60,27 @@ class UntypedStorage:
         return 1
 
     def _bytes(self) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """The bytes, not to be written to: those of a device are a copy."""
         if self.memory is None:
             fail("V003", "the storage has no data")
-        return self.memory.view()
+        return self.memory.read(0, self.memory.nbytes)
+
+    def _overwrite(self, data: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+        if self.memory is None:
+            fail("V003", "the storage has no data")
+        self.memory.write(0, data)
 
     def __getitem__(self, index: int | slice) -> Any:
         read: Any = self._bytes()[index]
         return read.tolist() if isinstance(index, slice) else int(read)
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
-        self._bytes()[index] = value
+        data = self._bytes()
+        if not data.flags.writeable:  # a copy
+            data = data.copy()
+        data[index] = value
+        if self.device is not CPU:
+            self._overwrite(data)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
@@ -77,23 +91,28 @@ class UntypedStorage:
 
     def fill_(self, value: int) -> UntypedStorage:
         """Overwrite all bytes with one value."""
-        self._bytes()[:] = value
+        self._overwrite(np.full(self.nbytes(), value, np.uint8))
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
         """Overwrite the bytes with those of another storage of the same size. Errors: S009."""
         fits = self.nbytes() == source.nbytes()
         require(fits, "S009", "copy_: the storages differ in size", target=self.nbytes(), source=source.nbytes())
-        self._bytes()[:] = source._bytes()
+        self._overwrite(source._bytes())
         return self
 
     def clone(self) -> UntypedStorage:
         """A copy in memory of its own."""
-        return UntypedStorage(self.nbytes()).copy_(self)
+        return UntypedStorage(self.nbytes(), device=self.device).copy_(self)
+
+    def to(self, *, device: object, non_blocking: bool = False) -> UntypedStorage:
+        """Itself if it is on a device, else a copy there of all bytes, of which tensors show what they did here."""
+        where = place(device) or CPU
+        return self if where == self.device else UntypedStorage(self.nbytes(), device=where).copy_(self)
 
     def cpu(self) -> UntypedStorage:
-        """Itself: it is on the CPU."""
-        return self
+        """Itself if it is on the CPU, else a copy there."""
+        return self.to(device=CPU)
 
     def untyped(self) -> UntypedStorage:
         """Itself."""
@@ -144,7 +163,7 @@ class TypedStorage:
         memory = self._untyped.memory
         if memory is None:
             fail("V003", "the storage has no data")
-        return make(memory, form_of((len(self),), self.dtype))
+        return make(memory, form_of((len(self),), self.dtype, self.device))
 
     def size(self) -> int:
         """The number of elements."""
