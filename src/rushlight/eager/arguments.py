@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.dispatch import STATE, Key, backend_key, call_function, refuse_in_graphs
+from rushlight.eager.dispatch import STATE, call_function, refuse_in_graphs
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.override.foreign import Foreign, method_of
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
+from rushlight.eager.tensor_meta import numbered
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import (
     BY_NAME,
@@ -29,7 +30,6 @@ from rushlight.ir.dtype import (
 from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, Device, set_device_scope
 from rushlight.ops.record import OPERATORS
-from rushlight.runtime.backend import backend_of
 from rushlight.support.errors import error, fail
 from rushlight.support.provenance import called_name
 from rushlight.sym import Size, SizeExpr
@@ -264,22 +264,6 @@ def place(value: object) -> Device | None:
     if isinstance(value, (str, Device)):
         return numbered(Device(value))
     raise error("V001", "not a device", value=value)
-
-
-def numbered(device: Device) -> Device:
-    """A device as tensors have it: with its number where there may be several; V001 where it does not exist.
-
-    There is one CPU, whatever its number, and meta has none.
-    """
-    key = backend_key(device.type)
-    if key is Key.CPU:
-        return CPU
-    if key is Key.META:
-        return device
-    count, index = backend_of(device).count, device.index or 0
-    if index >= count:
-        fail("V001", f"there is no device {device}", hint=f"{device.type} has {count}, numbered from 0")
-    return device if device.index == index else Device(device.type, index)
 
 
 def place_of_new(value: object) -> Device | None:

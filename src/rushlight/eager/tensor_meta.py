@@ -9,6 +9,7 @@ from rushlight.eager.dispatch import Key, Memo, backend_key, bit
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense_order
 from rushlight.runtime import descriptor
+from rushlight.runtime.backend import backend_of
 from rushlight.support.errors import fail
 from rushlight.sym import Size as SymbolicSize
 from rushlight.sym import product
@@ -138,3 +139,19 @@ def form_of(
 def form_of_type(type_: TensorType) -> TensorMeta:
     """The form with the parts of a type."""
     return form_of(type_.shape, type_.dtype, type_.device, type_.strides, type_.weak)
+
+
+def numbered(device: Device) -> Device:
+    """A device as tensors have it: with its number where there may be several; V001 where it does not exist.
+
+    There is one CPU, whatever its number, and meta has none.
+    """
+    key = backend_key(device.type)
+    if key is Key.CPU:
+        return CPU
+    if key is Key.META:
+        return device
+    count, index = backend_of(device).count, device.index or 0
+    if index >= count:
+        fail("V001", f"there is no device {device}", hint=f"{device.type} has {count}, numbered from 0")
+    return device if device.index == index else Device(device.type, index)

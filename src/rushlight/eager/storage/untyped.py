@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.arguments import place
 from rushlight.eager.handle import Handle, make
-from rushlight.eager.tensor_meta import form_of
+from rushlight.eager.tensor_meta import form_of, numbered
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, META, Device
 from rushlight.runtime.allocator import Storage
@@ -28,10 +27,10 @@ class UntypedStorage:
 
     is_cuda = is_sparse = is_hpu = False
 
-    def __init__(self, nbytes: int = 0, *, device: object = None) -> None:
+    def __init__(self, nbytes: int = 0, *, device: str | Device = CPU) -> None:
         count = int(nbytes)
         require(count >= 0, "A002", "UntypedStorage: a number of bytes is expected", nbytes=nbytes)
-        self.device: Device = place(device) or CPU
+        self.device = numbered(Device(device))
         self.memory: Storage | None = None if self.device == META else allocate_on(self.device)((count,))[0]
         self._nbytes = count
 
@@ -105,9 +104,9 @@ class UntypedStorage:
         """A copy in memory of its own."""
         return UntypedStorage(self.nbytes(), device=self.device).copy_(self)
 
-    def to(self, *, device: object, non_blocking: bool = False) -> UntypedStorage:
+    def to(self, *, device: str | Device, non_blocking: bool = False) -> UntypedStorage:
         """Itself if it is on a device, else a copy there of all bytes, of which tensors show what they did here."""
-        where = place(device) or CPU
+        where = numbered(Device(device))
         return self if where == self.device else UntypedStorage(self.nbytes(), device=where).copy_(self)
 
     def cpu(self) -> UntypedStorage:
