@@ -104,8 +104,8 @@ class UntypedStorage:
         """A copy in memory of its own."""
         return UntypedStorage(self.nbytes(), device=self.device).copy_(self)
 
+    def to(self, *, device: str | Device, non_blocking: bool = False) -> UntypedStorage:
         """Itself if it is on a device, else a copy there of all bytes, which tensors show as they did here."""
-        """Itself if it is on a device, else a copy there of all bytes, of which tensors show what they did here."""
         where = numbered(Device(device))
         return self if where == self.device else UntypedStorage(self.nbytes(), device=where).copy_(self)
 
