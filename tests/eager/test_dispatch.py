@@ -101,7 +101,7 @@ def test_a_change_of_the_operators_clears_the_tables():
     op = Op("test::generation")
     before = table_of(op)
     assert table_of(op) is before
-    record.generation += 1
+    record.GENERATION[0] += 1
     assert table_of(op) is not before
 
 

@@ -104,6 +104,10 @@ class Executable(ABC):
         """Return the launcher for argument blocks of one plan; each call is an amount `work` of work."""
         return lambda sheet: self.launch(sheet.addresses, work)
 
+    def short_entry(self, work: int) -> int | None:
+        """The address of code that may run with the interpreter lock held, where calls are short; else None."""
+        return None
+
     def committer(self, work: int) -> Callable[[descriptor.ArgumentBlock, Commit], None]:
         """Return the launcher for an argument block and a commit.
 
@@ -213,6 +217,10 @@ class NativeExecutable(Executable):
         status = context.call(self._entry, pointer, work, commit)
         if status:
             self._fail(status, addresses)
+
+    def short_entry(self, work: int) -> int | None:
+        """The entry's address, where calls are short."""
+        return self._entry if work < context.RELEASE_ABOVE_WORK else None
 
     def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:
         """Return the launcher for argument blocks of one plan; short calls take the shortest way."""

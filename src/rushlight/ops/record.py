@@ -12,6 +12,7 @@ they never test its name. Rules are called with keywords named as in the schema.
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Flag, auto
 from importlib import import_module
@@ -424,9 +425,9 @@ class Registry(dict[str, Operator]):
         return import_module("rushlight.ops.batching").operator_named(name)
 
 
-# `generation` grows with every change, so that caches built from the registry know they are stale.
 OPERATORS = Registry()
-generation = 0
+GENERATION = array("q", [0])
+"""A word that grows with every change, so that caches built from the registry know they are stale; native ones too."""
 
 # Operators that are registered by `defer` and not yet defined, and the modules that define such ones.
 _deferred: set[str] = set()
@@ -464,13 +465,12 @@ def define(
     `autocast` says to what autocast casts operands, as PyTorch does on the CPU: "lower" to its dtype, "float32", or
     None where it leaves them as they are.
     """
-    global generation
     declaration = Declaration(schema, doc, facts, dtypes, autocast, variants, syntax)
     operator = Operator(declaration, _defining_module())
     existing = OPERATORS.get(operator.name)
     if existing is None:
         _register(operator, declaration)
-        generation += 1
+        GENERATION[0] += 1
     elif existing.name in _deferred or existing.module == operator.module in _deferred_modules:
         # The second: the module's import was interrupted and begins again.
         _deferred.discard(existing.name)
@@ -520,10 +520,9 @@ def undefined() -> set[str]:
 
 def undefine(name: str) -> None:
     """Removes an operator, for example a user's."""
-    global generation
     del OPERATORS[name]
     _deferred.discard(name)
-    generation += 1
+    GENERATION[0] += 1
 
 
 def typed(node: Node | TensorType) -> TensorType:

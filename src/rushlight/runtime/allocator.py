@@ -12,6 +12,7 @@ import mmap
 import os
 import threading
 import weakref
+from array import array
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from rushlight import runtime
+from rushlight.runtime.cells_text import ALLOCATIONS, PEAK, USED
 from rushlight.support import settings
 from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
@@ -45,11 +47,15 @@ _release = _LOCK.release
 
 
 class Storage:
-    """A run of bytes: `address`, `nbytes` and, for memory that is not ours, the `owner` that keeps it alive."""
+    """A run of bytes: `address`, `nbytes` and, for memory that is not ours, the `owner` that keeps it alive.
 
-    __slots__ = ("__weakref__", "address", "nbytes", "owner")
+    `block` is there where native code allocated it: what gives the memory back (`cells_text`).
+    """
+
+    __slots__ = ("__weakref__", "address", "block", "nbytes", "owner")
 
     address: int
+    block: object
     nbytes: int
     owner: object
 
@@ -139,10 +145,9 @@ class Allocator:
         self._live: dict[int, Block] = {}
         self._free: dict[int, list[Cell]] = {}  # by capacity
         self._homes: dict[int, list[Cell]] = {}  # the same lists by size asked for: a memo
-        self._used = 0
-        self._peak = 0
+        self._lent: dict[int, Cell] = {}  # by address: what native code hands out
+        self.counts = array("q", [0, 0, 0])  # bytes used, their peak, allocations
         self._reserved = 0
-        self._allocations = 0
         self._reservations = 0
 
     def allocate_many(self, sizes: Sequence[int]) -> list[Storage]:
@@ -166,7 +171,7 @@ class Allocator:
                 except (KeyError, IndexError):
                     cell = None
                 if cell is None:
-                    self._used += change
+                    self.counts[USED] += change
                     change = 0
                     cell = self._find_cell(nbytes)
                 storage = kind()
@@ -178,11 +183,12 @@ class Allocator:
                 storages.append(storage)
                 change += cell[1]
         finally:
+            counts = self.counts
             if change:
-                self._used += change
-                if self._used > self._peak:
-                    self._peak = self._used
-            self._allocations += len(storages)
+                counts[USED] += change
+                if counts[USED] > counts[PEAK]:
+                    counts[PEAK] = counts[USED]
+            counts[ALLOCATIONS] += len(storages)
             _release()
         return storages
 
@@ -194,6 +200,9 @@ class Allocator:
         """Give the memory of dead storages back to the system; the number of bytes."""
         with _LOCK:
             self._drain()
+            for capacity in {cell.capacity for cell in self._lent.values()}:
+                while self._take_back(capacity):
+                    pass
             released = 0
             for capacity, blocks in self._free.items():
                 while blocks:
@@ -208,27 +217,42 @@ class Allocator:
         """What is in use now, and what has been."""
         with _LOCK:
             self._drain()
-            return MemoryStatistics(self._used, self._peak, self._reserved, self._allocations, self._reservations)
+            used, peak, allocations = self.counts
+            return MemoryStatistics(used, peak, self._reserved, allocations, self._reservations)
 
     def reset_peak(self) -> None:
         """Let the peak start again from what is in use now."""
         with _LOCK:
             self._drain()
-            self._peak = self._used
+            self.counts[PEAK] = self.counts[USED]
+
+    def lend(self, nbytes: int) -> None:
+        """Lets native code hand out one more block for sizes like this one."""
+        with _LOCK:
+            self._drain()
+            cell = self._find_cell(nbytes)
+            self._lent[cell.address] = cell
+            runtime.native.functions().give_cell(cell.address, lent_class(nbytes))
+
+    def _take_back(self, capacity: int) -> bool:
+        """Takes an idle block of native code's, so that it lies among our own; whether there was one."""
+        address = runtime.native.functions().take_cell(lent_class(capacity)) if self._lent else 0
+        if address:
+            cell = self._lent.pop(address)
+            cell.home.append(cell)
+        return bool(address)
 
     def _drain(self) -> None:
         while self._dead:
             cell = self._dead.pop().cell
             cell.home.append(cell)
-            self._used -= cell.capacity
+            self.counts[USED] -= cell.capacity
 
     def _find_cell(self, nbytes: int) -> Cell:
-        if nbytes <= 1024:
-            capacity = ((nbytes or 1) + 63) & -64
-        else:
-            shift = (nbytes - 1).bit_length() - 4
-            capacity = ((nbytes - 1 >> shift) + 1) << shift
+        capacity = _capacity(nbytes)
         cells = self._free.setdefault(capacity, [])
+        if not cells and capacity <= LENT_BYTES:
+            self._take_back(capacity)
         cell = cells.pop() if cells else self._neighbour(capacity) or self._reserve(capacity, nbytes)
         poison = settings.get().poison
         if poison:  # and no memo: every storage comes by here
@@ -267,7 +291,7 @@ class Allocator:
         limit = self._limit()
         if capacity > limit:
             fail("M001", "allocate: the machine has not that much memory", nbytes=nbytes, available=limit)
-        if capacity >= _MAP_FROM_BYTES and (self._reserved - self._used) * _IDLE_FRACTION > limit:
+        if capacity >= _MAP_FROM_BYTES and (self._reserved - self.counts[USED]) * _IDLE_FRACTION > limit:
             self.empty_cache()
         memory = self._obtain(capacity) if self._reserved + capacity <= limit else None
         if memory is None:
@@ -275,7 +299,7 @@ class Allocator:
             self.empty_cache()
             memory = self._obtain(capacity) if self._reserved + capacity <= limit else None
             if memory is None:
-                raise error("M001", "allocate: out of memory", nbytes=nbytes, used=self._used, available=limit)
+                raise error("M001", "allocate: out of memory", nbytes=nbytes, used=self.counts[USED], available=limit)
         self._reserved += capacity
         self._reservations += 1
         return Cell(_aligned_address(memory), capacity, self._free[capacity], memory)
@@ -297,6 +321,30 @@ class Allocator:
 
     def _fill(self, address: int, value: int, nbytes: int) -> None:
         ctypes.memset(address, value, nbytes)
+
+
+def _capacity(nbytes: int) -> int:
+    """The size of the blocks for so many bytes."""
+    if nbytes <= 1024:
+        return ((nbytes or 1) + 63) & -64
+    shift = (nbytes - 1).bit_length() - 4
+    return ((nbytes - 1 >> shift) + 1) << shift
+
+
+def lent_class(nbytes: int) -> int:
+    """The number of a capacity up to `LENT_BYTES`: multiples of 64 bytes up to 1 KiB, then eight an octave."""
+    capacity = _capacity(nbytes)
+    if capacity <= 1024:
+        return capacity // 64 - 1
+    octave = (capacity - 1).bit_length() - 11
+    return 16 + 8 * octave + (capacity - (1024 << octave)) // (128 << octave) - 1
+
+
+LENT_CAPACITIES = tuple([64 * (number + 1) for number in range(16)]) + tuple(
+    [(1024 << octave) + (128 << octave) * (part + 1) for octave in range(6) for part in range(8)]
+)
+"""The capacities of the blocks that native code hands out, by number."""
+LENT_BYTES = LENT_CAPACITIES[-1]
 
 
 def map_anonymous(nbytes: int) -> mmap.mmap:

@@ -52,6 +52,12 @@ define internal i64 @run_entry(ptr %entry.fn, ptr %ctx, ptr %descriptors) always
   ret i64 %status
 }}
 
+; For other native functions that Python calls.
+define i64 @run_held(ptr %entry.fn, ptr %ctx, ptr %descriptors) {{
+  %status = call i64 @run_entry(ptr %entry.fn, ptr %ctx, ptr %descriptors)
+  ret i64 %status
+}}
+
 define internal i64 @run_released(ptr %entry.fn, ptr %ctx, ptr %descriptors) {{
   %thread = call ptr @PyEval_SaveThread()
   %status = call i64 @run_entry(ptr %entry.fn, ptr %ctx, ptr %descriptors)

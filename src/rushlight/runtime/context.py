@@ -1,7 +1,8 @@
 """Calling executables: the context that an entry gets, one per calling thread, and what its status asks for.
 
 Words of a context: 0 arena address, 1 arena bytes, 2 arena bytes needed, 3 address of `parallel_for`, 4 address of the
-interrupt byte, 5 number of threads, 6 address of the pool, 7 address of the table of host calls, 8 to 15 reserved.
+interrupt byte, 5 number of threads, 6 address of the pool, 7 address of the table of host calls, 8 the dict
+of the thread's scopes, for eager calls, 9 to 15 reserved.
 """
 
 import ctypes
@@ -17,6 +18,7 @@ from rushlight.support.errors import fail
 
 WORDS = 16
 ARENA, ARENA_BYTES, ARENA_NEED, PARALLEL_FOR, INTERRUPT, THREADS, POOL = range(7)
+SCOPES = 8
 
 ARENA_TOO_SMALL = 1
 INTERRUPTED = 2

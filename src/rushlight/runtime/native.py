@@ -4,10 +4,20 @@ import ctypes
 import functools
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from rushlight.runtime import call_text, commit_text, containers_text, llvm, objects, placement_text, pool_text
+from rushlight.runtime import (
+    allocator,
+    call_text,
+    cells_text,
+    commit_text,
+    containers_text,
+    llvm,
+    objects,
+    placement_text,
+    pool_text,
+)
 from rushlight.support.frozen import frozen
 
 Result = TypeVar("Result")
@@ -45,6 +55,8 @@ class NativeFunctions:
     interrupt_byte: int
     no_interrupt_byte: int
     python_handler: int
+    give_cell: Callable[[int, int], int]
+    take_cell: Callable[[int], int]
     same_objects: Callable[[int], bool]
     commit: Callable[[tuple[Any, Any, Any, Any]], bool]
     run_or_undo: Callable[[Callable[[], Any], Callable[[], None]], Any]
@@ -85,9 +97,18 @@ def load_cached(name: str, ir_text: str, target: llvm.Target) -> llvm.LoadedModu
     return llvm.load_object(sections["object"])
 
 
+def keep_forever(module: llvm.LoadedModule) -> None:
+    """Keeps code mapped until the process ends: objects that live to the interpreter's end are freed by it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(module))
+
+
+def _fill(address: int, words: Sequence[int]) -> None:
+    (ctypes.c_int64 * len(words)).from_address(address)[:] = words
+
+
 @functools.cache
 def _load() -> NativeFunctions:
-    for text in (pool_text, call_text, containers_text, commit_text):
+    for text in (pool_text, call_text, cells_text, containers_text, commit_text):
         llvm.bind_python_symbols(*text.PYTHON_SYMBOLS)
     placed = placement_text.available()
     if placed:
@@ -98,12 +119,18 @@ def _load() -> NativeFunctions:
         placement_text.placement_text(placed),
         pool_text.pool_text(),
         call_text.call_text(),
+        cells_text.CELLS_TEXT,
         containers_text.CONTAINERS_TEXT,
         commit_text.commit_text(),
     )
     module = load_cached("runtime", "".join(texts), target)
+    keep_forever(module)  # blocks of memory outlive everything else, and give themselves back
+    for name in ("run_held", "take_block"):
+        llvm.bind_symbol(name, module.address(name))
+    _fill(module.address("cell_capacities"), allocator.LENT_CAPACITIES)
+    _fill(module.address("cell_counts"), [allocator.CPU.counts.buffer_info()[0]])
     on_pool = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    names = (*call_text.CALLS, containers_text.NAME, *commit_text.NAMES)
+    names = (*call_text.CALLS, *cells_text.NAMES, containers_text.NAME, *commit_text.NAMES)
     calls = {name: python_function(name, module.address(name), module) for name in names}
     return NativeFunctions(
         module=module,
@@ -118,6 +145,8 @@ def _load() -> NativeFunctions:
         interrupt_byte=module.address("interrupt_byte"),
         no_interrupt_byte=module.address("no_interrupt_byte"),
         python_handler=module.address("python_handler"),
+        give_cell=calls["give_cell"],
+        take_cell=calls["take_cell"],
         same_objects=calls[containers_text.NAME],
         commit=calls["commit"],
         run_or_undo=calls["run_or_undo"],

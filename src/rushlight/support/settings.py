@@ -99,6 +99,12 @@ class Settings:
         "Check the results of every kernel for NaN and infinity, and name the first that has any.",
         in_key=True,
     )
+    eager_calls = Setting(
+        choice("native", "python"),
+        "native",
+        "What makes eager calls: native code, once a call of its kind was made in Python, or Python alone, which is "
+        "the specification. Set it before the process starts.",
+    )
     num_threads = Setting(
         whole_number(0), 0, "Threads that one operation may use; 0 for as many as this process is allowed processors."
     )

@@ -14,8 +14,7 @@ from rushlight.eager.dispatch.keys import Key, bit, keys_in
 from rushlight.eager.dispatch.state import STATE
 from rushlight.eager.dispatch.table import Kernel, backend_key, table_of, tables, tables_generation
 from rushlight.ir.value import Value
-from rushlight.ops import record
-from rushlight.ops.record import OPERATORS
+from rushlight.ops.record import GENERATION, OPERATORS
 from rushlight.support.errors import RushlightError, error, fail
 from rushlight.term import Op
 
@@ -109,7 +108,7 @@ def call_function(op: Op, operands: tuple[object, ...], attrs: Mapping[str, Any]
 def call_below(limit: int, op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """Asks the active keys below `limit`, highest first: how boxed kernels redispatch, from their own key."""
     entries = tables.get(op)
-    if entries is None or tables_generation[0] != record.generation:
+    if entries is None or tables_generation[0] != GENERATION[0]:
         entries = table_of(op)
     if entries.prepare is not None and limit == _TOP:
         operands = entries.prepare(operands, active)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from rushlight.eager.dispatch.keys import BACKENDS, IMPLICIT, Alias, Key, bit
-from rushlight.ops import record
+from rushlight.ops.record import GENERATION
 from rushlight.runtime import backend as backends
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -78,7 +78,7 @@ _preparations: list[Callable[[Op], Preparation | None]] = []
 
 
 def _forget_tables() -> None:
-    tables.clear()
+    GENERATION[0] += 1
 
 
 def _add(slot: tuple[Op | None, Key | Alias], kernel: Kernel) -> Registration:
@@ -175,10 +175,10 @@ def forget_device(device: str) -> None:
 
 def table_of(op: Op) -> Entries:
     """What answers `op`, by key; None where calls fall through, or where a device has no kernel."""
-    if tables_generation[0] != record.generation:
+    if tables_generation[0] != GENERATION[0]:
         with _lock:
-            _forget_tables()
-            tables_generation[0] = record.generation
+            tables.clear()
+            tables_generation[0] = GENERATION[0]
     entries = tables.get(op)
     if entries is None:
         prepare = next((preparation for choose in _preparations if (preparation := choose(op)) is not None), None)

@@ -20,7 +20,7 @@ from rushlight.eager.execution.operands import (
     structure_of,
     unflatten,
 )
-from rushlight.eager.execution.plan import KernelPlan
+from rushlight.eager.execution.plan import KernelPlan, Launch
 from rushlight.eager.execution.signature import (
     ROW_MAJOR,
     Layout,
@@ -38,7 +38,7 @@ from rushlight.eager.tensor_meta import TensorMeta, form_of, form_of_type
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.value import map_operands
 from rushlight.ops.pointwise.definition import array_type
-from rushlight.ops.record import Fact, Operator
+from rushlight.ops.record import GENERATION, Fact, Operator
 from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ _MOST_PLANS = 1 << 14
 Run = Callable[[tuple[Any, ...]], Any]
 """What a call does, once and for all operands of the same forms: from operands to the result."""
 
+ON_FIRST_PLAN: list[Callable[[], None]] = []
+"""What is loaded with the first kernel."""
+
 _tables: list[dict[Any, Any]] = []  # all that `forget_plans` clears
 
 
@@ -60,6 +63,14 @@ def plan_table() -> dict[Any, Any]:
 
 
 _plans: dict[Hashable, Run] = plan_table()
+_launches: dict[Run, Launch] = plan_table()
+
+
+def planned(op: Operator, operands: tuple[object, ...]) -> Launch | None:
+    """How a call without attributes is launched, if it has a plan that is one short launch."""
+    kinds = [operand.__class__ if operand.__class__ in PLAIN else form_key(operand) for operand in operands]
+    run = _plans.get((op, *kinds))
+    return None if run is None else _launches.get(run)
 
 
 def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
@@ -79,6 +90,7 @@ def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mappin
         run = make_plan(op, operands, attrs)
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
+            _launches.clear()
         _plans[key] = run
     return run(operands)
 
@@ -140,8 +152,14 @@ def operator_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str
     result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
     outputs = [form_of_type(type_) for type_ in (result if isinstance(result, tuple) else (result,))]
     checks = checks_of(op, operands, attrs)
-    run = kernel_plan(op, attrs, operands, outputs, bare=not isinstance(result, tuple)).run
+    plan = kernel_plan(op, attrs, operands, outputs, bare=not isinstance(result, tuple))
+    hooks, ON_FIRST_PLAN[:] = ON_FIRST_PLAN[:], []
+    for hook in hooks:
+        hook()
+    run = plan.run
     if not checks:
+        if plan.launch is not None:
+            _launches[run] = plan.launch
         return run
 
     def checked(operands: tuple[object, ...]) -> Any:
@@ -232,6 +250,7 @@ def forget_plans() -> None:
     """Drops all plans, those of derivatives too, for example when an operator's rules have changed."""
     for table in _tables:
         table.clear()
+    GENERATION[0] += 1
 
 
 register_fallback(Key.CPU, run_on_cpu, leaf=True)

@@ -29,7 +29,7 @@ import functools
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager.execution.operands import Structure, flatten, number_class
 from rushlight.eager.handle import Handle, Version, adopted, fail_without_data
@@ -42,6 +42,21 @@ from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+
+
+class Launch(NamedTuple):
+    """What native code needs for a short call: `entry`, argument blocks, results and the dtype that numbers must fit.
+
+    Keeps the executable, whose code the entry is.
+    """
+
+    executable: Executable
+    entry: int
+    bare: bool
+    sheets: ArgumentBlocks
+    outputs: tuple[TensorMeta, ...]
+    fitting: DType | None
+
 
 FAULTS = (AttributeError, OverflowError)
 """What filling in operands raises: a tensor without data has no storage, and a large int does not fit a word."""
@@ -56,7 +71,7 @@ class KernelPlan:
     what makes a commit of the outputs, before they are computed.
     """
 
-    __slots__ = ("outputs", "run")
+    __slots__ = ("launch", "outputs", "run")
 
     def __init__(
         self,
@@ -74,6 +89,7 @@ class KernelPlan:
         Numbers among the operands have to fit the dtype `fitting`: D007 where one does not.
         """
         self.outputs = tuple(outputs)
+        self.launch: Launch | None = None
         flat = flatten(operands)
         forms = [operand.form if isinstance(operand, Handle) else operand for operand in flat]
         numbers = [
@@ -93,6 +109,9 @@ class KernelPlan:
             shapes = [tuple(form.shape) for form in (*forms, *outputs) if form.__class__ is TensorMeta]
             work = executable.work_of(shapes)
             launch = executable.committer(work) if commits else executable.launcher(work)
+            entry = None if commits else executable.short_entry(work)
+            if entry is not None:
+                self.launch = Launch(executable, entry, bare, sheets, self.outputs, fitting)
             text += sheet_text()
             text += guarded_text(_operand_text(flat, sheets), [f"a{index}" for index in range(len(flat))])
             text += output_text(sheets.starts[len(sheets.starts) - len(outputs) :])

@@ -1,0 +1,435 @@
+"""Native eager calls, as LLVM IR: `eager_dispatch`, which takes the place of `dispatch` for callers.
+
+A call goes this way; wherever something is not as expected, Python's own `dispatch` gets the same arguments, before
+anything has happened:
+
+    operands -> words of the signature, and keys     form of a tensor, class of a number
+    thread   -> included and excluded keys           words of the thread's context, its dict of scopes
+    words    -> record                               one table; empty after a registration
+    record   -> blocks, storages, tensors            objects first: making them may run Python code
+    operands -> argument block -> kernel             nothing in between runs Python code, so each record has one block
+
+`learn` (`learning.py`) answers calls without a record.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rushlight.eager.native import layout, object_text, signature_text
+from rushlight.eager.native.layout import MOST_OPERANDS
+
+PYTHON_SYMBOLS = (
+    "PyCapsule_GetPointer",
+    "PyDict_GetItemWithError",
+    "PyDict_Size",
+    "PyDict_SetItem",
+    "PyErr_BadInternalCall",
+    "PyErr_Clear",
+    "PyErr_Occurred",
+    "PyFloat_AsDouble",
+    "PyLong_AsLongLong",
+    "PyLong_FromLongLong",
+    "PyObject_Type",
+    "PyObject_Vectorcall",
+    "PyThreadState_GetDict",
+    "PyTuple_GetItem",
+    "PyTuple_New",
+    "PyTuple_SetItem",
+    "PyTuple_Size",
+    "Py_DecRef",
+    "Py_IncRef",
+)
+NAMES = ("eager_dispatch", "join_thread")
+
+OBJECTS = (
+    "tensor_class",
+    "parameter_class",
+    "storage_class",
+    "version_class",
+    "float_class",
+    "int_class",
+    "bool_class",
+    "none",
+    "false",
+    "zero",
+    "no_arguments",
+    "thread_key",
+    "included_name",
+    "excluded_name",
+    "grad_name",
+    "forward_name",
+    "python_dispatch",
+    "learn",
+    "lend",
+)
+"""Objects that the text refers to."""
+
+OFFSETS = {
+    "tensor": ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"),
+    "storage": ("address", "block", "nbytes", "owner"),
+    "version": ("value",),
+}
+"""Slots that the text reads and writes, by class."""
+
+WORDS = ("enabled", "generation_at", "generation", "table", "new_object", "cpu_key", "autograd_key")
+
+MISSED, DECLINED = 1, 0
+
+_RUN = """
+; Fills an operand into the argument block; whether that was possible.
+define internal i1 @fill(ptr %argument, ptr %operand, ptr %words, ptr %reals) {
+entry:
+  %kind = call i64 @word(ptr %argument, i64 KIND)
+  %at = call i64 @word(ptr %argument, i64 AT)
+  switch i64 %kind, label %yes [
+    i64 TENSOR, label %tensor
+    i64 INTEGER, label %integer
+    i64 REAL, label %real
+  ]
+tensor:
+  %storage.offset = load i64, ptr @tensor_storage
+  %storage = call ptr @get(ptr %operand, i64 %storage.offset)
+  %storage.class = load ptr, ptr @storage_class
+  %class = call ptr @class_of(ptr %storage)
+  %has.data = icmp eq ptr %class, %storage.class
+  br i1 %has.data, label %to.address, label %no
+to.address:
+  %address.offset = load i64, ptr @storage_address
+  %address.object = call ptr @get(ptr %storage, i64 %address.offset)
+  %address = call i64 @PyLong_AsLongLong(ptr %address.object)
+  %offset.offset = load i64, ptr @tensor_offset
+  %offset.object = call ptr @get(ptr %operand, i64 %offset.offset)
+  %offset.class = call ptr @class_of(ptr %offset.object)
+  %int = load ptr, ptr @int_class
+  %is.int = icmp eq ptr %offset.class, %int
+  br i1 %is.int, label %store, label %no
+store:
+  %offset = call i64 @PyLong_AsLongLong(ptr %offset.object)
+  %scale = call i64 @word(ptr %argument, i64 SCALE)
+  %bytes = mul i64 %offset, %scale
+  %data = add i64 %address, %bytes
+  %data.at = getelementptr i64, ptr %words, i64 %at
+  store i64 %data, ptr %data.at
+  br label %yes
+integer:
+  %number = call i64 @PyLong_AsLongLong(ptr %operand)
+  %minus.one = icmp eq i64 %number, -1
+  br i1 %minus.one, label %check, label %bounds
+check:
+  %problem = call ptr @PyErr_Occurred()
+  %fits.word = icmp eq ptr %problem, null
+  br i1 %fits.word, label %bounds, label %large
+large:
+  call void @PyErr_Clear()
+  br label %no
+bounds:
+  %lowest = call i64 @word(ptr %argument, i64 LOWEST)
+  %highest = call i64 @word(ptr %argument, i64 HIGHEST)
+  %above = icmp sge i64 %number, %lowest
+  %below = icmp sle i64 %number, %highest
+  %within = and i1 %above, %below
+  br i1 %within, label %integer.store, label %no
+integer.store:
+  %number.at = getelementptr i64, ptr %words, i64 %at
+  store i64 %number, ptr %number.at
+  br label %yes
+real:
+  %value = call double @PyFloat_AsDouble(ptr %operand)
+  %lowest.bits = call i64 @word(ptr %argument, i64 LOWEST)
+  %highest.bits = call i64 @word(ptr %argument, i64 HIGHEST)
+  %lowest.real = bitcast i64 %lowest.bits to double
+  %highest.real = bitcast i64 %highest.bits to double
+  ; Infinity and NaN are left to Python where there are bounds, and pass infinite ones.
+  %above.real = fcmp uge double %value, %lowest.real
+  %below.real = fcmp ule double %value, %highest.real
+  %within.real = and i1 %above.real, %below.real
+  br i1 %within.real, label %real.store, label %no
+real.store:
+  %value.at = getelementptr double, ptr %reals, i64 %at
+  store double %value, ptr %value.at
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Runs a record: the tensor, or the tuple of them. Null where Python has to do it, or has failed.
+define internal ptr @run(ptr %record, ptr %operands, ptr %context) {
+entry:
+  %results = alloca [MOST_RESULTS x ptr]
+  %addresses = alloca [MOST_RESULTS x i64]
+  %count = call i64 @word(ptr %record, i64 RESULTS)
+  %outputs = getelementptr i64, ptr %record, i64 OUTPUTS
+  br label %make
+make:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %made ]
+  %done = icmp eq i64 %i, %count
+  br i1 %done, label %fill.start, label %make.one
+make.one:
+  %output.at = mul i64 %i, OUTPUT_WORDS
+  %output = getelementptr i64, ptr %outputs, i64 %output.at
+  %address.at = getelementptr i64, ptr %addresses, i64 %i
+  %result = call ptr @make_result(ptr %output, ptr %address.at)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %drop.start, label %made
+made:
+  %result.at = getelementptr ptr, ptr %results, i64 %i
+  store ptr %result, ptr %result.at
+  %i.next = add i64 %i, 1
+  br label %make
+fill.start:
+  %words.word = call i64 @word(ptr %record, i64 WORDS)
+  %words = inttoptr i64 %words.word to ptr
+  %reals.word = call i64 @word(ptr %record, i64 REALS)
+  %reals = inttoptr i64 %reals.word to ptr
+  %arguments = getelementptr i64, ptr %record, i64 ARGUMENTS
+  %operand.count = call i64 @word(ptr %record, i64 COUNT)
+  br label %fill.next
+fill.next:
+  %j = phi i64 [ 0, %fill.start ], [ %j.next, %filled ]
+  %all = icmp eq i64 %j, %operand.count
+  br i1 %all, label %place, label %fill.one
+fill.one:
+  %argument.at = mul i64 %j, ARGUMENT_WORDS
+  %argument = getelementptr i64, ptr %arguments, i64 %argument.at
+  %operand.at = getelementptr ptr, ptr %operands, i64 %j
+  %operand = load ptr, ptr %operand.at
+  %good = call i1 @fill(ptr %argument, ptr %operand, ptr %words, ptr %reals)
+  br i1 %good, label %filled, label %drop.start
+filled:
+  %j.next = add i64 %j, 1
+  br label %fill.next
+place:
+  %k = phi i64 [ 0, %fill.next ], [ %k.next, %placed ]
+  %placed.all = icmp eq i64 %k, %count
+  br i1 %placed.all, label %launch, label %placed
+placed:
+  %place.at = mul i64 %k, OUTPUT_WORDS
+  %placing = getelementptr i64, ptr %outputs, i64 %place.at
+  %slot = call i64 @word(ptr %placing, i64 ADDRESS_AT)
+  %known.at = getelementptr i64, ptr %addresses, i64 %k
+  %known = load i64, ptr %known.at
+  %slot.at = getelementptr i64, ptr %words, i64 %slot
+  store i64 %known, ptr %slot.at
+  %k.next = add i64 %k, 1
+  br label %place
+launch:
+  %entry.word = call i64 @word(ptr %record, i64 ENTRY)
+  %entry.fn = inttoptr i64 %entry.word to ptr
+  %pointer.word = call i64 @word(ptr %record, i64 POINTER)
+  %pointer = inttoptr i64 %pointer.word to ptr
+  %status = call i64 @run_held(ptr %entry.fn, ptr %context, ptr %pointer)
+  %ran = icmp eq i64 %status, 0
+  br i1 %ran, label %give, label %drop.start
+give:
+  %bare = call i64 @word(ptr %record, i64 BARE)
+  %is.bare = icmp ne i64 %bare, 0
+  br i1 %is.bare, label %one, label %tuple
+one:
+  %only = load ptr, ptr %results
+  ret ptr %only
+tuple:
+  %several = call ptr @PyTuple_New(i64 %count)
+  %no.tuple = icmp eq ptr %several, null
+  br i1 %no.tuple, label %drop.start, label %pack
+pack:
+  %m = phi i64 [ 0, %tuple ], [ %m.next, %pack.one ]
+  %packed = icmp eq i64 %m, %count
+  br i1 %packed, label %all.packed, label %pack.one
+pack.one:
+  %member.at = getelementptr ptr, ptr %results, i64 %m
+  %member = load ptr, ptr %member.at
+  %set = call i32 @PyTuple_SetItem(ptr %several, i64 %m, ptr %member)
+  %m.next = add i64 %m, 1
+  br label %pack
+all.packed:
+  ret ptr %several
+drop.start:
+  %made.count = phi i64 [ %i, %make.one ], [ %count, %fill.one ], [ %count, %launch ], [ %count, %tuple ]
+  br label %drop
+drop:
+  %d = phi i64 [ 0, %drop.start ], [ %d.next, %drop.one ]
+  %dropped = icmp eq i64 %d, %made.count
+  br i1 %dropped, label %nothing, label %drop.one
+drop.one:
+  %useless.at = getelementptr ptr, ptr %results, i64 %d
+  %useless = load ptr, ptr %useless.at
+  call void @Py_DecRef(ptr %useless)
+  %d.next = add i64 %d, 1
+  br label %drop
+nothing:
+  ret ptr null
+}
+"""
+
+_DISPATCH = """
+; The result of a call; null where there is none yet, and then in `why` whether the call should be learned.
+define internal ptr @try_call(ptr %op, ptr %operands, ptr %attributes, ptr %why) {
+entry:
+  %key = alloca [KEY_WORDS x i64], align 16
+  %flat = alloca [MOST_OPERANDS x ptr]
+  %keys = alloca i64
+  store i64 DECLINED, ptr %why
+  store [KEY_WORDS x i64] zeroinitializer, ptr %key
+  store i64 0, ptr %keys
+  %enabled = load i64, ptr @enabled
+  %off = icmp eq i64 %enabled, 0
+  br i1 %off, label %python, label %size
+size:
+  %attribute.count = call i64 @PyDict_Size(ptr %attributes)
+  %some = icmp ne i64 %attribute.count, 0
+  br i1 %some, label %clear, label %count.operands
+count.operands:
+  %count = call i64 @PyTuple_Size(ptr %operands)
+  %past.one = sub i64 %count, 1
+  %few = icmp ult i64 %past.one, MOST_OPERANDS
+  br i1 %few, label %next, label %clear
+next:
+  %i = phi i64 [ 0, %count.operands ], [ %i.next, %known ]
+  %all = icmp eq i64 %i, %count
+  br i1 %all, label %thread, label %look
+look:
+  %operand = call ptr @PyTuple_GetItem(ptr %operands, i64 %i)
+  %word = call i64 @word_of(ptr %operand, ptr %keys)
+  %strange = icmp eq i64 %word, 0
+  br i1 %strange, label %python, label %known
+known:
+  %flat.at = getelementptr ptr, ptr %flat, i64 %i
+  store ptr %operand, ptr %flat.at
+  %key.at = add i64 %i, OPERANDS
+  %word.at = getelementptr i64, ptr %key, i64 %key.at
+  store i64 %word, ptr %word.at
+  %i.next = add i64 %i, 1
+  br label %next
+thread:
+  %words = call ptr @thread_words()
+  %stranger = icmp eq ptr %words, null
+  br i1 %stranger, label %missed, label %active
+active:
+  %own = load i64, ptr %keys
+  %active.keys = call i64 @active_keys(ptr %words, i64 %own)
+  %computed = call i1 @is_computed(ptr %words, i64 %active.keys)
+  br i1 %computed, label %search, label %python
+search:
+  store i64 %count, ptr %key
+  %op.word = ptrtoint ptr %op to i64
+  %op.at = getelementptr i64, ptr %key, i64 OPERATOR
+  store i64 %op.word, ptr %op.at
+  %record = call ptr @find(ptr %key)
+  %unknown = icmp eq ptr %record, null
+  br i1 %unknown, label %missed, label %runs
+runs:
+  %entry.word = call i64 @word(ptr %record, i64 ENTRY)
+  %never = icmp eq i64 %entry.word, 0
+  br i1 %never, label %python, label %passes
+passes:
+  %cpu = load i64, ptr @cpu_key
+  %direct = icmp eq i64 %active.keys, %cpu
+  %passed = call i64 @word(ptr %record, i64 PASSES)
+  %through = icmp ne i64 %passed, 0
+  %may = or i1 %direct, %through
+  br i1 %may, label %run, label %python
+run:
+  ; What the record refers to stays alive, whatever code the collector runs meanwhile.
+  %owner.word = call i64 @word(ptr %record, i64 OWNER)
+  %owner = inttoptr i64 %owner.word to ptr
+  call void @Py_IncRef(ptr %owner)
+  %result = call ptr @run(ptr %record, ptr %flat, ptr %words)
+  call void @Py_DecRef(ptr %owner)
+  %nothing = icmp eq ptr %result, null
+  br i1 %nothing, label %python, label %given
+given:
+  ret ptr %result
+missed:
+  store i64 MISSED, ptr %why
+  ret ptr null
+clear:
+  call void @PyErr_Clear()
+  ret ptr null
+python:
+  ret ptr null
+}
+
+define ptr @eager_dispatch(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %why = alloca i64
+  store i64 DECLINED, ptr %why
+  ; The fourth, keys, matters to calls without tensors alone.
+  %past.three = sub i64 %count, 3
+  %fits = icmp ule i64 %past.three, 1
+  br i1 %fits, label %read, label %python
+read:
+  %op = load ptr, ptr %arguments
+  %operands.at = getelementptr ptr, ptr %arguments, i64 1
+  %operands = load ptr, ptr %operands.at
+  %attributes.at = getelementptr ptr, ptr %arguments, i64 2
+  %attributes = load ptr, ptr %attributes.at
+  %result = call ptr @try_call(ptr %op, ptr %operands, ptr %attributes, ptr %why)
+  %none = icmp eq ptr %result, null
+  br i1 %none, label %failed, label %done
+done:
+  ret ptr %result
+failed:
+  %problem = call ptr @PyErr_Occurred()
+  %clean = icmp eq ptr %problem, null
+  br i1 %clean, label %python, label %error
+error:
+  ret ptr null
+python:
+  %reason = load i64, ptr %why
+  %missed = icmp eq i64 %reason, MISSED
+  %learner = load ptr, ptr @learn
+  %plain = load ptr, ptr @python_dispatch
+  %function = select i1 %missed, ptr %learner, ptr %plain
+  %given = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 %count, ptr null)
+  ret ptr %given
+}
+
+; join_thread(address of the words of the thread's context, the dict of its scopes)
+define ptr @join_thread(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %read, label %misuse
+read:
+  %address = load ptr, ptr %arguments
+  %dict.at = getelementptr ptr, ptr %arguments, i64 1
+  %dict = load ptr, ptr %dict.at
+  %word = call i64 @PyLong_AsLongLong(ptr %address)
+  %words = inttoptr i64 %word to ptr
+  %scopes.at = getelementptr ptr, ptr %words, i64 SCOPES_WORD
+  store ptr %dict, ptr %scopes.at
+  %thread = call ptr @PyThreadState_GetDict()
+  %no.thread = icmp eq ptr %thread, null
+  br i1 %no.thread, label %misuse, label %join
+join:
+  %key = load ptr, ptr @thread_key
+  %status = call i32 @PyDict_SetItem(ptr %thread, ptr %key, ptr %address)
+  %bad = icmp ne i32 %status, 0
+  br i1 %bad, label %failed, label %done
+done:
+  %result = call ptr @PyLong_FromLongLong(i64 0)
+  ret ptr %result
+misuse:
+  call void @PyErr_BadInternalCall()
+  ret ptr null
+failed:
+  ret ptr null
+}
+"""
+
+
+def call_text(scopes_word: int) -> str:
+    """The functions. `scopes_word` is the word of a thread's context that has the dict of its scopes."""
+    numbers = {name: value for name, value in vars(layout).items() if name.isupper() and isinstance(value, int)}
+    numbers |= {"SCOPES_WORD": scopes_word, "TABLE_MASK": layout.TABLE_WORDS - 1}
+    numbers |= {"MISSED": MISSED, "DECLINED": DECLINED, "MOST_OPERANDS": MOST_OPERANDS}
+    parts = (object_text.HEAD, signature_text.OPERANDS, signature_text.FIND, object_text.RESULTS, _RUN, _DISPATCH)
+    text = re.sub(r"\b[A-Z][A-Z_]*[A-Z]\b", lambda word: str(numbers.get(word[0], word[0])), "".join(parts))
+    return _variables() + text
+
+
+def _variables() -> str:
+    slots = [f"{owner}_{name}" for owner, names in OFFSETS.items() for name in names]
+    return "".join([f"@{name} = global i64 0\n" for name in (*OBJECTS, *WORDS, *slots)])

@@ -1,0 +1,61 @@
+"""What native code knows of a call that was learned, and of this process: words that Python fills in.
+
+The offsets of a class's slots are found by looking where a value lies in an instance after it was assigned, so that
+nothing is assumed about how Python lays out objects. A class of which this does not work has no native calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from rushlight.support.errors import fail
+
+MOST_OPERANDS = 4
+MOST_RESULTS = 4
+
+# Words of a record: what identifies a call, then how it runs.
+COUNT, OPERATOR, ATTRIBUTES, OPERANDS = 0, 1, 2, 3
+KEY_WORDS = 3 + MOST_OPERANDS
+OWNER, ENTRY, BARE, PASSES, RESULTS, POINTER, WORDS, REALS = range(KEY_WORDS, KEY_WORDS + 8)
+ARGUMENTS = KEY_WORDS + 8
+# Of each operand: what it is, the word that it fills in, its item size or bounds (of the bits of floats).
+KIND, AT, SCALE, LOWEST, HIGHEST = range(5)
+ARGUMENT_WORDS = 5
+OUTPUTS = ARGUMENTS + ARGUMENT_WORDS * MOST_OPERANDS
+# Of each result: objects for the fields of a tensor and its storage, the capacity class, the word of its address.
+FORM, KEYS, BYTES, CLASS, ADDRESS_AT = range(5)
+OUTPUT_WORDS = 5
+RECORD_WORDS = OUTPUTS + OUTPUT_WORDS * MOST_RESULTS
+
+ABSENT, TENSOR, INTEGER, REAL = range(4)
+"""Kinds of operands."""
+
+TABLE_WORDS = 1 << 14
+HASH_FACTOR = 0x9E3779B97F4A7C15
+HASH_SHIFT = 32
+
+
+class _Sentinel:
+    """A value that is nowhere else."""
+
+
+def slot_offset(cls: type, name: str) -> int:
+    """How many bytes after an instance's address the value of a slot lies. X001 if that cannot be found."""
+    instance, sentinel = object.__new__(cls), _Sentinel()
+    words = (ctypes.c_int64 * (cls.__basicsize__ // 8)).from_address(id(instance))
+    before = list(words)
+    setattr(instance, name, sentinel)
+    found = [at for at, (old, new) in enumerate(zip(before, words, strict=True)) if old != new and new == id(sentinel)]
+    if len(found) != 1:
+        fail("X001", f"a value of {cls.__name__}.{name} does not lie in the instance", offsets=found)
+    return 8 * found[0]
+
+
+def place(key: Sequence[int]) -> int:
+    """Where the search for a call with these words begins in the table."""
+    code = 0
+    for word in key:
+        code = (code ^ word) * HASH_FACTOR & (1 << 64) - 1
+        code ^= code >> HASH_SHIFT
+    return code & TABLE_WORDS - 1

@@ -1,0 +1,298 @@
+"""Teaches native code how calls run: records of plans, and the threads that make them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from array import array
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from rushlight import runtime
+from rushlight.eager.autograd.record import record
+from rushlight.eager.dispatch import STATE, Key, bit, dispatch, table_of
+from rushlight.eager.execution.kernels import ON_FIRST_PLAN, planned, run_on_cpu
+from rushlight.eager.execution.operands import NUMBER_FORMS
+from rushlight.eager.execution.plan import Launch
+from rushlight.eager.handle import Handle, Version, adopted
+from rushlight.eager.native import call_text, layout
+from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor_meta import TensorMeta
+from rushlight.ir.dtype import DType
+from rushlight.ops.record import GENERATION
+from rushlight.runtime import allocator, context, llvm
+from rushlight.runtime.descriptor import ArgumentBlock
+from rushlight.support import settings
+from rushlight.support.errors import RushlightError
+
+_MOST_RECORDS = layout.TABLE_WORDS // 4
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+_NUMBERS = (float, int, bool)
+_TP_NEW = 65  # Py_tp_new of the stable ABI
+
+
+class Record:
+    """The words of one learned call, and all that they refer to."""
+
+    __slots__ = ("_kept", "address", "key", "words")
+
+    def __init__(self, key: Sequence[int], kept: Sequence[object]) -> None:
+        self.words = array("q", [0] * layout.RECORD_WORDS)
+        self.words[: layout.KEY_WORDS] = array("q", key)
+        self.words[layout.OWNER] = id(self)
+        self.address = self.words.buffer_info()[0]
+        self.key = tuple(key)
+        self._kept = tuple(kept)
+
+    def set_launch(self, launch: Launch, block: ArgumentBlock, sizes: Sequence[int], keys: Sequence[int]) -> None:
+        """Says how the call runs."""
+        words = self.words
+        words[layout.ENTRY] = launch.entry
+        words[layout.BARE] = launch.bare
+        words[layout.RESULTS] = len(launch.outputs)
+        words[layout.POINTER] = block.pointer
+        words[layout.WORDS] = block.words.buffer_info()[0]
+        words[layout.REALS] = block.reals.buffer_info()[0]
+        first = len(launch.sheets.starts) - len(launch.outputs)
+        for number, form in enumerate(launch.outputs):
+            at = layout.OUTPUTS + layout.OUTPUT_WORDS * number
+            words[at + layout.FORM] = id(form)
+            words[at + layout.KEYS] = id(keys[number])
+            words[at + layout.BYTES] = id(sizes[number])
+            words[at + layout.CLASS] = allocator.lent_class(sizes[number])
+            words[at + layout.ADDRESS_AT] = launch.sheets.starts[first + number]
+        self._kept = (*self._kept, launch, block, *sizes, *keys)
+
+    def set_argument(
+        self, number: int, kind: int, at: int = 0, scale: int = 0, bounds: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Says what fills operand `number` in."""
+        start = layout.ARGUMENTS + layout.ARGUMENT_WORDS * number
+        self.words[start : start + layout.ARGUMENT_WORDS] = array("q", [kind, at, scale, *bounds])
+
+
+class Table:
+    """The records by signature, in an array that native code reads."""
+
+    def __init__(self) -> None:
+        self.words = array("q", [0] * layout.TABLE_WORDS)
+        self.address = self.words.buffer_info()[0]
+        self._records: list[Record] = []
+
+    def add(self, new: Record) -> None:
+        """Makes a record known."""
+        if len(self._records) >= _MOST_RECORDS:
+            self.clear()
+        at = layout.place(new.key)
+        while self.words[at]:
+            at = (at + 1) % layout.TABLE_WORDS
+        self._records.append(new)
+        self.words[at] = new.address
+
+    def clear(self) -> None:
+        """Forgets all records."""
+        self.words[:] = array("q", [0] * layout.TABLE_WORDS)
+        self._records = []
+
+
+class NativeCalls:
+    """The loaded functions, and the table that they look into."""
+
+    def __init__(self) -> None:
+        llvm.bind_python_symbols(*call_text.PYTHON_SYMBOLS)
+        runtime.native.functions()  # which binds what the text calls
+        text = call_text.call_text(context.SCOPES)
+        self.module = runtime.native.load_cached("eager", text, llvm.baseline_target())
+        runtime.native.keep_forever(self.module)
+        self.table = Table()
+        self.dispatch, self.join_thread = [
+            runtime.native.python_function(name, self.module.address(name), self.module) for name in call_text.NAMES
+        ]
+        self._objects = self._referred_to()
+        for name, value in self._objects.items():
+            self.set_word(name, id(value))
+        for owner, slots in call_text.OFFSETS.items():
+            for slot in slots:
+                self.set_word(f"{owner}_{slot}", layout.slot_offset(_classes_by_name()[owner], slot))
+        get_slot: Any = ctypes.pythonapi.PyType_GetSlot
+        get_slot.argtypes, get_slot.restype = (ctypes.py_object, ctypes.c_int), ctypes.c_void_p
+        self.set_word("new_object", get_slot(object, _TP_NEW))
+        self.set_word("generation_at", GENERATION.buffer_info()[0])
+        self.set_word("table", self.table.address)
+        self.set_word("cpu_key", bit(Key.CPU))
+        self.set_word("autograd_key", bit(Key.AUTOGRAD))
+
+    def set_word(self, name: str, value: int) -> None:
+        """Sets a variable of the native code."""
+        ctypes.c_int64.from_address(self.module.address(name)).value = value
+
+    def _referred_to(self) -> dict[str, object]:
+        classes = {f"{name}_class": cls for name, cls in _classes_by_name().items()}
+        return {
+            **classes,
+            "parameter_class": Parameter,
+            "float_class": float,
+            "int_class": int,
+            "bool_class": bool,
+            "none": None,
+            "false": False,
+            "zero": 0,
+            "no_arguments": (),
+            "thread_key": sys.intern("rushlight.context"),
+            "included_name": sys.intern("included"),
+            "excluded_name": sys.intern("excluded"),
+            "grad_name": sys.intern("grad"),
+            "forward_name": sys.intern("forward"),
+            "python_dispatch": dispatch,
+            "learn": self.learn,
+            "lend": _lend,
+        }
+
+    def learn(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object], keys: int = 0) -> Any:
+        """Makes a call in Python, and the table tells native code about the next one."""
+        here = context.current()
+        if not here.words[context.SCOPES]:
+            self.join_thread(here.address, vars(STATE))
+            return dispatch(op, operands, attrs, keys)
+        if self.module_generation != GENERATION[0]:
+            self.table.clear()
+            self.module_generation = GENERATION[0]
+            self.set_word("generation", GENERATION[0])
+        generation = GENERATION[0]
+        result = dispatch(op, operands, attrs, keys)
+        if generation == GENERATION[0] and not attrs:
+            self._add(op, operands)
+        return result
+
+    module_generation = -1
+
+    def _add(self, op: Any, operands: tuple[Any, ...]) -> None:
+        words = [_word_of(operand) for operand in operands]
+        if not 1 <= len(words) <= layout.MOST_OPERANDS or 0 in words:
+            return
+        words += [0] * (layout.MOST_OPERANDS - len(words))
+        forms = [operand.form for operand in operands if isinstance(operand, Handle)]
+        made = Record([len(operands), id(op), 0, *words], [op, *forms])
+        launch = planned(op, operands)
+        entries = table_of(op)
+        kernel = entries.kernels[Key.CPU]
+        if launch is not None and entries.prepare is None and kernel is not None and kernel.function is run_on_cpu:
+            recorder = entries.kernels[Key.AUTOGRAD]
+            _describe(made, launch, operands, recorder is None or recorder.function is record)
+        self.table.add(made)
+
+
+def _describe(made: Record, launch: Launch, operands: Sequence[Any], passes: bool) -> None:
+    """Fills a record in, where native code can run the call."""
+    sizes = [form.nbytes for form in launch.outputs]
+    if len(sizes) > layout.MOST_RESULTS or any(size > allocator.LENT_BYTES for size in sizes):
+        return
+    slots = {slot.position: slot for slot in launch.sheets.slots}
+    position = 0
+    for number, operand in enumerate(operands):
+        if operand is None:
+            made.set_argument(number, layout.ABSENT)
+            continue
+        if isinstance(operand, Handle):
+            made.set_argument(number, layout.TENSOR, launch.sheets.starts[position], operand.form.dtype.itemsize)
+        else:
+            bounds = _bounds(operand.__class__, launch.fitting)
+            if bounds is None:
+                return
+            kind = layout.REAL if operand.__class__ is float else layout.INTEGER
+            made.set_argument(number, kind, slots[position].at, 0, bounds)
+        position += 1
+    made.words[layout.PASSES] = passes
+    made.set_launch(launch, launch.sheets.fresh(), sizes, [form.keys for form in launch.outputs])
+
+
+def _bounds(class_: type, fitting: DType | None) -> tuple[int, int] | None:
+    """The least and greatest number that a call takes as it is, as words; None if Python has to look."""
+    bounds = None if fitting is None or class_ is bool else fitting.bounds
+    if class_ is float:
+        if bounds is not None and fitting is not None and fitting.is_integer:
+            return None
+        low, high = (float("-inf"), float("inf")) if bounds is None else bounds
+        return _bits(float(low)), _bits(float(high))
+    if bounds is None or (fitting is not None and not fitting.is_integer):
+        return _INT64
+    return max(int(bounds[0]), _INT64[0]), min(int(bounds[1]), _INT64[1])
+
+
+def _bits(value: float) -> int:
+    return struct.unpack("q", struct.pack("d", value))[0]
+
+
+def _word_of(operand: object) -> int:
+    """As the native `word_of`."""
+    if operand is None:
+        return 1
+    if isinstance(operand, Handle):
+        form: TensorMeta = operand.form
+        return id(form)
+    return id(operand.__class__) if operand.__class__ in _NUMBERS and operand.__class__ in NUMBER_FORMS else 0
+
+
+def _lend(nbytes: int) -> None:
+    """Has the allocator lend one more block; where there is no memory, Python's call says so."""
+    try:
+        allocator.CPU.lend(nbytes)
+    except RushlightError:
+        return
+
+
+def _classes_by_name() -> dict[str, type]:
+    return {"tensor": adopted(), "storage": allocator.Storage, "version": Version}
+
+
+_calls: list[NativeCalls] = []
+
+
+def _install() -> None:
+    """Loads native calls where they are wanted, and puts their `dispatch` where Python's is called from."""
+    values = settings.get()
+    if values.eager_calls != "native" or values.poison:
+        return
+    calls = NativeCalls()
+    for name, module in list(sys.modules.items()):
+        names = vars(module) if name.startswith("rushlight.") and name != __name__ else {}
+        if names.get("dispatch") is dispatch:
+            names["dispatch"] = calls.dispatch
+    _calls.append(calls)
+    calls.set_word("enabled", _wanted[-1])
+
+
+_wanted = [1]
+
+
+def loaded() -> list[NativeCalls]:
+    """The native calls of this process: none before the first kernel, or if the setting is `python`."""
+    return _calls
+
+
+@contextmanager
+def _enabled(wanted: int) -> Generator[None]:
+    _wanted.append(wanted)
+    try:
+        for calls in _calls:
+            calls.set_word("enabled", wanted)
+        yield
+    finally:
+        _wanted.pop()
+        for calls in _calls:
+            calls.set_word("enabled", _wanted[-1])
+
+
+def python_calls() -> AbstractContextManager[None]:
+    """A scope in which calls of all threads go through Python, as with the setting `eager_calls`."""
+    return _enabled(0)
+
+
+def native_calls() -> AbstractContextManager[None]:
+    """A scope in which calls are native again where they are loaded."""
+    return _enabled(1)
+
+
+ON_FIRST_PLAN.append(_install)

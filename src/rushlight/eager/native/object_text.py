@@ -1,0 +1,157 @@
+"""Objects that native calls read and make, as LLVM IR: slots of instances, new tensors with their storages."""
+
+HEAD = """
+declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+declare double @PyFloat_AsDouble(ptr)
+declare void @PyErr_BadInternalCall()
+declare void @PyErr_Clear()
+declare ptr @PyErr_Occurred()
+declare i64 @PyDict_Size(ptr)
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+declare ptr @PyObject_Type(ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyThreadState_GetDict()
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare i64 @run_held(ptr, ptr, ptr)
+declare ptr @take_block(i64)
+declare i1 @llvm.expect.i1(i1, i1)
+
+define internal ptr @get(ptr %object, i64 %offset) alwaysinline {
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+
+; Fills a slot that was empty; the reference is given away.
+define internal void @put(ptr %object, i64 %offset, ptr %value) alwaysinline {
+  %at = getelementptr i8, ptr %object, i64 %offset
+  store ptr %value, ptr %at
+  ret void
+}
+
+define internal void @share(ptr %object, i64 %offset, ptr %value) alwaysinline {
+  call void @Py_IncRef(ptr %value)
+  call void @put(ptr %object, i64 %offset, ptr %value)
+  ret void
+}
+
+define internal i64 @word(ptr %record, i64 %at) alwaysinline {
+  %word.at = getelementptr i64, ptr %record, i64 %at
+  %word = load i64, ptr %word.at
+  ret i64 %word
+}
+
+define internal ptr @class_of(ptr %object) alwaysinline {
+  %class = call ptr @PyObject_Type(ptr %object)
+  call void @Py_DecRef(ptr %class)
+  ret ptr %class
+}
+
+; object.__new__(class)
+define internal ptr @new(ptr %class) alwaysinline {
+  %new = load ptr, ptr @new_object
+  %none = load ptr, ptr @no_arguments
+  %object = call ptr %new(ptr %class, ptr %none, ptr null)
+  ret ptr %object
+}
+"""
+
+RESULTS = """
+; A tensor for result `number` of a record, whose storage has a block of its own; null where Python has to do it.
+define internal ptr @make_result(ptr %output, ptr %address.at) {
+entry:
+  %class = call i64 @word(ptr %output, i64 CLASS)
+  %idle = call ptr @take_block(i64 %class)
+  %empty = icmp eq ptr %idle, null
+  br i1 %empty, label %ask, label %storage.make
+ask:
+  ; The allocator lends one more block.
+  %lend = load ptr, ptr @lend
+  %wanted = getelementptr i64, ptr %output, i64 BYTES
+  %answer = call ptr @PyObject_Vectorcall(ptr %lend, ptr %wanted, i64 1, ptr null)
+  %refused = icmp eq ptr %answer, null
+  br i1 %refused, label %failed, label %lent
+lent:
+  call void @Py_DecRef(ptr %answer)
+  %fresh = call ptr @take_block(i64 %class)
+  %none.lent = icmp eq ptr %fresh, null
+  br i1 %none.lent, label %failed, label %storage.make
+storage.make:
+  %block = phi ptr [ %idle, %entry ], [ %fresh, %lent ]
+  %pointer = call ptr @PyCapsule_GetPointer(ptr %block, ptr null)
+  %tagged = ptrtoint ptr %pointer to i64
+  %address = and i64 %tagged, -64
+  %address.object = call ptr @PyLong_FromLongLong(i64 %address)
+  %storage.class = load ptr, ptr @storage_class
+  %storage = call ptr @new(ptr %storage.class)
+  %no.storage = icmp eq ptr %storage, null
+  br i1 %no.storage, label %drop.block, label %storage.fill
+storage.fill:
+  %block.offset = load i64, ptr @storage_block
+  call void @put(ptr %storage, i64 %block.offset, ptr %block)
+  %address.offset = load i64, ptr @storage_address
+  call void @put(ptr %storage, i64 %address.offset, ptr %address.object)
+  %bytes = call i64 @word(ptr %output, i64 BYTES)
+  %bytes.object = inttoptr i64 %bytes to ptr
+  %bytes.offset = load i64, ptr @storage_nbytes
+  call void @share(ptr %storage, i64 %bytes.offset, ptr %bytes.object)
+  %none = load ptr, ptr @none
+  %owner.offset = load i64, ptr @storage_owner
+  call void @share(ptr %storage, i64 %owner.offset, ptr %none)
+  %version.class = load ptr, ptr @version_class
+  %version = call ptr @new(ptr %version.class)
+  %no.version = icmp eq ptr %version, null
+  br i1 %no.version, label %drop.storage, label %version.fill
+version.fill:
+  %zero = load ptr, ptr @zero
+  %value.offset = load i64, ptr @version_value
+  call void @share(ptr %version, i64 %value.offset, ptr %zero)
+  %tensor.class = load ptr, ptr @tensor_class
+  %tensor = call ptr @new(ptr %tensor.class)
+  %no.tensor = icmp eq ptr %tensor, null
+  br i1 %no.tensor, label %drop.version, label %tensor.fill
+tensor.fill:
+  %storage.offset = load i64, ptr @tensor_storage
+  call void @put(ptr %tensor, i64 %storage.offset, ptr %storage)
+  %version.offset = load i64, ptr @tensor_version
+  call void @put(ptr %tensor, i64 %version.offset, ptr %version)
+  %offset.offset = load i64, ptr @tensor_offset
+  call void @share(ptr %tensor, i64 %offset.offset, ptr %zero)
+  %form = call i64 @word(ptr %output, i64 FORM)
+  %form.object = inttoptr i64 %form to ptr
+  %form.offset = load i64, ptr @tensor_form
+  call void @share(ptr %tensor, i64 %form.offset, ptr %form.object)
+  %keys = call i64 @word(ptr %output, i64 KEYS)
+  %keys.object = inttoptr i64 %keys to ptr
+  %keys.offset = load i64, ptr @tensor_keys
+  call void @share(ptr %tensor, i64 %keys.offset, ptr %keys.object)
+  %view.offset = load i64, ptr @tensor_view_of
+  call void @share(ptr %tensor, i64 %view.offset, ptr %none)
+  %gradient.offset = load i64, ptr @tensor_gradient
+  call void @share(ptr %tensor, i64 %gradient.offset, ptr %none)
+  %node.offset = load i64, ptr @tensor_node
+  call void @share(ptr %tensor, i64 %node.offset, ptr %none)
+  store i64 %address, ptr %address.at
+  ret ptr %tensor
+drop.version:
+  call void @Py_DecRef(ptr %version)
+  br label %drop.storage
+drop.storage:
+  call void @Py_DecRef(ptr %storage)
+  ret ptr null
+drop.block:
+  call void @Py_DecRef(ptr %block)
+  call void @Py_DecRef(ptr %address.object)
+  ret ptr null
+failed:
+  ret ptr null
+}
+"""

@@ -1,0 +1,287 @@
+"""Native eager calls against Python's: the same results, errors and bookkeeping, with no frame of Python in between."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.eager import python_calls
+from rushlight.eager.dispatch import Key, register
+from rushlight.eager.native import layout, learning
+from rushlight.ops.record import OPERATORS
+from rushlight.runtime import allocator
+from rushlight.support import settings
+
+pytestmark = [pytest.mark.core, pytest.mark.unpoisoned]
+native_only = pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
+
+
+def frames(function):
+    """The names of the Python functions of this package that a call runs."""
+    called = []
+
+    def note(frame, event, argument):
+        if event == "call" and os.sep + "rushlight" + os.sep in frame.f_code.co_filename:
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+CALLS = {
+    "add": lambda x, y: x + y,
+    "sub-number": lambda x, y: x - 2.5,
+    "mul-whole": lambda x, y: x * 3,
+    "power": lambda x, y: x.abs() ** 1.5,
+    "relu": lambda x, y: x.relu(),
+    "less": lambda x, y: x < y,
+    "where": lambda x, y: rl.where(x < y, x, y),
+    "maximum": lambda x, y: rl.maximum(x, y),
+}
+
+
+@native_only
+@pytest.mark.parametrize("name", CALLS)
+def test_later_calls_run_no_python_below_the_method(name):
+    x, y = rl.tensor([1.0, -2.0, 3.0]), rl.tensor([0.5, 0.5, 4.0])
+    call = CALLS[name]
+    for _ in range(3):
+        call(x, y)
+    names = frames(lambda: call(x, y))
+    assert "dispatch" not in names
+    assert "run_on_cpu" not in names
+    with python_calls():
+        assert "run_on_cpu" in frames(lambda: call(x, y))
+
+
+def described(tensor):
+    return tensor.numpy().tobytes(), tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor._version
+
+
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.mT,
+    "offset": lambda x: x[1:, 1:],
+    "stepped": lambda x: x[::2, ::2],
+    "expanded": lambda x: x[:1].expand(4, 4),
+    "0-d": lambda x: x[0, 0],
+}
+
+
+@pytest.mark.parametrize("layout_name", LAYOUTS)
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.int32, rl.uint8, rl.bool, rl.bfloat16, rl.complex64])
+def test_results_have_the_bits_and_strides_of_python_calls(dtype, layout_name):
+    x = rl.arange(16).reshape(4, 4).to(dtype)
+    y = (rl.arange(16).reshape(4, 4) % 3).to(dtype)
+    x, y = LAYOUTS[layout_name](x), LAYOUTS[layout_name](y)
+    for name, call in CALLS.items():
+        outcomes = []
+        for scope in (python_calls, learning.native_calls, learning.native_calls):
+            with scope():
+                try:
+                    outcomes.append(described(rl.view_as_real(r) if (r := call(x, y)).dtype.is_complex else r))
+                except rl.RushlightError as error:
+                    outcomes.append((error.code, error.message))
+        assert outcomes[0] == outcomes[1] == outcomes[2], name
+
+
+def outcome(function):
+    try:
+        return described(function())
+    except rl.RushlightError as error:
+        return error.code, error.message
+
+
+@pytest.mark.parametrize("dtype", [rl.uint8, rl.int64, rl.float16, rl.float32, rl.float64])
+def test_numbers_give_what_they_give_in_python(dtype):
+    x = rl.ones(3, dtype=dtype)
+    calls = [
+        lambda x, n: x + n,
+        lambda x, n: x < n,
+        lambda x, n: rl.where(x == 1, x, n),
+        lambda x, n: x.masked_fill(x == 1, n),
+    ]
+    for number, call in [(number, call) for number in (1, True, 2.5) for call in calls]:
+        for _ in range(3):
+            call(x, number)
+    numbers = (3, -3, 300, 1 << 40, 1 << 63, -(1 << 70), True, 1.5, -2.0, 1e39, -1e300, float("inf"), float("nan"))
+    for call in calls:
+        for number in numbers:
+            with python_calls():
+                expected = outcome(lambda number=number, call=call: call(x, number))
+            for _ in range(3):
+                assert outcome(lambda number=number, call=call: call(x, number)) == expected, number
+
+
+@native_only
+def test_a_registration_is_asked_at_once():
+    x = rl.ones(3)
+    for _ in range(3):
+        x.relu()
+    seven = rl.full((3,), 7.0)
+    registration = register(OPERATORS["relu"], Key.CPU, lambda x: seven)
+    try:
+        assert x.relu().tolist() == [7, 7, 7]
+    finally:
+        registration.remove()
+    for _ in range(3):
+        assert x.relu().tolist() == [1, 1, 1]
+    assert "run_on_cpu" not in frames(x.relu)
+
+
+def test_scopes_are_of_one_thread():
+    x, w = rl.ones(3), rl.ones(3).requires_grad_()
+    for _ in range(3):
+        x + x
+    results = {}
+    begun, go = threading.Barrier(2), threading.Barrier(2)
+
+    def work():
+        with rl.no_grad():
+            begun.wait()
+            results["inside"] = [(w * x).requires_grad for _ in range(50)]
+            go.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    assert all((w * x).requires_grad for _ in range(50))
+    go.wait()
+    thread.join()
+    assert not any(results["inside"])
+
+
+def test_no_grad_calls_are_native_and_recorded_ones_have_a_history():
+    x = rl.ones(3).requires_grad_()
+    with rl.no_grad():
+        for _ in range(3):
+            assert not (x * x).requires_grad
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_memory_of_results_is_counted_and_comes_back():
+    x = rl.ones(100)
+    for _ in range(3):
+        x + x
+    gc.collect()
+    before = allocator.CPU.statistics()
+    kept = [x + x for _ in range(10)]
+    during = allocator.CPU.statistics()
+    assert during.used_bytes - before.used_bytes == 10 * 448
+    assert during.allocations - before.allocations == 10
+    del kept
+    after = allocator.CPU.statistics()
+    assert after.used_bytes == before.used_bytes
+    for _ in range(1000):
+        x + x
+    assert allocator.CPU.statistics().reserved_bytes == after.reserved_bytes
+    allocator.CPU.empty_cache()
+    assert (x + x).tolist() == [2.0] * 100
+
+
+def test_calls_keep_no_references():
+    x, y = rl.ones(3), rl.ones(3)
+    number = 1.25
+    for _ in range(3):
+        x + y, x * number
+    objects = [x, y, x.form, number, type(x), OPERATORS["add"], OPERATORS["mul"], allocator.Storage]
+    gc.collect()
+    before = [sys.getrefcount(one) for one in objects]
+    for _ in range(200):
+        x + y, x * number
+    assert [sys.getrefcount(one) for one in objects] == before
+
+
+def test_a_result_that_outlives_the_table_is_whole():
+    x = rl.arange(8.0)
+    kept = [x + number for number in range(3)]
+    learned = [x * float(number) for number in range(20)]
+    rl.library.Library  # noqa: B018 - loads what registers operators
+    del x
+    gc.collect()
+    assert [one.sum().item() for one in kept] == [28, 36, 44]
+    assert learned[2].tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+
+
+def test_many_signatures_fit_the_table():
+    for size in range(1, 40):
+        x = rl.ones(size)
+        assert [float((x + x).sum()) for _ in range(2)] == [2.0 * size] * 2
+
+
+def test_slots_are_found_by_looking():
+    class Small:
+        __slots__ = ("first", "second")
+
+    class Open:
+        @property
+        def second(self):
+            return 0
+
+        @second.setter
+        def second(self, value):
+            pass
+
+    assert layout.slot_offset(Small, "first") != layout.slot_offset(Small, "second")
+    with pytest.raises(rl.RushlightError, match="does not lie"):
+        layout.slot_offset(Open, "second")
+
+
+@pytest.mark.parametrize("ending", ["", "if os.fork():\n    os.wait()\nelse:\n    assert (x + x).sum().item() == 8"])
+def test_processes_end_well(ending):
+    program = """
+        import os, threading
+        import rushlight as rl
+        x = rl.ones(4)
+        kept = [x + x for _ in range(10)]
+        class Late:
+            def __del__(self, kept=kept, x=x):
+                x + x
+        late = Late()
+        thread = threading.Thread(target=lambda: [x + x for _ in range(10)])
+        thread.start()
+        thread.join()
+    """
+    program = textwrap.dedent(program) + ending
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("choice", ["native", "python"])
+def test_the_setting_says_what_makes_calls(choice):
+    program = """
+        import rushlight as rl
+        from rushlight.eager.native import learning
+        x = rl.ones(4)
+        for _ in range(3):
+            x + x
+        print(len(learning.loaded()), (x + x).tolist())
+    """
+    environment = {**os.environ, "RUSHLIGHT_EAGER_CALLS": choice}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120, env=environment
+    )
+    assert done.stdout == f"{int(choice == 'native')} [2.0, 2.0, 2.0, 2.0]\n", done.stderr
+
+
+def test_arrays_that_show_a_result_keep_its_memory():
+    x = rl.ones(4)
+    for _ in range(3):
+        x + x
+    array = (x + x).numpy()
+    for _ in range(50):
+        x * 0.0
+    assert array.tolist() == [2, 2, 2, 2]
+    assert isinstance(array, np.ndarray)
