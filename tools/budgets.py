@@ -51,6 +51,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.eager.overloads": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn.modules.module": ("rushlight.capture.compile",),
+    "rushlight.eager.autograd.driver": ("rushlight.capture.tape.engine",),
     "rushlight.eager.tensor": ("rushlight.compat.array_api",),
     "rushlight.bench.worker": (
         "rushlight",

@@ -225,3 +225,13 @@ def a_checkpointed_function_depends_on_a_global():
 def a_root_of_zero_is_differentiated():
     with rl.autograd.detect_anomaly():
         (rl.zeros(2, requires_grad=True).sqrt() * 0).sum().backward()
+
+
+@triggers("G022")
+def a_mode_watches_a_compiled_backward_pass():
+    class Watching(rl.autograd.graph.TorchDispatchMode):
+        pass
+
+    loss = leaf(3).sin().sum()
+    with rl.compiler.compiled_autograd.enable(), Watching():
+        loss.backward()

@@ -362,3 +362,24 @@ def test_programs_ask_whether_they_are_traced(torch: ModuleType):
     assert branch(rl.zeros(1)).item() == 2.0
     assert rl.compile(branch)(rl.zeros(1)).item() == 1.0
     assert rl.compiler.is_compiling() is False
+
+
+def test_compiled_autograd_is_turned_on_as_in_torch(torch):
+    compiled_autograd = torch._dynamo.compiled_autograd
+    w = torch.ones(3, requires_grad=True)
+    compiled_autograd.reset()
+    torch._dynamo.config.compiled_autograd = True
+    try:
+        (w * 2).sum().backward()
+        with torch._dynamo.config.patch(compiled_autograd=False):
+            assert not compiled_autograd.is_enabled()
+        with compiled_autograd._disable():
+            assert not compiled_autograd.is_enabled()
+    finally:
+        torch._dynamo.config.compiled_autograd = False
+    assert compiled_autograd.program_count() == 1
+    with compiled_autograd._enable(lambda program: torch.compile(program, backend="eager")):
+        (w * 2).sum().backward()
+    assert compiled_autograd.program_count() == 2
+    assert w.grad.tolist() == [4.0, 4.0, 4.0]
+    assert torch._dynamo.callback.CallbackTrigger.COMPILED_AUTOGRAD.name == "COMPILED_AUTOGRAD"

@@ -86,7 +86,7 @@ class _Arrivals(Generic[G]):
 
 def walk(
     roots: Iterable[tuple[Edge, G | None]],
-    run: Callable[[Step, list[G | None], Sequence[int]], Sequence[G | Apart | None]],
+    run: Callable[[Step, list[G | None], Mapping[int, G]], Sequence[G | Apart | None]],
     add: Callable[[G, G], G],
     *,
     prepare: Callable[[Step, list[G | None]], None] | None = None,
@@ -99,7 +99,7 @@ def walk(
     """Runs the steps that the roots depend on, each once, after all of its users.
 
     `run` takes a step, the gradients of its outputs (None where nothing arrived), and those of its `folds` where
-    something has arrived already. It gives one or None per edge, and for these several that are to be added to that.
+    something has arrived already, with that. It gives one or None per edge, and for these several that are to be added.
 
     Order: steps whose users have all run go by descending sequence, sinks first, so operators run in the reverse
     order of their calls. Gradients that meet at one output fold on the right in the order in which they arrive: roots
@@ -146,7 +146,7 @@ def walk(
             step = whole
         edges = step.edges
         arrived = any(gradient is not None for gradient in gradients)
-        begun = _begun(step, edges, arrivals) if step.folds else ()
+        begun = _begun(step, edges, arrivals) if step.folds else {}
         results = run(step, gradients, begun) if arrived else [None] * len(edges)
         for edge, gradient in zip(edges, results, strict=True):
             if edge is None or (leading is not None and id(edge[0]) not in leading):
@@ -172,15 +172,18 @@ def _arrive(at: _Arrivals[G], output: int, gradient: G | None, add: Callable[[G,
         gradients[output] = gradient if before is None else add(before, gradient)
 
 
-def _begun(step: Step, edges: Sequence[Edge | None], arrivals: Mapping[int, _Arrivals[Any]]) -> list[int]:
-    """Those of a step's folds for which something has arrived from elsewhere."""
-    positions: list[int] = []
+def _begun(step: Step, edges: Sequence[Edge | None], arrivals: Mapping[int, _Arrivals[G]]) -> dict[int, G]:
+    """Those of a step's folds for which something has arrived from elsewhere, and what."""
+    begun: dict[int, G] = {}
     for position in step.folds:
         edge = edges[position]
         at = None if edge is None else arrivals.get(id(edge[0]))
-        if edge is not None and at is not None and edge[1] < len(at.gradients) and at.gradients[edge[1]] is not None:
-            positions.append(position)
-    return positions
+        if edge is None or at is None or edge[1] >= len(at.gradients):
+            continue
+        gradient = at.gradients[edge[1]]
+        if gradient is not None:
+            begun[position] = gradient
+    return begun
 
 
 def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:

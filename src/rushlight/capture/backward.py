@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
@@ -11,7 +12,7 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry.entry import RunPlan
 from rushlight.capture.joint import Derived, Joint
-from rushlight.capture.orders import Common, Goal, Order, Request, Variant
+from rushlight.capture.orders import Common, Goal, Order, Request, Variant, as_hints, without_sizes
 from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, requires
@@ -24,11 +25,14 @@ from rushlight.eager.mutation import COPY
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import SizeExpr
+from rushlight.sym import Size, SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
     from rushlight.ir.graph import Graph
+
+
+_part_numbers = itertools.count()
 
 
 class BackwardPart:
@@ -47,6 +51,7 @@ class BackwardPart:
         self.joint = joint
         self.differentiable = backward.differentiable
         self.returned = returned
+        self.number = next(_part_numbers)  # which tells it from others, also when it is gone
         self.segments = [_SegmentPlan.of(joint, first) for first in range(len(joint.segments))]
         places = {
             number: (at, place) for at, one in enumerate(joint.segments) for place, number in enumerate(one.results)
@@ -87,6 +92,17 @@ class BackwardPart:
                 rewriting.add(written[index - shown], nodes[segment], number)
         return Attached(nodes[-1], rewriting.attributes(views))
 
+    def again(
+        self, first: int, values: Sequence[object], sizes: Mapping[SizeExpr, Size], more: Mapping[int, object]
+    ) -> list[CompiledBackward]:
+        """Nodes for the segments from one on, which lead nowhere, around other values and sizes."""
+        unsaved = {position: _Unsaved(value) for position, value in more.items()}
+        saved = _Saved(values, sizes, [], unsaved)
+        nodes: list[CompiledBackward] = []
+        for plan in reversed(self.segments[first:]):
+            nodes = [CompiledBackward(self, plan, [], saved, nodes), *nodes]
+        return nodes
+
     def _nodes(self, saved: _Saved) -> list[CompiledBackward]:
         """A node for each segment, made from the last to the first: the order in which steps are recorded."""
         edges = saved.edges
@@ -110,7 +126,8 @@ def _first_order(joint: Joint, split: Split, compile_graph: Callable[[Graph], Ex
     order.places = joint.places
     counts, makes = [len(gradient.total) for gradient in gradients], [gradient.make for gradient in gradients]
     everything = Request(tuple(range(len(types))), frozenset(), 0, len(joint.segments) - 1)
-    order.prepare(everything, Variant(whole, common.runs(split.backward, split.sizes, whole), counts, makes))
+    graph = without_sizes(split.backward, split.sizes)
+    order.prepare(everything, Variant(whole, graph, common.runs(graph, whole), counts, makes))
     return order
 
 
@@ -122,6 +139,10 @@ class _Unsaved:
     def __init__(self, value: object) -> None:
         self._reference = weakref.ref(value) if isinstance(value, Handle) else value
         self._version = value.version.value if isinstance(value, Handle) else 0
+
+    def if_alive(self) -> object:
+        """The input; None if nobody holds it any more."""
+        return self._reference() if isinstance(self._reference, weakref.ref) else self._reference
 
     def value(self, node: Node) -> object:
         """The input. Errors: G015 where it is gone, G003 where it was written to."""
@@ -210,7 +231,7 @@ class _Saved:
     def __init__(
         self,
         values: Sequence[object],
-        sizes: dict[SizeExpr, int],
+        sizes: Mapping[SizeExpr, Size],
         edges: list[Edge | None],
         more: Mapping[int, _Unsaved],
     ) -> None:
@@ -262,10 +283,6 @@ def _given(gradients: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
 
 def _recorded(given: Sequence[Handle], create_graph: bool) -> tuple[bool, ...] | None:
     return tuple([requires(gradient) for gradient in given]) if create_graph else None
-
-
-def _values(variant: Variant, inputs: Sequence[object], sizes: dict[SizeExpr, int]) -> list[Handle]:
-    return [] if variant.runs is None else variant.runs.bound(inputs, sizes)(inputs)
 
 
 def _record(order: Order, outputs: Sequence[Any], given: Sequence[Handle], saved: _Saved, below: Below) -> None:
@@ -334,13 +351,29 @@ class CompiledBackward(Node):
         """Gives what the call keeps to the hooks that are on, once it is computed."""
         self._saved.pack()
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether hooks give what the call keeps, which run when the node does."""
+        return any(isinstance(value, SavedTensor) for value in self._saved.tensors or ())
+
+    @property
+    def sizes(self) -> Mapping[SizeExpr, int]:
+        """The sizes of the call, outside of traces."""
+        return as_hints(self._saved.sizes)
+
+    def kept(self) -> tuple[list[object], dict[int, object]]:
+        """What the call keeps, and the inputs that it does not, by position, as long as they live. G001, G003."""
+        if self._freed:
+            fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
+        return self._saved.unpacked(self), {position: one.if_alive() for position, one in self._saved.more.items()}
+
     def merged(self, wanted: Collection[int]) -> MergedBackward | None:
         """This node and those that follow as one, unless what arrives at one of these is seen or `wanted`."""
         if self._after or any(id(node) in wanted or any(node.watched()) for node in self.rest):
             return None
         return MergedBackward((self, *self.rest))
 
-    def keep_apart(self, places: Sequence[int]) -> None:
+    def keep_apart(self, places: Collection[int]) -> None:
         """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
         if not self._after:
             inputs, count = self.plan.inputs, len(self.part.joint.wanted) - len(self.plan.inputs)
@@ -391,7 +424,7 @@ class CompiledBackward(Node):
         with Scope(grad=False):
             more = [self._saved.more[position].value(self) for position in variant.more]
             inputs = [*self._saved.unpacked(self), *rows, *more]
-        outputs = _values(variant, inputs, self._saved.sizes)
+        outputs = variant.run(inputs, self._saved.sizes)
         if variant.next is not None:
             _record(variant.next, outputs, rows, self._saved, Below((self._start,), ()))
         results = _results(variant, outputs, apart, set() if create_graph else owned)
@@ -445,7 +478,7 @@ class HigherBackward(Node):
         self.folds = self._order.folds
         return self, number
 
-    def keep_apart(self, places: Sequence[int]) -> None:
+    def keep_apart(self, places: Collection[int]) -> None:
         """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
         if not self._after:
             self._apart = frozenset(places)
@@ -459,7 +492,7 @@ class HigherBackward(Node):
         with Scope(grad=False):
             more = [self._saved.more[position].value(self) for position in variant.more]
             inputs = [*self._saved.unpacked(self), *rows, *more]
-        outputs = _values(variant, inputs, self._saved.sizes)
+        outputs = variant.run(inputs, self._saved.sizes)
         if variant.next is not None:
             _record(variant.next, outputs, rows, self._saved, Below((*self._below.nodes, self), self._below.given))
         return _results(variant, outputs, request.apart, set() if create_graph else owned)
@@ -499,7 +532,7 @@ class MergedBackward(Node):
             extra = _merged(extra, 0, given[step.plan.outputs :])
         return [*found, *extra]
 
-    def keep_apart(self, places: Sequence[int]) -> None:
+    def keep_apart(self, places: Collection[int]) -> None:
         """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
         self._apart = frozenset([self.steps[0].plan.merged_inputs[at] for at in places])
 

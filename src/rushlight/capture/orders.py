@@ -23,12 +23,15 @@ from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import Arrived, Tape
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import mark
+from rushlight.eager.composite.replaying import Interpreter
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import SPARSE, Handle, mark_required
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.type import TensorType, row_major
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import SizeExpr
+from rushlight.sym import Size, SizeExpr, guard, optimization_hint
+from rushlight.sym.condition import normalized
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -63,20 +66,40 @@ class Goal:
     order: int = 0
 
 
+def as_hints(sizes: Mapping[SizeExpr, Size]) -> Mapping[SizeExpr, int]:
+    """Sizes as integers: those of the example where they are traced."""
+    if STATE.tracer is None:
+        return sizes  # pyright: ignore[reportReturnType] - all are integers outside of traces
+    return {symbol: optimization_hint(size) for symbol, size in sizes.items()}
+
+
 @dataclass(slots=True)
 class Variant:
-    """A graph for a request: what runs it, None of nothing; and how many values it gives at each wanted place.
+    """A graph for a request, and what runs it; and how many values it gives at each wanted place.
 
     `makes` has what makes a sparse gradient of several values; None for a dense one. `more` are positions of inputs
     that are needed beyond what is saved. If the pass is recorded, `next` are the gradients of its results.
     """
 
     extension: Extension
+    graph: Graph | None
     runs: Runs | None
     counts: Sequence[int]
     makes: Sequence[Callable[..., object] | None]
     more: Sequence[int] = ()
     next: Order | None = None
+
+    def run(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, Size]) -> list[Handle]:
+        """The values that the graph gives; in a trace, by its calls, which become part of that."""
+        if self.graph is None or self.runs is None:
+            return []
+        if STATE.tracer is None:
+            return self.runs.bound(inputs, as_hints(sizes))(inputs)
+        run = Interpreter(dict(sizes), self.extension.asserts)
+        for condition in self.extension.conditions:
+            guard(normalized(condition.relation, run.size(condition.expr)))
+        values = run.run(self.graph, inputs)
+        return [values[id(call)] for call in self.graph.outputs]
 
 
 @dataclass(slots=True)
@@ -117,9 +140,8 @@ class Common:
         self.unreached = {edges[position] for position in joint.known} - self.inputs.keys()
         self.constant = set(edges) - self.inputs.keys() - self.unreached
 
-    def runs(self, graph: Graph, sizes: Sequence[SizeExpr], extension: Extension) -> Runs:
-        """What runs a backward graph, which needs no parameter for sizes that come beside the tensors."""
-        graph = replace(graph, parameters=graph.parameters[: len(graph.parameters) - bool(sizes)])
+    def runs(self, graph: Graph, extension: Extension) -> Runs:
+        """What runs a backward graph."""
 
         def compiled(graph: Graph) -> Executable:
             with extension.known():
@@ -167,8 +189,9 @@ class Order:
         """Adds a graph for a request."""
         self._variants.setdefault(request, []).append(variant)
 
-    def variant(self, request: Request, values: Mapping[SizeExpr, int]) -> Variant:
+    def variant(self, request: Request, sizes: Mapping[SizeExpr, Size]) -> Variant:
         """The graph for a request, in a call with these sizes; it is made when it is first asked for."""
+        values = as_hints(sizes)
         found = self._prepared(request, values)
         if found is None:
             with self.common.trace.lock:
@@ -195,13 +218,13 @@ class Order:
         _, wanted, counts = walk.values(apart)
         makes = [gradient.make for gradient in walk.gradients]
         if not wanted:
-            return Variant(extension, None, counts, makes)
+            return Variant(extension, None, None, counts, makes)
         tangents = [_parameter(tracer.builder.parameters, tracer.lifted, fake) for fake in (*self.given, *walk.given)]
         calls = [*tracer.builder.calls, *extension.calls]
         with extension.known():
             graph, sizes, more = self.common.split.other_backward(calls, wanted, tangents)
-        runs = self.common.runs(graph, sizes, extension)
-        return Variant(extension, runs, counts, makes, more)
+        graph = without_sizes(graph, sizes)
+        return Variant(extension, graph, self.common.runs(graph, extension), counts, makes, more)
 
     def _walked(self, request: Request) -> _Walk:
         """Walks the tape from the gradients that are given."""
@@ -288,6 +311,11 @@ class Order:
         request = Request(tuple(range(len(places))), frozenset())
         following.prepare(request, following._made(request, values))
         return following
+
+
+def without_sizes(graph: Graph, sizes: Sequence[SizeExpr]) -> Graph:
+    """A backward graph without the parameter for sizes, which come beside the tensors."""
+    return replace(graph, parameters=graph.parameters[: len(graph.parameters) - bool(sizes)])
 
 
 def _parameter(parameters: Sequence[Call], lifted: Sequence[Handle], fake: Handle) -> Call:

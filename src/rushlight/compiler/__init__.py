@@ -12,6 +12,7 @@ from rushlight.capture.steering import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight.compiler import callback, compiled_autograd
 from rushlight.compiler.backends import list_backends
 from rushlight.compiler.explanation import Explanation, explain
 from rushlight.compiler.proposals import propose_specs
@@ -26,7 +27,9 @@ __all__ = [
     "ShapeReport",
     "allow_in_graph",
     "assume_constant_result",
+    "callback",
     "compile",
+    "compiled_autograd",
     "cudagraph_mark_step_begin",
     "disable",
     "explain",

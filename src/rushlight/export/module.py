@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.capture.source import ArgumentSource
 from rushlight.capture.values import Constant, Container, InputRef, Number, Output, SizeOf, Template
+from rushlight.eager.composite.replaying import Interpreter, bind
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.random import random_state
@@ -14,7 +15,6 @@ from rushlight.eager.symbols import SymBool, holds, unwrap_size, wrap_size
 from rushlight.eager.tensor import Parameter
 from rushlight.eager.tracing import TracedNumber
 from rushlight.export.expression import evaluated
-from rushlight.export.interpret import Interpreter, bind
 from rushlight.export.naming import kinds_of
 from rushlight.ir.spec.leaf import ConstSpec, FloatSpec
 from rushlight.ir.spec.specification import OpenSpec

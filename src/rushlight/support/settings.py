@@ -156,6 +156,9 @@ class Settings:
         "Make it an error where a part of a compiled function cannot be traced for no reason of the program's (B019). "
         "Otherwise Python runs that part. Rushlight's own tests set it.",
     )
+    compiled_autograd = Setting(
+        flag(), False, "Compile backward passes as they run, with hooks and the gradients' sums, one program for each."
+    )
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str

@@ -76,6 +76,8 @@ ELSEWHERE: dict[str, str] = {
     "utils.hooks": "rushlight.eager.autograd.node",
     "autograd.function": "rushlight.eager.autograd.function",
     "autograd.gradcheck": "rushlight.autograd",
+    "_dynamo.callback": "rushlight.compiler.callback",
+    "_dynamo.compiled_autograd": "rushlight.compiler.compiled_autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
     "nn.parallel.data_parallel": "rushlight.nn.parallel",
     "nn.parallel.distributed": "rushlight.nn.parallel",

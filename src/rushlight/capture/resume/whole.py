@@ -25,6 +25,7 @@ from rushlight.support.errors import CompileError, DataDependentError, InternalE
 _OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
 
 
+INTERPRETED = "__rushlight_interpreted__"  # of a function: an interpreter traces it, whatever the setting says
 StandIn = Callable[[int, str, object], object]
 """What stands for a leaf of the arguments: of a position, a name and a value."""
 
@@ -37,7 +38,7 @@ def whole_call(
     modules: Sequence[object] = (),
 ) -> Callable[..., object]:
     """What a recorder runs to trace a call of a function."""
-    if settings.get().capture_engine == "walk":
+    if settings.get().capture_engine == "walk" and not hasattr(function, INTERPRETED):
         return function
     return partial(trace_call, reached_objects(recorder, arguments, stand_in, modules, []), function)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autodiff.backward import SINK
-from rushlight.eager.autograd.node import Node, run_tensor_hooks
+from rushlight.eager.autograd.node import Node, NodeHooks, run_tensor_hooks
 from rushlight.eager.dispatch import STATE, call_user, dispatch
 from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of
 from rushlight.eager.mutation import COPY, in_place
@@ -28,6 +28,13 @@ class AccumulateGrad(Node):
         self.sequence = SINK
         self.variable = variable
 
+    def hooks(self) -> NodeHooks:
+        """The leaf's hooks on its gradient come before the node's own."""
+        record, own = gradient_of(self.variable), super().hooks()
+        of_leaf = [(0, hook) for hook in (record.hooks or {}).values()]
+        accumulated = list((record.accumulated or {}).values())
+        return own._replace(of_outputs=[*of_leaf, *own.of_outputs], accumulated=accumulated)
+
     def prepare(self, gradients: list[object], owned: set[int]) -> None:
         """Runs the leaf's hooks on what arrived."""
         record = gradient_of(self.variable)
@@ -39,13 +46,22 @@ class AccumulateGrad(Node):
 
     def run(self, gradients: list[Handle | None], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Accumulates, then runs the hooks that come after accumulation."""
-        record = gradient_of(self.variable)
         if gradients[0] is not None:
-            record.grad = accumulated(self.variable, record.grad, gradients[0], create_graph, id(gradients[0]) in owned)
-            for hook in tuple((record.accumulated or {}).values()):
-                replacement = call_user(hook, self.variable)
-                require(replacement is None, "A001", "a hook after accumulation must return None", returned=replacement)
+            accumulate(self.variable, gradients[0], create_graph, id(gradients[0]) in owned)
+            for hook in tuple((gradient_of(self.variable).accumulated or {}).values()):
+                refuse_replacement(call_user(hook, self.variable))
         return ()
+
+
+def accumulate(variable: Handle, gradient: Handle, create_graph: bool, owned: bool) -> None:
+    """Adds a gradient to a tensor's `grad`; `owned`: nobody else refers to it."""
+    record = gradient_of(variable)
+    record.grad = accumulated(variable, record.grad, gradient, create_graph, owned)
+
+
+def refuse_replacement(returned: object) -> None:
+    """A001 for what a hook returns that runs after accumulation."""
+    require(returned is None, "A001", "a hook after accumulation must return None", returned=returned)
 
 
 def refuse_untraced(gradient: Any) -> None:

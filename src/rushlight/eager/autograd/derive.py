@@ -223,6 +223,15 @@ def traced(
     return program
 
 
+def gradients_by_calls(
+    rule: Rule, attrs: Mapping[str, object], structure: object, needed: Needed, values: Sequence[object]
+) -> list[Any]:
+    """One gradient or None per operand, by the calls of the rule, each dispatched on its own."""
+    graph, numbers = traced(rule, attrs, structure, needed, values)
+    outputs = replay(graph, flatten(values))
+    return [None if number is None else outputs[number] for number in numbers]
+
+
 def _make_plan(
     rule: Rule, attrs: Mapping[str, object], structure: object, needed: Needed, values: Sequence[object]
 ) -> DerivativePlan:

@@ -5,21 +5,23 @@ The order is `autodiff.backward.walk`'s. Compiled autograd installs itself in `D
 
 from __future__ import annotations
 
+import importlib
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rushlight.autodiff.backward import SINK, Edge, executed, walk
-from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulated, edge_of
+from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulate, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
-from rushlight.eager.handle import Handle, gradient_of
+from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind
 from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS
+from rushlight.support import settings
 from rushlight.support.errors import RushlightError, fail, require, warn
 from rushlight.sym import SizeExpr
 
@@ -52,7 +54,7 @@ class Pass:
         """Runs the hooks on what arrived at a node."""
         node.prepare(gradients, self.owned)
 
-    def run(self, node: Any, gradients: list[Any], begun: Sequence[int]) -> Sequence[Any]:
+    def run(self, node: Any, gradients: list[Any], begun: Mapping[int, object]) -> Sequence[Any]:
         """Runs a node, with the forward's line in any error."""
         owned = self.owned
         try:
@@ -87,7 +89,7 @@ class Pass:
     def walk(self, roots: Sequence[Any], targets: Sequence[Any], **how: Any) -> dict[tuple[int, int], Any]:
         """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
         gradients: dict[tuple[int, int], Any] = {}
-        self._plan = roots, targets
+        self.plan(roots, targets)
 
         def captured(edge: Edge, gradient: object) -> None:
             gradients[id(edge[0]), edge[1]] = gradient
@@ -109,6 +111,10 @@ class Pass:
         )
         return gradients
 
+    def plan(self, roots: Sequence[Any], targets: Sequence[Edge]) -> None:
+        """Says from where to where the pass goes."""
+        self._plan = roots, targets
+
     def will_run(self) -> set[int]:
         """The nodes, by identity, at which gradients may arrive in this pass."""
         roots, targets = self._plan
@@ -124,7 +130,7 @@ def _refuse_nan(node: Any, results: Sequence[object]) -> None:
             fail("G021", f"backward: {node.name()} gives NaN as gradient {position}", frame=node.frame, gradient=result)
 
 
-def _engaged(grad: bool, one: Pass) -> Scope:
+def engaged(grad: bool, one: Pass) -> Scope:
     """Within a pass derivative rules run as they are; only the backward of custom functions is autocast."""
     return Scope(grad=grad, engaged=one, excluded=STATE.excluded | bit(Key.AUTOCAST))
 
@@ -141,22 +147,34 @@ def run_backward(
     """Differentiates `tensors`. With `inputs` only what leads to them runs; their gradients are returned or kept."""
     if STATE.anomaly:
         refuse_in_graphs("a backward pass in anomaly mode")
-    roots = [(_root(tensor), _start(tensor, gradient)) for tensor, gradient in zip(tensors, gradients, strict=True)]
-    targets: list[Any] = []
-    for tensor in inputs or ():
-        edge = _edge(tensor)
-        if edge is None:
-            fail("G005", "grad: one of the inputs does not require gradients", input=tensor)
-        targets.append(edge)
+    roots, targets = roots_of(tensors, gradients), targets_of(inputs or ())
     one = Pass(keep_graph, create_graph, inputs is not None)
-    with _engaged(create_graph, one):
+    with engaged(create_graph, one):
         result = one.walk(roots, targets, until_targets=inputs is not None)
         if inputs is not None and accumulate:
             for tensor, edge in zip(inputs, targets, strict=True):
                 _accumulate(tensor, edge, result.get((id(edge[0]), edge[1])), one)
         for callback in one.callbacks:
             callback()
-    return tuple([_result(result, edge, allow_unused) for edge in targets]) if not accumulate else ()
+    if accumulate:
+        return ()
+    return tuple([used(result.get((id(edge[0]), edge[1])), allow_unused) for edge in targets])
+
+
+def roots_of(tensors: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Edge, Any]]:
+    """Where a pass begins, and with which gradients. Errors: G004, G005, G007."""
+    return [(_root(tensor), _start(tensor, gradient)) for tensor, gradient in zip(tensors, gradients, strict=True)]
+
+
+def targets_of(inputs: Sequence[Any]) -> list[Edge]:
+    """Where gradients of tensors arrive. Errors: G005."""
+    targets: list[Edge] = []
+    for tensor in inputs:
+        edge = _edge(tensor)
+        if edge is None:
+            fail("G005", "grad: one of the inputs does not require gradients", input=tensor)
+        targets.append(edge)
+    return targets
 
 
 class Arrived:
@@ -256,7 +274,7 @@ class Tape:
         pairs = [*zip(self.roots, gradients, strict=True), *zip(self.edges, starts, strict=False)]
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
         one = Pass(keep, create_graph)
-        with _engaged(create_graph, one):
+        with engaged(create_graph, one):
             arrived = one.walk(roots, self.edges, part=self._part)
         return [arrived.get((id(edge[0]), edge[1])) for edge in self.edges], one.owned
 
@@ -315,7 +333,7 @@ class Tape:
             one.prepare(node, given)
             noted(given)
 
-        def run(node: Any, given: list[Any], begun: Sequence[int]) -> Sequence[Any]:
+        def run(node: Any, given: list[Any], begun: Mapping[int, object]) -> Sequence[Any]:
             nonlocal sender
             sender = node.sequence
             return noted(one.run(node, given, begun)) if sender > until else [None] * len(node.edges)
@@ -333,13 +351,21 @@ class Tape:
             return items
 
         roots = [(edge, gradient) for edge, gradient in pairs if edge is not None]
-        with _engaged(create_graph, one):
+        with engaged(create_graph, one):
             walk(roots, run, add, prepare=prepare, targets=self.edges, captured=captured, part=self._part)
         return result
 
 
-DRIVER: list[Callable[..., tuple[Any, ...]]] = [run_backward]
-"""Who runs backward passes: compiled autograd puts itself here while it is on."""
+def _run_first(tensors: Sequence[Any], gradients: Sequence[Any], *how: Any) -> tuple[Any, ...]:
+    """Runs a pass while nobody has taken the slot, as compiled autograd does once the setting says so."""
+    if settings.get().compiled_autograd:
+        importlib.import_module("rushlight.capture.tape.engine")  # which takes the slot
+        return DRIVER[0](tensors, gradients, *how)
+    return run_backward(tensors, gradients, *how)
+
+
+DRIVER: list[Callable[..., tuple[Any, ...]]] = [_run_first]
+"""Who runs backward passes."""
 
 
 def _edge(tensor: Any) -> Edge | None:
@@ -385,12 +411,11 @@ def _accumulate(tensor: Handle, edge: Edge, gradient: Handle | None, one: Pass) 
     if isinstance(edge[0], AccumulateGrad):
         edge[0].run([gradient], one.create_graph, one.owned)
     else:
-        record = gradient_of(tensor)
-        record.grad = accumulated(tensor, record.grad, gradient, one.create_graph, id(gradient) in one.owned)
+        accumulate(tensor, gradient, one.create_graph, id(gradient) in one.owned)
 
 
-def _result(gradients: dict[tuple[int, int], object], edge: Any, allow_unused: bool) -> Any:
-    gradient = gradients.get((id(edge[0]), edge[1]))
+def used(gradient: Any, allow_unused: bool) -> Any:
+    """A gradient that is returned. Errors: G009 for none, unless that is allowed."""
     if gradient is None and not allow_unused:
         fail("G009", "grad: one of the inputs was not used to compute the outputs")
     return gradient

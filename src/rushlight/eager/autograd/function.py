@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, differentiable, requires
@@ -53,6 +53,21 @@ class FunctionCtx:
         self._materialize = value
 
 
+class FunctionParts(NamedTuple):
+    """What the backward of a custom function needs, besides gradients and the attributes of `ctx`.
+
+    `positions` are those of the tensors among the arguments, which have `input_forms`.
+    """
+
+    function: type[Function]
+    needs: tuple[bool, ...]
+    positions: Sequence[int]
+    materializes: bool
+    forms: Sequence[TensorMeta | None]
+    input_forms: Sequence[TensorMeta]
+    saved: Sequence[object]
+
+
 class FunctionNode(Node, FunctionCtx):
     """The node of a custom function, and the `ctx` that its methods see. Any attribute may be set on it."""
 
@@ -91,11 +106,31 @@ class FunctionNode(Node, FunctionCtx):
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved; G001 after the graph was freed, G003 when a tensor was changed since."""
+        saved = self.parts().saved
+        return tuple([value.unpack(self, self.frame) if isinstance(value, SavedTensor) else value for value in saved])
+
+    def parts(self) -> FunctionParts:
+        """What its run needs besides attributes. Errors: G001 after the graph was freed."""
         if self._released:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
-        return tuple(
-            [value.unpack(self, self.frame) if isinstance(value, SavedTensor) else value for value in self._saved]
+        return FunctionParts(
+            self._function,
+            self.needs_input_grad,
+            self._positions,
+            self._materialize,
+            self._forms,
+            self._input_forms,
+            self._saved,
         )
+
+    @classmethod
+    def of(cls, parts: FunctionParts) -> FunctionNode:
+        """A node that has these parts, and no edges."""
+        node = cls(parts.function)
+        node.needs_input_grad, node._positions = parts.needs, list(parts.positions)
+        node._materialize, node._saved = parts.materializes, tuple(parts.saved)
+        node._forms, node._input_forms = list(parts.forms), list(parts.input_forms)
+        return node
 
     def finish_forward(self, inputs: Sequence[Handle], outputs: Sequence[object], needed: Sequence[bool]) -> None:
         """Fixes the edges and what is saved, once the outputs are known."""

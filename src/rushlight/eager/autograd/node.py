@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle, gradient_of
@@ -15,7 +15,8 @@ from rushlight.support.provenance import Frame, user_frame
 
 _sequence: Iterator[int] = itertools.count(1)
 _hook_numbers: Iterator[int] = itertools.count()
-Hooks = dict[int, Callable[..., object]]
+Hook = Callable[..., object]
+Hooks = dict[int, Hook]
 HOOK_CHANGES = [0]
 """How often a hook was added or removed, anywhere: programs that ran hooks while they were traced look at it."""
 
@@ -55,6 +56,19 @@ def add_hook(hooks: Hooks, hook: Callable[..., object]) -> RemovableHandle:
     hooks[handle.id] = hook
     HOOK_CHANGES[0] += 1
     return handle
+
+
+class NodeHooks(NamedTuple):
+    """A node's hooks in the order in which they run, and the tensors that keep gradients of its outputs.
+
+    `of_outputs` are those on gradients of single outputs, each with the output's number.
+    """
+
+    of_outputs: Sequence[tuple[int, Hook]]
+    before: Sequence[Hook]
+    retained: Sequence[tuple[int, Handle]]
+    after: Sequence[Hook]
+    accumulated: Sequence[Hook] = ()
 
 
 class Node:
@@ -147,6 +161,16 @@ class Node:
         tables = [*(self._tensor_hooks or {}).values(), self._before, self._after]
         kept = [reference() for reference in (self._retained or {}).values()]
         return [table for table in tables if table], [tensor for tensor in kept if tensor is not None]
+
+    def hooks(self) -> NodeHooks:
+        """Its hooks as they are now."""
+        retained = [(output, reference()) for output, reference in (self._retained or {}).items()]
+        return NodeHooks(
+            [(output, hook) for output, table in (self._tensor_hooks or {}).items() for hook in table.values()],
+            list((self._before or {}).values()),
+            [(output, tensor) for output, tensor in retained if tensor is not None],
+            list((self._after or {}).values()),
+        )
 
     def prepare(self, gradients: list[object], owned: set[int]) -> None:
         """Runs the hooks on arrived gradients, then keeps those that are to be retained."""

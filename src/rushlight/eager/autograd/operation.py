@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.derive import Rule, derivative_plan, traced, uses_data
+from rushlight.eager.autograd.derive import Rule, derivative_plan, gradients_by_calls, uses_data
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
-from rushlight.eager.execution.decompose import replay
 from rushlight.eager.execution.operands import PLAIN, attribute_key, flatten, form_key, structure_of
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tensor_meta import TensorMeta
@@ -155,13 +154,23 @@ class OperatorNode(Node):
         """PyTorch's name of the node, such as MulBackward0."""
         return title(self._recipe.rule.owner.name.rstrip("_")) + "Backward0"
 
-    def saved_tensors(self) -> list[Any]:
-        """What the rule needs, in its order, unpacked and checked; G001 after release."""
+    @property
+    def recipe(self) -> Recipe:
+        """What calls of this kind save."""
+        return self._recipe
+
+    @property
+    def saved(self) -> Sequence[object]:
+        """What is kept of each thing that the rule needs: saved tensors, numbers, forms, tuples of these. G001."""
         if self._saved is None:
             fail("G001", f"backward: {self.name()} was run before, and what it saved is freed", frame=self.frame)
+        return self._saved
+
+    def saved_tensors(self) -> list[Any]:
+        """What the rule needs, in its order, unpacked and checked; G001 after release."""
         return [
             tuple([self._unpacked(element) for element in part]) if isinstance(part, tuple) else self._unpacked(part)
-            for part in self._saved
+            for part in self.saved
         ]
 
     def _unpacked(self, value: object) -> Any:
@@ -175,9 +184,7 @@ class OperatorNode(Node):
         flat = flatten(values)
         keys = keys_of(tuple(flat)) | STATE.included
         if create_graph or keys & ~_ALONE & ~STATE.excluded or not keys & bit(Key.CPU):
-            graph, numbers = traced(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
-            outputs = replay(graph, flat)
-            return [None if number is None else outputs[number] for number in numbers]
+            return gradients_by_calls(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
         key = (recipe.key, structure_of(values), *[form_key(value) for value in flat])
         plan = derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
         return plan.run(flat, owned)

@@ -53,6 +53,11 @@ class SavedTensor:
                 self._packed = call_user(pack, share(tensor))
             self._tensor = None
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether hooks have packed it, so that one of them runs when it is unpacked."""
+        return self._unpack is not None
+
     def unpack(self, node: Any, frame: Frame | None) -> Any:
         """The tensor; G003 when it was written to since. `node` is the one that saved it."""
         if self._unpack is not None:

@@ -14,7 +14,7 @@ from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, View, allocate, gradient_of, is_wrapper, share
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Step, View, allocate, gradient_of, is_wrapper, share
 from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -148,28 +148,67 @@ class CopySlices(Node):
         strides = None if shows_twice(base.form.type) else base.form.strides
         self._form = form_of(tuple(base.form.shape), base.form.dtype, base.form.device, strides)
 
+    @property
+    def inner(self) -> Node:
+        """The step of the write, as of a tensor of its own."""
+        return self._inner
+
+    @property
+    def form(self) -> TensorMeta:
+        """The base's form."""
+        return self._form
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """What makes the view of the base."""
+        return self._steps
+
+    @property
+    def is_of_wrapper(self) -> bool:
+        """Whether the base is a tensor of a subclass that holds others."""
+        return self._like is not None
+
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """The base's gradient with the part of the view replaced, then those of the write's operands."""
-        gradient = gradients[0]
-        whole = self._whole(gradient)
-        dispatch(COPY, (whole, gradient), {})
-        part = replay(self._steps, whole)
-        results = self._inner.run([copy_of(part)], create_graph, owned)
-        if results[0] is None:
-            dispatch(FILL, (part, 0), {})  # a fill overwrites elements that overlap too
-        else:
-            dispatch(COPY, (part, results[0]), {})
-        return [whole, *results[1:]]
+        return through_write(
+            self._whole(gradients[0]),
+            gradients[0],
+            self._steps,
+            lambda part: self._inner.run([part], create_graph, owned),
+        )
 
     def _whole(self, gradient: Any) -> Any:
         """What a gradient is copied to."""
         if self._like is not None and is_wrapper(gradient):
             return OPERATORS["full_like"](self._like, 0)
-        return allocate(self._form) if gradient.storage is not None else _without_data(self._form, gradient)
+        return made_for(self._form, gradient)
 
     def release(self) -> None:
         """Frees what the write saved."""
         self._inner.release()
+
+
+def made_for(form: TensorMeta, gradient: Handle) -> Any:
+    """A tensor of a form that a gradient is copied to."""
+    return allocate(form) if gradient.storage is not None else _without_data(form, gradient)
+
+
+def through_write(
+    whole: Any, gradient: Any, steps: Sequence[Step], inner: Callable[[Any], Sequence[object]]
+) -> Sequence[object]:
+    """The gradients of a base and of the further operands of a write to one of its views.
+
+    `gradient` is that of the base behind the write. The first result is put into `whole`. `inner` gives the gradients
+    of the write from that of the view.
+    """
+    dispatch(COPY, (whole, gradient), {})
+    part = replay(steps, whole)
+    results = inner(copy_of(part))
+    if results[0] is None:
+        dispatch(FILL, (part, 0), {})  # a fill overwrites elements that overlap too
+    else:
+        dispatch(COPY, (part, results[0]), {})
+    return [whole, *results[1:]]
 
 
 class Overwritten(Node):

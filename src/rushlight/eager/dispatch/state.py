@@ -45,6 +45,8 @@ class State(threading.local):
     autocast_depth: int = 0  # regions within each other
     duals: Any = None  # the active level of forward_ad
     engaged: Any = None  # the backward pass that this thread is in
+    backward_compiler: Any = None  # what compiles backward passes; None for what the setting says
+    backward_disabled: bool = False  # whether they are not compiled, whatever else is said
     interpreter: Any = None  # `call(function, args, kwargs)` runs the program's functions while its bytecode is traced
 
 

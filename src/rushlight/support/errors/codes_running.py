@@ -170,6 +170,15 @@ register_code(
 )
 
 register_code(
+    "G022",
+    NotSupportedError,
+    "A backward pass that compiled autograd cannot compile",
+    "While compiled autograd is on, a backward pass is read from the tape and compiled. Modes that see each operator, "
+    "tensors of subclasses, and what a compiler of one graph refuses are no part of such a program.",
+    "call backward() with compiled autograd off; the error lists four ways to turn it off",
+)
+
+register_code(
     "M001",
     OutOfMemoryError,
     "An allocation is too large",

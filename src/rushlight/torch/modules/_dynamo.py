@@ -20,6 +20,7 @@ from rushlight.compiler import (
     set_stance,
     substitute_in_graph,
 )
+from rushlight.support import settings
 from rushlight.torch.submodule import Submodule
 
 __all__ = [
@@ -48,31 +49,43 @@ __all__ = [
 class _Config(Submodule):
     """A submodule whose attributes may be any, and may be patched for a while."""
 
+    @property
+    def compiled_autograd(self) -> bool:
+        """Whether backward passes are compiled: the setting of that name."""
+        return settings.get().compiled_autograd
+
+    @compiled_autograd.setter
+    def compiled_autograd(self, value: bool) -> None:
+        settings.update(compiled_autograd=bool(value))
+
     def patch(self, arg: str | Mapping[str, object] | None = None, val: object = None, **values: object) -> ConfigPatch:
         """Return a context manager and decorator that sets attributes: by name and value, by a dict, or by keywords."""
         given = {arg: val} if isinstance(arg, str) else dict(arg or {})
-        return ConfigPatch(vars(self), {**given, **values})
+        return ConfigPatch(self, {**given, **values})
 
 
 class ConfigPatch(ContextDecorator):
     """Attributes that are set inside of a `with`, or while a function runs."""
 
-    def __init__(self, config: dict[str, object], values: Mapping[str, object]) -> None:
+    def __init__(self, config: _Config, values: Mapping[str, object]) -> None:
         self._config = config
         self._values = values
-        self._before: list[dict[str, object]] = []
+        self._before: list[tuple[dict[str, object], bool]] = []
 
     def __enter__(self) -> None:
-        self._before.append(dict(self._config))
-        self._config.update(self._values)
+        self._before.append((dict(vars(self._config)), self._config.compiled_autograd))
+        for name, value in self._values.items():
+            setattr(self._config, name, value)
 
     def __exit__(self, *raised: object) -> None:
-        self._config.clear()
-        self._config.update(self._before.pop())
+        variables, compiled = self._before.pop()
+        vars(self._config).clear()
+        vars(self._config).update(variables)
+        self._config.compiled_autograd = compiled
 
 
 config = _Config(
-    "Flags of a compiler that is not used; they may be set, and change nothing.",
+    "Flags of a compiler that is not used; they may be set, and change nothing, but for `compiled_autograd`.",
     accumulated_cache_size_limit=256,
     assume_static_by_default=True,
     automatic_dynamic_shapes=True,

@@ -1,4 +1,4 @@
-"""Running the graph of an exported program call by call, eagerly or while another program is traced."""
+"""Running a graph call by call, eagerly or while another program is traced."""
 
 from __future__ import annotations
 
