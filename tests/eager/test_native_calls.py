@@ -170,6 +170,25 @@ def test_no_grad_calls_are_native_and_recorded_ones_have_a_history():
     assert x.grad.tolist() == [2, 2, 2]
 
 
+@native_only
+def test_recorded_calls_and_their_derivatives_are_computed_natively():
+    x, w = rl.tensor([1.0, 2.0]), rl.tensor([3.0, 4.0]).requires_grad_()
+    for _ in range(4):
+        (w * x).sum().backward()
+    assert w.grad.tolist() == [4, 8]
+    names = frames(lambda: w * x)
+    assert "record" in names
+    assert not {"run_on_cpu", "allocate_many"} & set(names)
+    result = (w * x).exp()
+    start = rl.ones(2)
+    result.backward(start)
+    result = (w * x).exp()
+    assert "allocate_many" not in frames(lambda: result.backward(start, inputs=[w]))
+    with python_calls():
+        result = (w * x).exp()
+        assert "allocate_many" in frames(lambda: result.backward(start, inputs=[w]))
+
+
 def test_memory_of_results_is_counted_and_comes_back():
     x = rl.ones(100)
     for _ in range(3):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.autograd.derive import rule_of
@@ -19,6 +19,15 @@ from rushlight.eager.mutation import Mutation
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 from rushlight.term import Op
+
+
+def below_autograd(active: int, op: Op, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
+    """What the keys below autograd answer."""
+    return call_below(Key.AUTOGRAD, op, active, operands, attrs)
+
+
+BELOW: list[Callable[[int, Op, tuple[object, ...], Mapping[str, object]], Any]] = [below_autograd]
+"""`below_autograd`, or native code that does the same."""
 
 
 def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
@@ -38,7 +47,7 @@ def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[st
     rule = rule_of(op)
     if rule is None and op.decompose_rule is not None:
         return run_decomposition(op, Key.AUTOGRAD, operands, attrs)
-    result = call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    result = BELOW[0](active, op, operands, attrs)
     results = result if isinstance(result, tuple) else (result,)
     outputs: list[int] = []
     for output, tensor in enumerate(results):

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 
 from rushlight.eager.native import layout, object_text, signature_text
-from rushlight.eager.native.layout import MOST_OPERANDS
 
 PYTHON_SYMBOLS = (
     "PyCapsule_GetPointer",
@@ -32,6 +31,7 @@ PYTHON_SYMBOLS = (
     "PyLong_FromLongLong",
     "PyObject_Type",
     "PyObject_Vectorcall",
+    "PySequence_GetItem",
     "PyThreadState_GetDict",
     "PyTuple_GetItem",
     "PyTuple_New",
@@ -40,7 +40,8 @@ PYTHON_SYMBOLS = (
     "Py_DecRef",
     "Py_IncRef",
 )
-NAMES = ("eager_dispatch", "join_thread")
+NAMES = ("eager_dispatch", "eager_below", "join_thread")
+RUN_PLAN = "run_plan"
 
 OBJECTS = (
     "tensor_class",
@@ -61,6 +62,8 @@ OBJECTS = (
     "forward_name",
     "python_dispatch",
     "learn",
+    "python_below",
+    "learn_below",
     "lend",
 )
 """Objects that the text refers to."""
@@ -265,11 +268,17 @@ nothing:
 """
 
 _DISPATCH = """
-; The result of a call; null where there is none yet, and then in `why` whether the call should be learned.
-define internal ptr @try_call(ptr %op, ptr %operands, ptr %attributes, ptr %why) {
+; The record of a call, given by the address of (operator, operands, attributes). Its operands go into `flat`. Null
+; where there is none, and then in `why` whether the call should be learned. A `below` that is not 0 has the active keys
+; of a call that autograd has taken.
+define internal ptr @find_call(ptr %call, i64 %below, ptr %flat, ptr %words.at, ptr %why) {
 entry:
+  %op = load ptr, ptr %call
+  %operands.at = getelementptr ptr, ptr %call, i64 1
+  %operands = load ptr, ptr %operands.at
+  %attributes.at = getelementptr ptr, ptr %call, i64 2
+  %attributes = load ptr, ptr %attributes.at
   %key = alloca [KEY_WORDS x i64], align 16
-  %flat = alloca [MOST_OPERANDS x ptr]
   %keys = alloca i64
   store i64 DECLINED, ptr %why
   store [KEY_WORDS x i64] zeroinitializer, ptr %key
@@ -308,11 +317,23 @@ thread:
   %stranger = icmp eq ptr %words, null
   br i1 %stranger, label %missed, label %active
 active:
+  store ptr %words, ptr %words.at
+  %cpu = load i64, ptr @cpu_key
+  %top = icmp eq i64 %below, 0
+  br i1 %top, label %scopes, label %lower
+lower:
+  %autograd = load i64, ptr @autograd_key
+  %above = xor i64 %autograd, -1
+  %rest = and i64 %below, %above
+  %alone = icmp eq i64 %rest, %cpu
+  br i1 %alone, label %search, label %python
+scopes:
   %own = load i64, ptr %keys
   %active.keys = call i64 @active_keys(ptr %words, i64 %own)
   %computed = call i1 @is_computed(ptr %words, i64 %active.keys)
   br i1 %computed, label %search, label %python
 search:
+  %reached = phi i64 [ %cpu, %lower ], [ %active.keys, %scopes ]
   store i64 %count, ptr %key
   %op.word = ptrtoint ptr %op to i64
   %op.at = getelementptr i64, ptr %key, i64 OPERATOR
@@ -325,23 +346,13 @@ runs:
   %never = icmp eq i64 %entry.word, 0
   br i1 %never, label %python, label %passes
 passes:
-  %cpu = load i64, ptr @cpu_key
-  %direct = icmp eq i64 %active.keys, %cpu
+  %direct = icmp eq i64 %reached, %cpu
   %passed = call i64 @word(ptr %record, i64 PASSES)
   %through = icmp ne i64 %passed, 0
   %may = or i1 %direct, %through
-  br i1 %may, label %run, label %python
-run:
-  ; What the record refers to stays alive, whatever code the collector runs meanwhile.
-  %owner.word = call i64 @word(ptr %record, i64 OWNER)
-  %owner = inttoptr i64 %owner.word to ptr
-  call void @Py_IncRef(ptr %owner)
-  %result = call ptr @run(ptr %record, ptr %flat, ptr %words)
-  call void @Py_DecRef(ptr %owner)
-  %nothing = icmp eq ptr %result, null
-  br i1 %nothing, label %python, label %given
-given:
-  ret ptr %result
+  br i1 %may, label %found, label %python
+found:
+  ret ptr %record
 missed:
   store i64 MISSED, ptr %why
   ret ptr null
@@ -352,38 +363,130 @@ python:
   ret ptr null
 }
 
-define ptr @eager_dispatch(ptr %self, ptr %arguments, i64 %count) {
+; Runs a record; null where Python has to do it, or has failed.
+define internal ptr @run_kept(ptr %record, ptr %flat, ptr %words) {
+  ; What the record refers to stays alive, whatever code the collector runs meanwhile.
+  %owner.word = call i64 @word(ptr %record, i64 OWNER)
+  %owner = inttoptr i64 %owner.word to ptr
+  call void @Py_IncRef(ptr %owner)
+  %result = call ptr @run(ptr %record, ptr %flat, ptr %words)
+  call void @Py_DecRef(ptr %owner)
+  ret ptr %result
+}
+
+; The result of a call, by Python's `python` or `learner` where native code has none.
+define internal ptr @answer(ptr %call, i64 %below, ptr %python, ptr %learner, ptr %arguments, i64 %count) {
 entry:
+  %flat = alloca [MOST_OPERANDS x ptr]
   %why = alloca i64
-  store i64 DECLINED, ptr %why
-  ; The fourth, keys, matters to calls without tensors alone.
-  %past.three = sub i64 %count, 3
-  %fits = icmp ule i64 %past.three, 1
-  br i1 %fits, label %read, label %python
-read:
-  %op = load ptr, ptr %arguments
-  %operands.at = getelementptr ptr, ptr %arguments, i64 1
-  %operands = load ptr, ptr %operands.at
-  %attributes.at = getelementptr ptr, ptr %arguments, i64 2
-  %attributes = load ptr, ptr %attributes.at
-  %result = call ptr @try_call(ptr %op, ptr %operands, ptr %attributes, ptr %why)
-  %none = icmp eq ptr %result, null
-  br i1 %none, label %failed, label %done
+  %words.at = alloca ptr
+  %record = call ptr @find_call(ptr %call, i64 %below, ptr %flat, ptr %words.at, ptr %why)
+  %missing = icmp eq ptr %record, null
+  br i1 %missing, label %ask, label %to.run
+to.run:
+  %words = load ptr, ptr %words.at
+  %result = call ptr @run_kept(ptr %record, ptr %flat, ptr %words)
+  %nothing = icmp eq ptr %result, null
+  br i1 %nothing, label %failed, label %done
 done:
   ret ptr %result
 failed:
   %problem = call ptr @PyErr_Occurred()
   %clean = icmp eq ptr %problem, null
-  br i1 %clean, label %python, label %error
+  br i1 %clean, label %ask, label %error
 error:
   ret ptr null
-python:
+ask:
   %reason = load i64, ptr %why
   %missed = icmp eq i64 %reason, MISSED
-  %learner = load ptr, ptr @learn
-  %plain = load ptr, ptr @python_dispatch
-  %function = select i1 %missed, ptr %learner, ptr %plain
+  %function = select i1 %missed, ptr %learner, ptr %python
   %given = call ptr @PyObject_Vectorcall(ptr %function, ptr %arguments, i64 %count, ptr null)
+  ret ptr %given
+}
+
+define ptr @eager_dispatch(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %python = load ptr, ptr @python_dispatch
+  %learner = load ptr, ptr @learn
+  ; The fourth, keys, matters to calls without tensors alone.
+  %past.three = sub i64 %count, 3
+  %fits = icmp ule i64 %past.three, 1
+  br i1 %fits, label %read, label %misfit
+read:
+  %result = call ptr @answer(ptr %arguments, i64 0, ptr %python, ptr %learner, ptr %arguments, i64 %count)
+  ret ptr %result
+misfit:
+  %given = call ptr @PyObject_Vectorcall(ptr %python, ptr %arguments, i64 %count, ptr null)
+  ret ptr %given
+}
+
+; eager_below(active, operator, operands, attributes): the call below autograd, as `below_autograd`.
+define ptr @eager_below(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %python = load ptr, ptr @python_below
+  %learner = load ptr, ptr @learn_below
+  %four = icmp eq i64 %count, 4
+  br i1 %four, label %read, label %misfit
+read:
+  %active.object = load ptr, ptr %arguments
+  %active = call i64 @PyLong_AsLongLong(ptr %active.object)
+  %call = getelementptr ptr, ptr %arguments, i64 1
+  %result = call ptr @answer(ptr %call, i64 %active, ptr %python, ptr %learner, ptr %arguments, i64 %count)
+  ret ptr %result
+misfit:
+  %given = call ptr @PyObject_Vectorcall(ptr %python, ptr %arguments, i64 %count, ptr null)
+  ret ptr %given
+}
+
+; run_plan(operands): what a plan does, in place of the generated Python function that is its specification.
+; `self` is (what owns the code, (address of the record, the Python function, the record)).
+define ptr @run_plan(ptr %self, ptr %arguments, i64 %count) {
+entry:
+  %flat = alloca [MOST_ARGUMENTS x ptr]
+  %owned = call ptr @PyTuple_GetItem(ptr %self, i64 1)
+  %address = call ptr @PyTuple_GetItem(ptr %owned, i64 0)
+  %python = call ptr @PyTuple_GetItem(ptr %owned, i64 1)
+  %record.word = call i64 @PyLong_AsLongLong(ptr %address)
+  %record = inttoptr i64 %record.word to ptr
+  %enabled = load i64, ptr @enabled
+  %off = icmp eq i64 %enabled, 0
+  %one = icmp ne i64 %count, 1
+  %ask = or i1 %off, %one
+  br i1 %ask, label %to.python, label %thread
+thread:
+  %words = call ptr @thread_words()
+  %stranger = icmp eq ptr %words, null
+  br i1 %stranger, label %to.python, label %take
+take:
+  %operands = load ptr, ptr %arguments
+  %wanted = call i64 @word(ptr %record, i64 COUNT)
+  br label %next
+next:
+  %i = phi i64 [ 0, %take ], [ %i.next, %look ]
+  %all = icmp eq i64 %i, %wanted
+  br i1 %all, label %to.run, label %look
+look:
+  ; The sequence keeps its members alive.
+  %operand = call ptr @PySequence_GetItem(ptr %operands, i64 %i)
+  call void @Py_DecRef(ptr %operand)
+  %flat.at = getelementptr ptr, ptr %flat, i64 %i
+  store ptr %operand, ptr %flat.at
+  %i.next = add i64 %i, 1
+  br label %next
+to.run:
+  %result = call ptr @run_kept(ptr %record, ptr %flat, ptr %words)
+  %nothing = icmp eq ptr %result, null
+  br i1 %nothing, label %failed, label %done
+done:
+  ret ptr %result
+failed:
+  %problem = call ptr @PyErr_Occurred()
+  %clean = icmp eq ptr %problem, null
+  br i1 %clean, label %to.python, label %error
+error:
+  ret ptr null
+to.python:
+  %given = call ptr @PyObject_Vectorcall(ptr %python, ptr %arguments, i64 %count, ptr null)
   ret ptr %given
 }
 
@@ -424,7 +527,7 @@ def call_text(scopes_word: int) -> str:
     """The functions. `scopes_word` is the word of a thread's context that has the dict of its scopes."""
     numbers = {name: value for name, value in vars(layout).items() if name.isupper() and isinstance(value, int)}
     numbers |= {"SCOPES_WORD": scopes_word, "TABLE_MASK": layout.TABLE_WORDS - 1}
-    numbers |= {"MISSED": MISSED, "DECLINED": DECLINED, "MOST_OPERANDS": MOST_OPERANDS}
+    numbers |= {"MISSED": MISSED, "DECLINED": DECLINED}
     parts = (object_text.HEAD, signature_text.OPERANDS, signature_text.FIND, object_text.RESULTS, _RUN, _DISPATCH)
     text = re.sub(r"\b[A-Z][A-Z_]*[A-Z]\b", lambda word: str(numbers.get(word[0], word[0])), "".join(parts))
     return _variables() + text

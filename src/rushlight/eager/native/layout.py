@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from rushlight.support.errors import fail
 
-MOST_OPERANDS = 4
+MOST_OPERANDS = 4  # of a call that is looked up
+MOST_ARGUMENTS = 8  # of a plan
 MOST_RESULTS = 4
 
 # Words of a record: what identifies a call, then how it runs.
@@ -22,7 +23,7 @@ ARGUMENTS = KEY_WORDS + 8
 # Of each operand: what it is, the word that it fills in, its item size or bounds (of the bits of floats).
 KIND, AT, SCALE, LOWEST, HIGHEST = range(5)
 ARGUMENT_WORDS = 5
-OUTPUTS = ARGUMENTS + ARGUMENT_WORDS * MOST_OPERANDS
+OUTPUTS = ARGUMENTS + ARGUMENT_WORDS * MOST_ARGUMENTS
 # Of each result: objects for the fields of a tensor and its storage, the capacity class, the word of its address.
 FORM, KEYS, BYTES, CLASS, ADDRESS_AT = range(5)
 OUTPUT_WORDS = 5

@@ -6,16 +6,16 @@ import ctypes
 import struct
 import sys
 from array import array
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from rushlight import runtime
-from rushlight.eager.autograd.record import record
+from rushlight.eager.autograd.record import BELOW, below_autograd, record
 from rushlight.eager.dispatch import STATE, Key, bit, dispatch, table_of
 from rushlight.eager.execution.kernels import ON_FIRST_PLAN, planned, run_on_cpu
 from rushlight.eager.execution.operands import NUMBER_FORMS
-from rushlight.eager.execution.plan import Launch
+from rushlight.eager.execution.plan import FASTER, Launch
 from rushlight.eager.handle import Handle, Version, adopted
 from rushlight.eager.native import call_text, layout
 from rushlight.eager.tensor import Parameter
@@ -107,9 +107,10 @@ class NativeCalls:
         self.module = runtime.native.load_cached("eager", text, llvm.baseline_target())
         runtime.native.keep_forever(self.module)
         self.table = Table()
-        self.dispatch, self.join_thread = [
+        self.dispatch, self.below, self.join_thread = [
             runtime.native.python_function(name, self.module.address(name), self.module) for name in call_text.NAMES
         ]
+        self._generation = -1
         self._objects = self._referred_to()
         for name, value in self._objects.items():
             self.set_word(name, id(value))
@@ -147,26 +148,41 @@ class NativeCalls:
             "forward_name": sys.intern("forward"),
             "python_dispatch": dispatch,
             "learn": self.learn,
+            "python_below": below_autograd,
+            "learn_below": self.learn_below,
             "lend": _lend,
         }
 
     def learn(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object], keys: int = 0) -> Any:
         """Makes a call in Python, and the table tells native code about the next one."""
+        return self._learned(op, operands, attrs, lambda: dispatch(op, operands, attrs, keys))
+
+    def learn_below(self, active: int, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
+        """As `learn`, for the part of a call that is below autograd."""
+        return self._learned(op, operands, attrs, lambda: below_autograd(active, op, operands, attrs))
+
+    def _learned(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object], call: Callable[[], Any]) -> Any:
         here = context.current()
         if not here.words[context.SCOPES]:
             self.join_thread(here.address, vars(STATE))
-            return dispatch(op, operands, attrs, keys)
-        if self.module_generation != GENERATION[0]:
-            self.table.clear()
-            self.module_generation = GENERATION[0]
-            self.set_word("generation", GENERATION[0])
+            return call()
         generation = GENERATION[0]
-        result = dispatch(op, operands, attrs, keys)
+        if self._generation != generation:
+            self.table.clear()
+            self._generation = generation
+            self.set_word("generation", generation)
+        result = call()
         if generation == GENERATION[0] and not attrs:
             self._add(op, operands)
         return result
 
-    module_generation = -1
+    def faster(self, launch: Launch, operands: Sequence[object], run: Callable[..., Any]) -> Callable[..., Any]:
+        """A plan's native function, or the Python function itself if native code cannot do what it does."""
+        made = Record([len(operands), 0, 0, 0, 0, 0, 0], [])
+        if len(operands) > layout.MOST_ARGUMENTS or not _describe(made, launch, operands, passes=False):
+            return run
+        address = self.module.address(call_text.RUN_PLAN)
+        return runtime.native.python_function(call_text.RUN_PLAN, address, (made.address, run, made))
 
     def _add(self, op: Any, operands: tuple[Any, ...]) -> None:
         words = [_word_of(operand) for operand in operands]
@@ -184,28 +200,31 @@ class NativeCalls:
         self.table.add(made)
 
 
-def _describe(made: Record, launch: Launch, operands: Sequence[Any], passes: bool) -> None:
-    """Fills a record in, where native code can run the call."""
+def _describe(made: Record, launch: Launch, operands: Sequence[Any], passes: bool) -> bool:
+    """Fills a record in; whether native code can run the call."""
     sizes = [form.nbytes for form in launch.outputs]
     if len(sizes) > layout.MOST_RESULTS or any(size > allocator.LENT_BYTES for size in sizes):
-        return
+        return False
     slots = {slot.position: slot for slot in launch.sheets.slots}
     position = 0
     for number, operand in enumerate(operands):
         if operand is None:
             made.set_argument(number, layout.ABSENT)
             continue
-        if isinstance(operand, Handle):
+        if operand.__class__ is TensorMeta:
+            made.set_argument(number, layout.ABSENT)
+        elif isinstance(operand, Handle):
             made.set_argument(number, layout.TENSOR, launch.sheets.starts[position], operand.form.dtype.itemsize)
         else:
-            bounds = _bounds(operand.__class__, launch.fitting)
+            bounds = _bounds(operand.__class__, launch.fitting) if operand.__class__ in _NUMBERS else None
             if bounds is None:
-                return
+                return False
             kind = layout.REAL if operand.__class__ is float else layout.INTEGER
             made.set_argument(number, kind, slots[position].at, 0, bounds)
         position += 1
     made.words[layout.PASSES] = passes
     made.set_launch(launch, launch.sheets.fresh(), sizes, [form.keys for form in launch.outputs])
+    return True
 
 
 def _bounds(class_: type, fitting: DType | None) -> tuple[int, int] | None:
@@ -260,6 +279,8 @@ def _install() -> None:
         names = vars(module) if name.startswith("rushlight.") and name != __name__ else {}
         if names.get("dispatch") is dispatch:
             names["dispatch"] = calls.dispatch
+    BELOW[0] = calls.below
+    FASTER[0] = calls.faster
     _calls.append(calls)
     calls.set_word("enabled", _wanted[-1])
 
