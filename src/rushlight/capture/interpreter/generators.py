@@ -7,6 +7,7 @@ from typing import Any, NoReturn, SupportsIndex
 
 from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled
 
+_HARMLESS = ("CALL_INTRINSIC_1", "CLEANUP_THROW")  # handlers of whole bodies, from 3.12 on
 _DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
 
 
@@ -90,6 +91,39 @@ class InterpretedGenerator:
         except (GeneratorExit, StopIteration):
             return
         raise RuntimeError("generator ignored GeneratorExit")
+
+    @property
+    def frame(self) -> Frame | None:
+        """Its interpreted frame; None of one that has ended, runs, or handles an exception."""
+        return None if self.gi_running or self._handled.error is not None else self._frame
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its body has begun to run."""
+        return self._started
+
+    def run_by(self, interpreter: Evaluator) -> None:
+        """Has an interpreter run it from now on."""
+        self._interpreter = interpreter
+
+    @staticmethod
+    def resumed(interpreter: Evaluator, frame: Frame, names: tuple[str, str], begun: bool) -> InterpretedGenerator:
+        """A generator that goes on where a frame is."""
+        made = InterpretedGenerator(interpreter, frame)
+        made.__name__, made.__qualname__ = names
+        made._started = begun
+        return made
+
+    def ends_quietly(self) -> bool:
+        """Whether closing it runs nothing: no handler is around the place where it waits."""
+        frame = self._frame
+        if frame is None or not self._started:
+            return True
+        delegate = self._delegate()
+        if delegate is not None and hasattr(type(delegate), "close"):
+            return type(delegate) is InterpretedGenerator and delegate.ends_quietly()
+        handler = frame.body.code.handlers[frame.position - 1]
+        return handler is None or frame.body.code.instructions[handler.target].name in _HARMLESS
 
     def discard(self) -> None:
         """Ends the generator without a word to its frame."""

@@ -8,6 +8,19 @@ from typing import Any
 
 MISSING = object()
 """In place of what is not there."""
+ITERATING = frozenset({"iter", "next", "len", "length_hint", "getitem", "reversed"})
+"""Methods that are asked for the values of an iterable."""
+COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "hash"}) | ITERATING
+"""Methods that comparisons and searches ask for."""
+LOOKING_UP = frozenset({"eq", "hash", "index"})
+"""Methods that a key is asked for."""
+ANY_METHOD = (
+    COMPARING
+    | LOOKING_UP
+    | {"missing", "contains", "bool", "int", "float", "complex", "repr", "str", "format", "bytes", "add", "radd"}
+    | {"fspath"}
+)
+"""All methods that C may ask for."""
 CallParts = tuple[tuple[CellType, ...] | None, tuple[object, ...] | None, dict[str, object] | None]
 """What a call reads of a function: the closure, the defaults, and the defaults by name."""
 
@@ -72,8 +85,8 @@ class Hooks:
         """A new class, as `type.__new__` makes it: names are set, and bases told of it."""
         return type.__new__(kind, name, bases, namespace, **kwargs)
 
-    def runs(self, *operands: object) -> None:
-        """Is told of the operands of what C is going to do."""
+    def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
+        """Is told of the operands of what C is going to do, and which methods it may ask them for."""
 
     def advances(self, iterator: object) -> None:
         """Is told of an iterator whose next value is going to be taken."""

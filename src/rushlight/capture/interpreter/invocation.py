@@ -102,7 +102,10 @@ def _instance(interpreter: Evaluator, cls: Any, /, *args: object, **kwargs: obje
     new, init = _maker(interpreter, cls), python_method(interpreter, cls, "__init__")
     if new is None and init is None and not issubclass(cls, type):
         return interpreter.native(cls, args, kwargs)
-    made = interpreter.call(cls.__new__ if new is None else new, (cls, *args), kwargs)
+    if new is not None or issubclass(cls, type):
+        made = interpreter.call(new or cls.__new__, (cls, *args), kwargs)
+    else:
+        made = interpreter.native(cls.__new__, (cls, *args), kwargs)
     if not issubclass(type(made), cls):
         return made
     if init is None or type(made) is not cls:

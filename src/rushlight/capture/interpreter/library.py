@@ -496,5 +496,7 @@ def _prepared(interpreter: Evaluator, meta: object, given: tuple[object, ...], k
     """The namespace in which a class body runs."""
     prepare = getattr(meta, "__prepare__", None)
     if prepare is None or type(prepare) is types.BuiltinFunctionType:
-        return {}
+        namespace: dict[str, object] = {}
+        interpreter.makes(namespace)
+        return namespace
     return interpreter.call(prepare, given, dict(kwargs))

@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.generators import InterpretedGenerator
-from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.interpreter.hooks import COMPARING, LOOKING_UP, MISSING
 
 Native = Callable[..., object]
 """A function of C that does what an instruction does."""
@@ -22,6 +22,7 @@ STOPPED = object()
 """In place of the next value of an iterator that has none."""
 HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
 _SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
+_OF_CONTAINERS = LOOKING_UP | {"getitem", "missing"}  # of a container whose items C gets, sets or deletes
 _NAMES = ("__name__", "__qualname__")  # of a generator
 _REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _COMPARISONS: dict[str, tuple[str, Native]] = {
@@ -217,7 +218,7 @@ def compared(interpreter: Evaluator, relation: str, left: object, right: object)
     mirrored = _COMPARISONS[_REFLECTED[relation]][0]
     cls, other = type(left), type(right)
     if not (_compares(interpreter, cls, name) or _compares(interpreter, other, mirrored)):
-        interpreter.runs(left, right)
+        interpreter.runs(left, right, asked=COMPARING)
         return function(left, right)
     attempts = [(cls, name, left, right), (other, mirrored, right, left)]
     if cls is not other and issubclass(other, cls):
@@ -257,7 +258,7 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
         lookup(cls, "__contains__") is MISSING and python_method(interpreter, cls, "__iter__") is not None
     )
     if not searched:
-        interpreter.runs(container, value)
+        interpreter.runs(container, value, asked=COMPARING | {"contains"})
         return value in container
     iterator = iterator_of(interpreter, container)
     while (element := next_of(interpreter, iterator)) is not STOPPED:
@@ -272,17 +273,18 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
     if method is not None:
         return interpreter.call(method, (container, key))
     if type(container) is defaultdict:
-        interpreter.runs(key)
+        interpreter.runs(key, asked=LOOKING_UP)
         if container.default_factory is not None and key not in container:
             return _made_item(interpreter, container, key)
         return container[key]
     missing = python_method(interpreter, type(container), "__missing__")
     if missing is not None and lookup(type(container), "__getitem__") is dict.__getitem__:
-        interpreter.runs(key, *dict.__iter__(container))
+        interpreter.runs(key, *dict.__iter__(container), asked=LOOKING_UP)
         if not dict.__contains__(container, key):
             return interpreter.call(missing, (container, key))
         return dict.__getitem__(container, key)
-    interpreter.runs(container, key)
+    interpreter.runs(container, asked=_OF_CONTAINERS)
+    interpreter.runs(key, asked=LOOKING_UP)
     return container[key]
 
 
@@ -298,7 +300,8 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
     """Sets an item."""
     method = python_method(interpreter, type(container), "__setitem__")
     if method is None:
-        interpreter.runs(container, key)
+        interpreter.runs(container, asked=_OF_CONTAINERS)
+        interpreter.runs(key, asked=LOOKING_UP)
         interpreter.replaces(container, key, value)
         container[key] = value
     else:
@@ -309,7 +312,8 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
     """Deletes an item."""
     method = python_method(interpreter, type(container), "__delitem__")
     if method is None:
-        interpreter.runs(container, key)
+        interpreter.runs(container, asked=_OF_CONTAINERS)
+        interpreter.runs(key, asked=LOOKING_UP)
         interpreter.writes(container)
         del container[key]
     else:

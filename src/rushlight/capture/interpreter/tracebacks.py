@@ -80,6 +80,15 @@ def _frame_of_template() -> FrameType:
     return frame
 
 
+_KIND = _TEMPLATE.co_flags, _TEMPLATE.co_names, _TEMPLATE.co_consts
+
+
+def is_shown(frame: FrameType) -> bool:
+    """Whether a frame stands for one of an interpreted function."""
+    code = frame.f_code
+    return (code.co_flags, code.co_names, code.co_consts) == _KIND and _TEMPLATE.co_code in code.co_code
+
+
 _LAST = max(0, _frame_of_template().f_lasti)  # where a generator stands that was dropped before it began
 
 

@@ -137,7 +137,7 @@ class AccessingInterpreter(Interpreter):
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
         if self.is_state(target, *values):
             return
-        if id(target) in self.given and any(map(self._is_of_trace, values)):
+        if id(target) in self.given and any(map(self._is_of_trace, values)) and not self.reached.refills(target):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
             raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.hooks import MISSING
-from rushlight.capture.interpreter.slots import HEAP_TYPE, slot_value
+from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, slot_value
 from rushlight.capture.state.reachable import MARK, PLAIN
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
@@ -47,7 +48,7 @@ def blueprint_of(value: Any) -> Blueprint | None:
     """The blueprint of an object. None for one that only its own class can make."""
     kind = type(value)
     base = native_base(kind)
-    rule = _BASES.get(base)
+    rule = _exception(base) if issubclass(base, BaseException) else _BASES.get(base)
     if rule is None or not (base is tuple or is_of_program(kind)):
         return None
     if rule.content in (_pairs, _members) and not _has_plain_keys(value):
@@ -101,9 +102,19 @@ def _slots_of(kind: type) -> Iterator[tuple[tuple[int, str], MemberDescriptorTyp
 
 
 def _has_plain_keys(value: Any) -> bool:
-    """Whether keys of a dict, or members of a set, are hashed and compared without running Python."""
+    """Whether keys of a dict, or members of a set, are hashed and compared without a look into them."""
     keys = dict.__iter__(value) if isinstance(value, dict) else set.__iter__(value)
-    return all(type(plain_key(key)) in PLAIN for key in keys)
+    return all(map(_is_plain_key, keys))
+
+
+def _is_plain_key(value: object) -> bool:
+    """Whether a key is plain, told by its identity alone, or a tuple of such keys."""
+    key = plain_key(value)
+    kind = type(key)
+    if isinstance(key, (tuple, frozenset)) and kind in (tuple, frozenset):
+        return all(map(_is_plain_key, key))
+    by_identity = lookup(kind, "__hash__") is object.__hash__ and lookup(kind, "__eq__") is object.__eq__
+    return kind in PLAIN or (by_identity and not issubclass(kind, Handle))
 
 
 def _nothing(value: object) -> Sequence[object]:
@@ -162,6 +173,34 @@ def _of_function(base: Any) -> _Base:
     return _Base(_nothing, _empty(base), lambda value: [value.__func__], fill)
 
 
+_OF_EXCEPTIONS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
+
+
+def _exception(base: Any) -> _Base:
+    """Of exceptions: the arguments, what is around them, and what C keeps beside, as the name of an attribute."""
+    members = [name for cls in base.__mro__ for name, member in vars(cls).items() if _is_member(member)]
+    names = [*_OF_EXCEPTIONS, *dict.fromkeys(members)]
+
+    def first(value: Any) -> list[object]:
+        return [(value.message, value.exceptions) if issubclass(base, BaseExceptionGroup) else value.args]
+
+    def fill(made: Any, parts: list[Any]) -> None:
+        for name, part in zip(names, parts, strict=True):
+            with contextlib.suppress(AttributeError):  # what is only read has been given to the class
+                setattr(made, name, part)
+
+    return _Base(
+        first,
+        lambda kind, parts: base.__new__(kind, *parts[0]),
+        lambda value: [getattr(value, name) for name in names],
+        fill,
+    )
+
+
+def _is_member(value: object) -> bool:
+    return type(value) is MemberDescriptorType and value.__name__ != "__suppress_context__"
+
+
 def _scalar(base: type, plain: Callable[[Any], object]) -> _Base:
     return _Base(lambda value: [plain(value)], lambda kind, first: base.__new__(kind, *first), _nothing, _refuse)
 
@@ -183,10 +222,10 @@ _BASES: dict[type, _Base] = {
         _nothing, _empty(bytearray), lambda value: [bytes(value)], lambda made, parts: bytearray.__init__(made, *parts)
     ),
     partial: _Base(
-        lambda value: [value.func, value.args, value.keywords],
-        lambda kind, first: partial.__new__(kind, first[0], *first[1], **first[2]),
-        _nothing,
-        _refuse,
+        lambda value: [value.func, value.args],
+        lambda kind, first: partial.__new__(kind, first[0], *first[1]),
+        lambda value: _pairs(value.keywords),
+        lambda made, parts: _put(made.keywords, parts),
     ),
     property: _Base(
         _nothing,

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
     BuiltinFunctionType,
-    ClassMethodDescriptorType,
     FrameType,
     FunctionType,
     MethodDescriptorType,
     ModuleType,
-    NoneType,
     WrapperDescriptorType,
 )
 from typing import Any
@@ -24,12 +22,13 @@ from typing import Any
 import numpy as np
 
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.interpreter.hooks import ANY_METHOD, LOOKING_UP, MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.access import AccessingInterpreter
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break
+from rushlight.capture.resume.calling import asked_by, called_in, definer, forget_methods, is_of_c
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
@@ -57,6 +56,7 @@ _PURE = frozenset(
     | {"_heapq", "bisect", "_bisect", "string", "struct", "_struct", "numbers", "fractions", "decimal", "datetime"}
     | {"textwrap", "array"}
 )  # modules whose functions of C have no effects, but for those named next
+_PURE_FUNCTIONS = (sys.intern, sys.getrecursionlimit, sys.getdefaultencoding)
 _EFFECTS = frozenset({hash, print, input, open, exec, eval, compile, __import__, id, breakpoint})
 _MUTATING = frozenset(
     {
@@ -92,51 +92,13 @@ _MUTATING = frozenset(
 )
 _TEXTS = frozenset({repr, format, ascii})
 _SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
-_IDLE = frozenset({"__init_subclass__", "__subclasshook__"})  # methods of C that ask nothing of their owner
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
-_IMMUTABLE = (type(None), bool, int, float, complex, str, bytes, type, BuiltinFunctionType, frozenset)
+_IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
-_METHODS = tuple(
-    f"__{name}__"
-    for name in [
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "hash",
-        "missing",
-        "index",
-        "len",
-        "iter",
-        "next",
-        "getitem",
-        "contains",
-        "bool",
-        "int",
-        "float",
-        "complex",
-        "repr",
-        "str",
-        "format",
-        "bytes",
-        "add",
-        "radd",
-        "reversed",
-        "fspath",
-        "length_hint",
-    ]
-)  # of classes written in Python, that C may call
-_OF_C = frozenset(
-    {NoneType, BuiltinFunctionType, WrapperDescriptorType, MethodDescriptorType, ClassMethodDescriptorType}
-)  # what methods of C are in their classes
-_MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
-_calling: dict[type, bool] = {}
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -170,20 +132,11 @@ def module_of(function: Any) -> str:
         return function.__globals__.get("__name__", "")
     owner = getattr(function, "__self__", None)
     if owner is not None and not issubclass(type(owner), ModuleType):
-        return _definer(owner, getattr(function, "__name__", "")).__module__
+        return definer(owner, getattr(function, "__name__", "")).__module__
     owner = getattr(function, "__objclass__", None)
     if owner is not None:
         return owner.__module__
     return getattr(function, "__module__", None) or type(function).__module__
-
-
-def _definer(owner: object, name: str) -> type:
-    """The class whose method of C, bound to an owner, has a name; or else the owner's own."""
-    own = owner if isinstance(owner, type) else type(owner)
-    for cls in [*type.mro(own), *type.mro(type(own))]:
-        if name in vars(cls) and type(vars(cls)[name]) in _OF_C:
-            return cls
-    return own
 
 
 class CautiousInterpreter(AccessingInterpreter):
@@ -202,29 +155,22 @@ class CautiousInterpreter(AccessingInterpreter):
             positional = bool(code.co_flags & CO_VARARGS)
             self.note(frame.locals[code.co_argcount + code.co_kwonlyargcount + positional])
 
-    def runs(self, *operands: object) -> None:
-        """Breaks before C may run methods that are written in Python."""
+    def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
+        """Breaks before C may run methods that are written in Python; `asked` are those that it may ask for."""
         for operand in operands:
             kind = type(operand)
-            if kind in _SCALARS or issubclass(kind, Handle):
-                continue
             if kind is Opaque:
                 raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
-            if kind is defaultdict:
+            if kind is defaultdict and "missing" in asked:
                 raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
-            if _calls_python(kind):
-                raise Break(breaks.CALLED_BACK, f"C calls methods of {kind.__name__}")
-            if kind is slice and isinstance(operand, slice):  # whose class is not asked for before it is known
-                self.runs(operand.start, operand.stop, operand.step)
-            elif kind in _CONTAINERS or kind in (tuple, frozenset):
-                for item in operand:  # pyright: ignore[reportGeneralTypeIssues] - a container
-                    if type(item) not in _SCALARS and not issubclass(type(item), Handle) and _calls_python(type(item)):
-                        raise Break(breaks.CALLED_BACK, f"C calls methods of {type(item).__name__}")
+            cls = called_in(operand, asked)
+            if cls is not None:
+                raise Break(breaks.CALLED_BACK, f"C calls methods of {cls.__name__}")
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute set. Of a class that the trace has made it is set at once."""
         if issubclass(type(owner), type):
-            _calling.clear()
+            forget_methods()
         return super().sets(owner, name, value)
 
     def new_class(
@@ -267,7 +213,7 @@ class CautiousInterpreter(AccessingInterpreter):
         """A number as a key is fixed."""
         if issubclass(type(value), Handle) and type(value) is not TracedNumber:
             raise Break(breaks.KEY, "a tensor is a key")
-        self.runs(value)
+        self.runs(value, asked=LOOKING_UP)
         return value.item() if type(value) is TracedNumber else value
 
     def callee(self, function: object) -> object:
@@ -337,12 +283,13 @@ class CautiousInterpreter(AccessingInterpreter):
         if not ours:
             self._allow(function, module, args, kwargs)
             of_class = getattr(function, "__name__", "") == "__new__"  # which does not ask the class
-            self.runs(*args[of_class:], *kwargs.values())
+            asked = asked_by(function, owner)
+            self.runs(*args[of_class:], *kwargs.values(), asked=asked)
             if owner is not None:
                 if self.reached.knows(owner):
                     raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")
-                if not (of_class or getattr(function, "__name__", "") in _IDLE):
-                    self.runs(owner)
+                if not of_class:
+                    self.runs(owner, asked=asked)
                 if issubclass(type(owner), (dict, set)) and rest is args:
                     rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
@@ -355,7 +302,7 @@ class CautiousInterpreter(AccessingInterpreter):
             if module.startswith(_OF_DTYPES):
                 args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
         result = function(*args, **kwargs)
-        if sys.getrefcount(result) <= 2 and not issubclass(type(result), _IMMUTABLE):
+        if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
         return result
 
@@ -368,9 +315,11 @@ class CautiousInterpreter(AccessingInterpreter):
             raise Break(breaks.NATIVE, f"{function.__qualname__} runs as it is")
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
-        if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or module not in _PURE:
+        if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or (
+            module not in _PURE and function not in _PURE_FUNCTIONS
+        ):
             if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
-                if not all(_is_of_c(lookup(function, part)) for part in ("__new__", "__init__")):
+                if not all(is_of_c(lookup(function, part)) for part in ("__new__", "__init__")):
                     raise Break(breaks.CALLED_BACK, f"C calls the constructor of {function.__name__}")
                 return
             if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
@@ -412,26 +361,8 @@ def is_mutable(kind: type) -> bool:
     return kind is not Opaque and (hasattr(kind, "__next__") or lookup(kind, "__hash__") is None)
 
 
-def _calls_python(cls: type) -> bool:
-    """Whether C may call methods of a class that are written in Python."""
-    if not cls.__flags__ & HEAP_TYPE:
-        return False
-    known = _calling.get(cls)
-    if known is None:
-        if len(_calling) >= _MOST_CLASSES:
-            _calling.clear()
-        methods = [lookup(cls, name) for name in _METHODS]
-        known = _calling[cls] = not all(map(_is_of_c, methods))
-    return known
-
-
-def _is_of_c(method: object) -> bool:
-    """Whether C may run a method while a function is traced: of C, ours, a named tuple, an enumeration."""
-    function = getattr(method, "__func__", method) if type(method) in (staticmethod, classmethod) else method
-    if type(function) is FunctionType and isinstance(function, FunctionType):
-        module: str = function.__globals__.get("__name__", "")
-        return module in ("collections", "enum") or is_ours(module)
-    return function is MISSING or type(function) in _OF_C
+def _is_immutable(kind: type) -> bool:
+    return kind in _IMMUTABLE or issubclass(kind, type)
 
 
 def _stores(function: Any) -> bool:

@@ -99,7 +99,8 @@ def detach(made: type, others: Container[int]) -> None:
 
 def parts_that_c_made(cls: type) -> list[object]:
     """The methods of other kinds that C has made of functions in a class body."""
-    return [vars(cls)[name] for name in _WRAPPED if name in vars(cls)]
+    parts = [vars(cls)[name] for name in _WRAPPED if name in vars(cls)]
+    return [part for part in parts if type(part) in (staticmethod, classmethod)]
 
 
 @frozen(eq=False)

@@ -8,6 +8,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, FunctionType
 from typing import Any
 
+from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_ours
@@ -16,6 +17,7 @@ from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter
+from rushlight.capture.state.changes import Copy
 from rushlight.capture.state.reachable import Traced
 from rushlight.eager.dispatch import STATE
 from rushlight.support.frozen import frozen
@@ -55,7 +57,8 @@ class Exit:
     """Where a trace ended: the frames that are left, or none where the function returned; and why.
 
     The recipe gives the values of the frames, or the result; then the object and the value of each attribute that is
-    `written` (MISSING: deleted). `result` is which of the graph's values the result is, where nothing has to be built.
+    `written` (MISSING: deleted), or the container and what it holds (CONTENTS). `result` is which of the graph's values
+    the result is, where nothing has to be built.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -66,14 +69,18 @@ class Exit:
     calls: int
     result: int | None
 
-    def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[object]:
+    def build(
+        self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
+    ) -> list[object]:
         """What the recipe gives, once the attributes are written."""
-        built = self.recipe.build(leaves, before)
+        built = self.recipe.build(leaves, before, interpreter)
         if not self.written:
             return built
         first = len(built) - 2 * len(self.written)
         for name, owner, value in zip(self.written, built[first::2], built[first + 1 :: 2], strict=True):
-            if value is MISSING:
+            if name is CONTENTS:
+                _refill(owner, value)
+            elif value is MISSING:
                 object.__delattr__(owner, name)
             else:
                 object.__setattr__(owner, name, value)
@@ -185,6 +192,7 @@ class Continuation(Traced):
 
     def _traced(self, interpreter: TracingInterpreter, frames: list[Frame]) -> tuple[object, ...]:
         reached = interpreter.reached
+        reached.refilled = {}
         returned = interpreter.trace(frames)
         if reached.has_unwalked:
             raise Reroot
@@ -198,18 +206,42 @@ class Continuation(Traced):
             if frame.then is not None or frame.generator is not None or frame.names is not None:
                 raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
         calls = len(STATE.tracer.builder.calls)
-        written = list(reached.written.values())
+        refilled = list((reached.refilled or {}).values())
+        written = [*reached.written.values(), *[_refilling(interpreter, copy) for copy in refilled]]
         before = reached.before()
         if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
+            interpreter.leave_generators(())
             return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, before, interpreter.variables)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
+        interpreter.leave_generators(writer.known)
+        for copy in refilled:
+            copy.restore()
         shapes = () if returned else FrameShape.of(frames)
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf
         return Exit(shapes, recipe, names, reason, interpreter.count, calls, result), *writer.leaves
+
+
+CONTENTS = "[:]"  # in place of the name of an attribute: all that a container holds
+
+
+def _refilling(interpreter: TracingInterpreter, copy: Copy) -> tuple[object, str, object]:
+    """What becomes of a container of the arguments: another one has what it is to hold."""
+    held: Any = copy.copy
+    made = dict(held) if isinstance(held, dict) else list(held)
+    interpreter.note(made)
+    return copy.copy, CONTENTS, made
+
+
+def _refill(container: Any, held: Any) -> None:
+    if isinstance(container, dict):
+        container.clear()
+        container.update(held)
+    else:
+        container[:] = held
 
 
 _CONTAINERS = frozenset({list, dict, tuple})

@@ -300,7 +300,7 @@ class Driver:
         """Has the interpreter go on where a graph has ended; the result where no frame is left."""
         ended, leaves = outcome
         frames = interpreter.frames
-        built = ended.build(leaves, before)
+        built = ended.build(leaves, before, interpreter)
         if not ended.shapes:
             if self.start is None and len(frames) == 1:
                 self.start = _start_of(self.function, frames[0], part)

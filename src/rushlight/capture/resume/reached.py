@@ -129,6 +129,9 @@ class ReachedObjects:
         self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
         self.written: dict[tuple[int, str], tuple[object, str, object]] = {}
         self.variables = variables
+        self.refilled: dict[int, Copy] | None = (
+            None  # containers of the arguments that each call fills with new objects
+        )
         self.has_unwalked = False  # whether it has read a variable whose value may change in itself
         self._guarded = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
         self._stand_in = stand_in
@@ -150,6 +153,18 @@ class ReachedObjects:
         return _is_written(value) and any(
             leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves
         )
+
+    def refills(self, container: object) -> bool:
+        """Writes down that a container of the arguments is filled behind the graph, if that can be done."""
+        copies = [copy for copy in self.copies if copy.copy is container]
+        if self.refilled is None or len(copies) != 1:
+            return False
+        if sum([copy.original is copies[0].original for copy in self.copies]) > 1:
+            return False
+        if id(copies[0].original) in self.walk.before:
+            return False
+        self.refilled[id(container)] = copies[0]
+        return True
 
     def knows(self, value: object) -> bool:
         """Whether a value is one of the objects."""

@@ -5,14 +5,29 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType, NoneType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    NoneType,
+    TracebackType,
+)
 from typing import Any
 
-from rushlight.capture.interpreter.frame import NULL, UNBOUND, contents_of
+from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame, contents_of
+from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.library import Callback
-from rushlight.capture.resume.blueprint import blueprint_of, native_base
-from rushlight.capture.resume.breaks import CLASS, UNBUILT, Reason, Retrace
+from rushlight.capture.resume.blueprint import blueprint_of
+from rushlight.capture.resume.breaks import CLASS, SUSPENDED, UNBUILT, Reason, Retrace
+from rushlight.capture.resume.calling import definer
+from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.classes import ClassPlan
+from rushlight.capture.resume.iterators import parts_of
 from rushlight.capture.resume.opaque import Opaque, slot_of
 from rushlight.capture.state.reachable import PLAIN, variables_of
 from rushlight.capture.values import plain_key
@@ -20,7 +35,6 @@ from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
 _LEAVES = (Handle, SymInt, SymBool, SymFloat)
-_ITERATORS = frozenset({*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed})
 _KEEPING = frozenset({FunctionType, MethodType, CellType, partial, tuple, list})
 _MOST_LOOKED_AT = 256
 Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
@@ -33,20 +47,25 @@ class Recipe:
     `leaf` is which of the graph's values the only root is, if it is one. `reads_state` says whether steps do.
     """
 
-    __slots__ = ("leaf", "reads_state", "roots", "steps")
+    __slots__ = ("_generators", "leaf", "reads_state", "roots", "steps")
 
-    def __init__(self, steps: list[Step], roots: list[int]) -> None:
+    def __init__(self, steps: list[Step], roots: list[int], generators: Sequence[int] = ()) -> None:
         self.steps = steps
+        self._generators = generators
         self.roots = roots
         only = steps[roots[0]] if len(roots) == 1 else None
         self.leaf = only.place if isinstance(only, _Leaf) else None
         self.reads_state = any(isinstance(step, _FromState) for step in steps)
 
-    def build(self, leaves: Sequence[object], before: Sequence[object]) -> list[Any]:
+    def build(
+        self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
+    ) -> list[Any]:
         """The roots, for the values that a graph gave and the state before it."""
         made: list[Any] = []
         for step in self.steps:
             made.append(step(made, leaves, before))
+        for place in self._generators if interpreter is not None else ():
+            made[place].run_by(interpreter)
         return [made[root] for root in self.roots]
 
 
@@ -64,24 +83,33 @@ class RecipeWriter:
         self.given = given
         self.steps: list[Step] = []
         self.leaves: list[Any] = []
-        self._known: dict[int, int] = {}
+        self.known: dict[int, int] = {}
         self._alive: list[object] = []
+        self._fills: list[_Pending] = []  # of objects that are there, and whose parts may refer to them
+        self._generators: list[int] = []
         self._late: list[Step] = []  # what fills classes, once all of them are there
         self._instruction = min([at for _, at in made.values()], default=0)
 
     def write(self, roots: Sequence[object]) -> Recipe:
         """The recipe. Errors: Retrace where an object cannot be built again."""
         places = [self._add(root) for root in roots]
-        return Recipe([*self.steps, *self._late], places)
+        self._fill()
+        return Recipe([*self.steps, *self._late], places, self._generators)
+
+    def _fill(self) -> None:
+        """Writes the steps that fill the objects that are there."""
+        while self._fills:
+            place, parts, fill, steps = self._fills.pop()
+            steps.append(_Fill(place, [self._add(part) for part in parts], fill))
 
     def _step(self, value: object, step: Step) -> int:
         self._alive.append(value)
         self.steps.append(step)
-        self._known[id(value)] = len(self.steps) - 1
+        self.known[id(value)] = len(self.steps) - 1
         return len(self.steps) - 1
 
     def _add(self, value: Any) -> int:
-        known = self._known.get(id(value))
+        known = self.known.get(id(value))
         if known is not None:
             return known
         kind = type(value)
@@ -112,11 +140,15 @@ class RecipeWriter:
             id(value.__self__) in self.made or not issubclass(type(value.__self__), (ModuleType, type, NoneType))
         ):
             owner, name = self._add(value.__self__), value.__name__
-            native = native_base(type(value.__self__))
-            return self._step(value, lambda made, leaves, before: getattr(native, name).__get__(made[owner]))
+            method: Any = vars(definer(value.__self__, name)).get(name)
+            if type(method) is ClassMethodDescriptorType:
+                return self._step(value, lambda made, leaves, before: method.__get__(None, made[owner]))
+            if hasattr(type(method), "__get__"):
+                return self._step(value, lambda made, leaves, before: method.__get__(made[owner]))
         if issubclass(kind, type) and id(value) in self.made:
             return self._class(value)
         inside = (kind in (list, dict, set) and _holds_traced(value)) or hasattr(kind, "__next__")
+        inside = inside or kind is TracebackType  # those of what was there before are not reached
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
         elif not inside:
@@ -135,34 +167,48 @@ class RecipeWriter:
             place = self._step(value, lambda made, leaves, before: CellType())
             contents = contents_of(value)
             if contents is not UNBOUND:
-                self.steps.append(_FillCell(place, self._add(contents)))
+                self._fills.append((place, [contents], _fill_cell, self.steps))
             return place
         if kind is FunctionType:
             return self._function(value)
-        if kind is slice:
-            parts = [self._add(item) for item in (value.start, value.stop, value.step)]
-            return self._step(value, lambda made, leaves, before: slice(*[made[part] for part in parts]))
-        if kind in _ITERATORS and not (kind is zip and len(value.__reduce__()) > 2):
-            function, args, *rest = value.__reduce__()
-            state = [item for item in rest if item is not None]
-            parts = [self._add(item) for item in args]
-
-            def resumed(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
-                iterator = function(*[made[part] for part in parts])
-                if state:
-                    iterator.__setstate__(*state)
-                return iterator
-
-            return self._step(value, resumed)
+        if kind is InterpretedGenerator:
+            return self._generator(value)
+        found = parts_of(value)
+        if found is not None:
+            parts, make = [self._add(part) for part in found.parts], found.make
+            if found.filled:
+                self._fill()
+            return self._step(value, lambda made, leaves, before: make([made[part] for part in parts]))
         blueprint = blueprint_of(value)
         if blueprint is None:
             raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
         cls = self._add(kind)
         first = [self._add(part) for part in blueprint.first]
-        make = blueprint.make
-        place = self._step(value, lambda made, leaves, before: make(made[cls], [made[part] for part in first]))
+        make_of = blueprint.make
+        place = self._step(value, lambda made, leaves, before: make_of(made[cls], [made[part] for part in first]))
         if blueprint.others:
-            self.steps.append(_Fill(place, [self._add(part) for part in blueprint.others], blueprint.fill))
+            self._fills.append((place, blueprint.others, blueprint.fill, self.steps))
+        return place
+
+    def _generator(self, value: InterpretedGenerator) -> int:
+        frame = value.frame
+        if frame is None:
+            raise Retrace(self._instruction, Reason(SUSPENDED, "a generator runs, or has ended"))
+        body, variables, position = frame.body, frame.globals, frame.position
+        names, begun, size = (value.__name__, value.__qualname__), value.is_begun, len(frame.locals)
+
+        def made(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+            resumed = Frame(body, [], variables, None)
+            resumed.position = position
+            return InterpretedGenerator.resumed(Interpreter(is_leaf), resumed, names, begun)
+
+        def fill(generator: InterpretedGenerator, parts: list[Any]) -> None:
+            assert generator.frame is not None
+            generator.frame.locals, generator.frame.stack = parts[:size], parts[size:]
+
+        place = self._step(value, made)
+        self._generators.append(place)
+        self._fills.append((place, [*frame.locals, *frame.stack], fill, self.steps))
         return place
 
     def _class(self, value: type) -> int:
@@ -173,7 +219,7 @@ class RecipeWriter:
         kind, bases = self._add(type(value)), [self._add(base) for base in value.__bases__]
         make, fill = plan.make, plan.fill
         place = self._step(value, lambda made, leaves, before: make(made[kind], tuple([made[base] for base in bases])))
-        self._late.append(_Fill(place, [self._add(part) for part in plan.values], fill))
+        self._fills.append((place, plan.values, fill, self._late))
         return place
 
     def _function(self, value: Any) -> int:
@@ -245,16 +291,12 @@ class _Fill:
         self.fill(made[self.place], [made[part] for part in self.parts])
 
 
-class _FillCell:
-    __slots__ = ("part", "place")
-
-    def __init__(self, place: int, part: int) -> None:
-        self.place, self.part = place, part
-
-    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
-        made[self.place].cell_contents = made[self.part]
+def _fill_cell(cell: CellType, parts: list[object]) -> None:
+    cell.cell_contents = parts[0]
 
 
+_Pending = tuple[int, Sequence[object], Callable[[Any, list[Any]], None], list[Step]]
+"""Which object is to be filled, with which parts, how, and among which steps."""
 AS_GIVEN = Recipe([_Leaf(0)], [0])
 """The only root is what the graph gives."""
 

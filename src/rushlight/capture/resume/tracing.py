@@ -6,7 +6,7 @@ import inspect
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from operator import attrgetter
 from types import GeneratorType
@@ -64,25 +64,32 @@ class TracingInterpreter(CautiousInterpreter):
         try:
             with Scope(interpreter=self):
                 return self.in_loop(partial(self._trace, frames))
+        except BaseException:
+            self._close_generators(frozenset())
+            raise
         finally:
             self.look_for_deaths()
-            unfinished = self._left_generators()
-            if unfinished:
-                raise Retrace(min(unfinished), Reason(breaks.SUSPENDED, "a generator is left before its end"))
 
-    def _left_generators(self) -> list[int]:
-        """Puts an end to generators that have not ended, and returns which instructions made them."""
+    def leave_generators(self, kept: Container[int]) -> None:
+        """Puts an end to generators that have not ended: those that are `kept`, by identity, are built again.
+
+        Errors: Retrace where one is not kept, and does something at its end.
+        """
+        unfinished = self._close_generators(kept)
+        if unfinished:
+            raise Retrace(min(unfinished), Reason(breaks.SUSPENDED, "a generator is left before its end"))
+
+    def _close_generators(self, kept: Container[int]) -> list[int]:
+        """Ends generators, and returns which instructions made those that would do something at their ends."""
         unfinished: list[int] = []
         for made, at in reversed(list(self.made.values())):
             if type(made) is InterpretedGenerator:
-                suspended = made.gi_suspended
+                quiet = id(made) in kept or made.ends_quietly()
+                unfinished += [] if quiet else [at]
                 made.discard()  # its `finally` blocks are run by the generator that takes its place
             elif type(made) is GeneratorType:
-                suspended = inspect.getgeneratorstate(made) == inspect.GEN_SUSPENDED
+                unfinished += [at] if inspect.getgeneratorstate(made) == inspect.GEN_SUSPENDED else []
                 made.close()  # now, while what it set in scopes belongs to the trace
-            else:
-                continue
-            unfinished += [at] if suspended else []
         return unfinished
 
     def forget_classes(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from rushlight.capture.source import StateSource
-from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of
+from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of, restore
 from rushlight.capture.values import Container, Deleted, Effect, Reached, Template
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import TracedNumber
@@ -28,6 +28,10 @@ class Copy(NamedTuple):
     def of(copy: object, original: object, text: str) -> Copy:
         """A copy as it is now."""
         return Copy(copy, original, text, entries_of(copy))
+
+    def restore(self) -> None:
+        """Gives the copy what was in it."""
+        restore(self.copy, self.before)
 
 
 def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[tuple[Leaf, Any]]:

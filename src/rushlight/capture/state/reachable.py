@@ -211,7 +211,7 @@ class StateWalk:
             if id(leaf.container) not in self.before and leaf.now() is not leaf.value:
                 leaf.container[leaf.key] = leaf.value
         for container, _ in (*self.containers, *self.objects):
-            _restore(container, self.before[id(container)])
+            restore(container, self.before[id(container)])
         for container, _ in self.collections:
             before = tuple(self.before[id(container)].values())
             if differs(container, before):
@@ -288,7 +288,8 @@ def differs(container: Collection[object], before: tuple[object, ...]) -> bool:
     return len(container) != len(before) or any(map(is_not, container, before))
 
 
-def _restore(container: Any, before: dict[object, object]) -> None:
+def restore(container: Any, before: dict[object, object]) -> None:
+    """Gives a container the entries that it had, in their order."""
     if not isinstance(container, dict):
         container[:] = before.values()
     elif all(map(is_, container, before)) and len(container) == len(before):

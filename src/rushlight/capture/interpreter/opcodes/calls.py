@@ -192,7 +192,9 @@ def setup_annotations(interpreter: Interpreter, frame: Frame, operand: int) -> N
     """Makes `__annotations__` in a class body that has none."""
     assert frame.names is not None
     if "__annotations__" not in frame.names:
-        frame.names["__annotations__"] = {}
+        annotations: dict[str, object] = {}
+        interpreter.makes(annotations)
+        frame.names["__annotations__"] = annotations
 
 
 @operation("IMPORT_NAME")

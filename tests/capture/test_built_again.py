@@ -1,0 +1,208 @@
+"""What a trace makes and keeps is built again at each call: generators, exceptions, iterators, what arguments hold."""
+
+import collections
+import functools
+import traceback
+
+import pytest
+
+import rushlight as rl
+from rushlight.support import events
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    rl.compiler.reset()
+    events.reset()
+
+
+def codes():
+    return {event.code for event in events.events("graph_break")}
+
+
+def compiled_in_one(function):
+    """A function in parts that must be one graph; what a call gives."""
+    compiled = rl.compile(function, fullgraph=False)
+
+    def call(*args):
+        result = compiled(*args)
+        assert not codes() and rl.compiler.graph_count() == 1
+        return result
+
+    return call
+
+
+def test_a_generator_that_is_left_in_its_middle_goes_on():
+    def makes(x):
+        def counts(start, *, step):
+            table = {"sum": x + start}
+            while True:
+                sent = yield table
+                start += sent or step
+                table["sum"] = table["sum"] * start
+
+        generator = counts(1, step=2)
+        first = next(generator)
+        generator.send(3)
+        return generator, first, counts(5, step=1)
+
+    call = compiled_in_one(makes)
+    for value in (1.0, 2.0, 3.0):
+        x = rl.full((2,), value)
+        generator, first, other = call(x)
+        expected = makes(x)
+        assert first["sum"].equal(expected[1]["sum"])
+        for _ in range(2):
+            assert next(generator) is first
+            next(expected[0])
+            assert first["sum"].equal(expected[1]["sum"])
+        assert next(other)["sum"].equal(x + 5)
+
+
+def test_a_generator_whose_end_does_something_ends_when_python_ends_it():
+    log = []
+
+    def makes(x):
+        def guarded():
+            try:
+                yield x + 1
+            finally:
+                log.append("closed")
+
+        y = next(guarded())
+        log.append("after")
+        return y * 2
+
+    compiled = rl.compile(makes, fullgraph=False)
+    for _ in range(3):
+        assert compiled(rl.ones(2)).tolist() == [4.0, 4.0]
+    assert log == ["closed", "after"] * 3
+
+
+def test_arguments_hold_the_objects_that_the_call_returns():
+    def fills(x, rows, table):
+        one = [x + 1, {"deep": x * 2}]
+        rows.append(one)
+        rows.insert(0, one)
+        table["row"] = one[1]
+        table["self"] = rows
+        del table["gone"]
+        return one
+
+    call = compiled_in_one(fills)
+    for value in (1.0, 2.0, 3.0):
+        rows, table = [7], {"gone": 1, "kept": 2}
+        one = call(rl.full((2,), value), rows, table)
+        assert rows[0] is one and rows[2] is one and rows[1] == 7 and len(rows) == 3
+        assert table["row"] is one[1] and table["self"] is rows and list(table) == ["kept", "row", "self"]
+        assert one[1]["deep"].tolist() == [2 * value] * 2
+
+
+def test_an_exception_that_is_kept_has_its_chain_and_lines():
+    def catches(x):
+        def inner(value):
+            raise KeyError("key", value)
+
+        try:
+            try:
+                inner(x + 1)
+            except KeyError as key:
+                key.add_note("noted")
+                raise AttributeError("absent", name="name", obj=[key]) from key
+        except AttributeError as error:
+            return error, ExceptionGroup("group", [error, ValueError()])
+
+    call = compiled_in_one(catches)
+    for value in (1.0, 2.0, 3.0):
+        x = rl.full((2,), value)
+        error, group = call(x)
+        expected, _ = catches(x)
+        assert error.name == "name" and error.obj == [error.__cause__] and group.exceptions[0] is error
+        assert error.__cause__ is error.__context__ and error.__suppress_context__
+        assert error.__cause__.args[1].equal(x + 1) and error.__cause__.__notes__ == ["noted"]
+        for one, other in ((error, expected), (error.__cause__, expected.__cause__)):
+            lines, known = [
+                [(line.name, line.lineno) for line in traceback.extract_tb(each.__traceback__)] for each in (one, other)
+            ]
+            assert lines == known
+        innermost = error.__cause__.__traceback__.tb_next.tb_frame
+        assert innermost.f_locals["value"].equal(x + 1)
+
+
+def test_iterators_views_and_partials_go_on_where_they_were():
+    def makes(x):
+        table = {"a": x, "b": x + 1, "c": x + 2}
+        items, keys = iter(table.items()), iter(table)
+        next(items), next(keys), next(keys)
+        rows = [1, 2, 3]
+        numbers = iter(rows)
+        next(numbers)
+        rows.append(table)
+        function = functools.partial(dict, [("z", x)], own=table)
+        ordered = collections.OrderedDict(a=x)
+        return table, items, keys, table.values(), rows, numbers, function, range(10**30), ordered.keys()
+
+    call = compiled_in_one(makes)
+    for value in (1.0, 2.0):
+        x = rl.full((2,), value)
+        table, items, keys, values, rows, numbers, function, long, names = call(x)
+        assert [name for name, _ in items] == ["b", "c"] and list(keys) == ["c"]
+        table["d"] = x
+        assert len(values) == 4 and values.mapping == table
+        assert list(numbers) == [2, 3, table] and rows[3] is table
+        assert function()["own"] is table and long == range(10**30) and list(names) == ["a"]
+
+
+def test_circles_through_tuples_and_classes_are_closed():
+    def makes(x):
+        class Node:
+            def __init__(self):
+                Node.last = self
+
+        node = Node()
+        rows = [x + 1]
+        pair = (rows, node)
+        rows.append(pair)
+        node.pair = pair
+        return node, Node
+
+    call = compiled_in_one(makes)
+    for _ in range(3):
+        node, kind = call(rl.ones(2))
+        assert type(node) is kind and kind.last is node
+        assert node.pair[0][1] is node.pair and node.pair[1] is node
+
+
+def test_what_is_deep_in_containers_is_compared_at_each_call():
+    log = []
+
+    class Kept:
+        def __eq__(self, other):
+            log.append("asked")
+            return True
+
+        __hash__ = None
+
+    def compares(x):
+        same = [[Kept()]] == [[Kept()]]
+        rows = [Kept()]
+        rows.append(Kept())
+        return x * same + len(rows)
+
+    compiled = rl.compile(compares, fullgraph=False)
+    for _ in range(3):
+        assert compiled(rl.ones(2)).tolist() == [3.0, 3.0]
+    assert log == ["asked"] * 3
+
+
+def test_objects_of_c_that_change_are_those_of_each_call():
+    def makes(x):
+        data = bytearray(b"abcd")
+        part = memoryview(data)[1:3]
+        rl.compiler.graph_break()
+        part[0] = 90
+        return x + 1, bytes(data)
+
+    compiled = rl.compile(makes, fullgraph=False)
+    for _ in range(3):
+        assert compiled(rl.ones(2))[1] == b"aZcd"
