@@ -9,6 +9,7 @@ import rushlight as rl
 
 F = rl.nn.functional
 EPSILON = 1e-5
+CHAIN = 50  # products in a row
 GROUP = 128  # rows of packed weights that have one scale
 Function = Callable[..., Any]
 
@@ -115,6 +116,28 @@ def cross_entropy_gradients(modes: Modes) -> Function:
     return modes.step(step)
 
 
+def recorded_add(modes: Modes) -> Function:
+    """A sum of which autograd writes down the derivative."""
+
+    def step(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+        x.requires_grad_()
+        return (x + y).detach()
+
+    return modes.function(step)
+
+
+def chain_gradient(modes: Modes) -> Function:
+    """The gradient of x at the end of a chain of products with y."""
+
+    def step(x: rl.Tensor, y: rl.Tensor, slope: rl.Tensor) -> rl.Tensor:
+        result = x.requires_grad_()
+        for _ in range(CHAIN):
+            result = result * y
+        return rl.autograd.grad(result, x, slope)[0]
+
+    return modes.function(step)
+
+
 def plain(function: Function) -> Callable[[Modes], Function]:
     """A function that only computes."""
     return lambda modes: modes.function(function)
@@ -135,4 +158,6 @@ FUNCTIONS: dict[str, Callable[[Modes], Function]] = {
     "sum_rows": plain(sum_rows),
     "convolution": plain(convolution),
     "add": plain(add),
+    "recorded_add": recorded_add,
+    "chain_gradient": chain_gradient,
 }
