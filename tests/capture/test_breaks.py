@@ -267,7 +267,7 @@ OF_THE_PROGRAM = {"B014": ValueError, "B019": LookupError}
 @pytest.mark.parametrize("code", sorted(KINDS.keys() - OF_THE_PROGRAM))
 def test_where_one_graph_is_wanted_a_break_is_an_error_and_nothing_has_happened(code):
     program, before = PROGRAMS[code], list(KEPT)
-    with settings.override(capture_engine="interpreter"), pytest.raises(RushlightError) as raised:
+    with pytest.raises(RushlightError) as raised:
         rl.compile(program, fullgraph=True)(rl.ones(3))
     error = raised.value
     assert error.code == OF_ONE_GRAPH.get(code, "C003")
@@ -277,9 +277,20 @@ def test_where_one_graph_is_wanted_a_break_is_an_error_and_nothing_has_happened(
     assert before == KEPT
 
 
+def test_one_graph_takes_the_variables_of_new_objects_that_stay_inside():
+    assert rl.compile(variables, fullgraph=True)(rl.ones(3)).tolist() == variables(rl.ones(3)).tolist()
+
+    def both(x):
+        point = Point(x + 1)
+        return point, vars(point)
+
+    with pytest.raises(RushlightError, match="the variables of a new object"):
+        rl.compile(both, fullgraph=True)(rl.ones(3))
+
+
 @pytest.mark.parametrize("code", OF_THE_PROGRAM)
 def test_where_one_graph_is_wanted_the_programs_errors_are_raised(code):
-    with settings.override(capture_engine="interpreter"), pytest.raises(OF_THE_PROGRAM[code]):
+    with pytest.raises(OF_THE_PROGRAM[code]):
         rl.compile(PROGRAMS[code], fullgraph=True)(rl.ones(3))
 
 

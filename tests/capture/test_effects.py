@@ -12,7 +12,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.capture.api import CompiledModule, explain_entries
 from rushlight.eager.interception import TorchDispatchMode
-from rushlight.support import settings
+from rushlight.support.errors import CompileError
 
 
 def appended(x: Any, items: list[Any]) -> Any:
@@ -368,8 +368,7 @@ def test_methods_of_dicts_change_them_at_each_call(fullgraph):
     KEPT_RESULTS.clear()
     compiled = rl.compile(f, fullgraph=fullgraph)
     for size in (2, 3, 4):
-        with settings.override(capture_engine="interpreter"):
-            assert compiled(rl.ones(size)).tolist() == [5.0] * size
+        assert compiled(rl.ones(size)).tolist() == [5.0] * size
         assert KEPT_FACTORS == {"first": 2.0}
         assert [*KEPT_RESULTS] == ["now", "last", "added"] if size == 2 else ["last", "added", "now"]
 
@@ -381,11 +380,10 @@ def test_a_container_of_the_state_that_is_returned_is_itself(fullgraph):
         return KEPT_RESULTS, [KEPT_RESULTS]
 
     compiled = rl.compile(f, fullgraph=fullgraph)
-    with settings.override(capture_engine="interpreter"):
-        for size in (2, 3):
-            whole, (part,) = compiled(rl.ones(size))
-            assert whole is part is KEPT_RESULTS
-            assert KEPT_RESULTS["now"].tolist() == [2.0] * size
+    for size in (2, 3):
+        whole, (part,) = compiled(rl.ones(size))
+        assert whole is part is KEPT_RESULTS
+        assert KEPT_RESULTS["now"].tolist() == [2.0] * size
 
 
 class Named:
@@ -399,9 +397,8 @@ def test_what_a_graph_makes_besides_tensors_is_new_at_each_call():
         named = Named(y)
         return named, [named], {1, 2}, slice(0, 2), iter([x, y]), lambda: y * 2
 
-    with settings.override(capture_engine="interpreter"):
-        compiled = rl.compile(f, fullgraph=True)
-        results = [compiled(rl.ones(size)) for size in (2, 3)]
+    compiled = rl.compile(f, fullgraph=True)
+    results = [compiled(rl.ones(size)) for size in (2, 3)]
     assert not any(one is other for one, other in zip(*results, strict=True))
     for size, (named, (same,), numbers, part, values, function) in zip((2, 3), results, strict=True):
         assert named is same
@@ -409,3 +406,38 @@ def test_what_a_graph_makes_besides_tensors_is_new_at_each_call():
         assert (numbers, part) == ({1, 2}, slice(0, 2))
         assert [named.value.tolist(), *[value.tolist() for value in values]] == [[n] * size for n in (2.0, 1.0, 2.0)]
         assert function().tolist() == [4.0] * size
+
+
+CALLS = [0]
+SEEN: dict = {}
+
+
+def counted(x):
+    CALLS[0] += 1
+    SEEN["last"] = x * 2
+    return x + 1
+
+
+def test_globals_of_functions_that_are_called_change_at_each_call():
+    compiled = rl.compile(lambda x: rl.utils.checkpoint.checkpoint(counted, x) * 2, fullgraph=True)
+    CALLS[0] = 0
+    for size in (2, 3, 4):
+        assert compiled(rl.ones(size)).tolist() == [4.0] * size
+        assert SEEN["last"].tolist() == [2.0] * size
+    assert CALLS == [3]
+    with pytest.raises(CompileError, match="changes"):
+        rl.export.export(lambda x: counted(x) * 2, (rl.ones(2),))
+
+
+def test_by_default_what_one_graph_cannot_hold_runs_between_graphs(capsys):
+    def f(x):
+        y = x + 1
+        print("between")
+        return y * 2
+
+    compiled = rl.compile(f)
+    assert [compiled(rl.ones(size)).tolist() for size in (2, 3)] == [[4.0] * 2, [4.0] * 3]
+    assert capsys.readouterr().out == "between\nbetween\n"
+    with pytest.raises(CompileError, match="print is called"):
+        rl.compile(f, fullgraph=True)(rl.ones(2))
+    assert capsys.readouterr().out == ""

@@ -148,11 +148,7 @@ def write_to_what_may_be_a_copy():
 
 @triggers("C014")
 def result_is_an_object():
-    @rl.compile(fullgraph=True)
-    def batch(x):
-        return Batch(x * 2)
-
-    batch(rl.ones(3))
+    rl.export.export(lambda x: Batch(x * 2), (rl.ones(3),))
 
 
 @triggers("C015")

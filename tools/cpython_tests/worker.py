@@ -23,7 +23,6 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.capture.interpreter import interpret, tracebacks
-from rushlight.support import settings
 from tools.cpython_tests.choice import body_of, reason_left_out, tests_of
 
 SECONDS = 30.0  # for a test
@@ -48,8 +47,7 @@ def _in_parts(body: Body) -> object:
 
 
 def _whole(body: Body) -> object:
-    with settings.override(capture_engine="interpreter"):
-        return rl.compile(body, fullgraph=True)()
+    return rl.compile(body, fullgraph=True)()
 
 
 MODES: dict[str, Callable[[Body], object]] = {

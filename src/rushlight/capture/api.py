@@ -97,10 +97,11 @@ def compile(
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. Capture is of the full graph, by a call
-    on tensors without data: what that cannot hold (a branch on a value, `float(tensor)`) is an error, and a call has
-    happened or has not. With `fullgraph=False` the function is compiled in parts: such things, and `print`, run in
-    Python, between graphs. An event of kind "graph_break" says why each graph ends.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. With `fullgraph=True` all of a call is
+    one graph: what that cannot hold (a branch on a value, `float(tensor)`, `print`) is an error, and a call has
+    happened or has not. With `fullgraph=False` the function is compiled in parts: such things run in Python, between
+    graphs. An event of kind "graph_break" says why each graph ends. By default a function is one graph, or is compiled
+    in parts; a branch on a value is an error.
 
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),

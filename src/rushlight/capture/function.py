@@ -135,7 +135,8 @@ class WholeFunction(CompiledFunction):
         self._parts: ResumingFunction | None = None
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
-        self._modules: list[object] = []  # that traces reach through objects
+        self._roots_found: list[object] = []  # modules that traces reach through objects, and globals that they change
+        self._variables: list[Variable] = []  # that traces read, and of which no name in the code tells
         self._lock = threading.RLock()
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
 
@@ -160,10 +161,10 @@ class WholeFunction(CompiledFunction):
                     return result
             try:
                 return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
-            except CompileError as error:
+            except RushlightError as error:
                 if error.code in ("C036", "C042") and type(self) is WholeFunction:
                     self._wrapped = WrapperCalls(self.function, partial(WrapperFunction, self))
-                elif not self._resumes or error.code != "C039":
+                elif not self._resumes or not (error.code == "C039" or hasattr(error, breaks.OF_BREAK)):
                     raise
                 else:
                     self._parts = ResumingFunction(self.function, self.options)
@@ -264,6 +265,16 @@ class WholeFunction(CompiledFunction):
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
         """Traces a call, for a specification if there is one."""
+        for _ in range(_MOST_TURNS):
+            try:
+                return self._traced_once(args, kwargs, spec, prepared)
+            except Reroot as reached:
+                self._roots_found += [] if reached.root is None else [reached.root]
+        raise Retrace(0, Reason(breaks.FAILED, "each trace reads other variables"))
+
+    def _traced_once(
+        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
+    ) -> Entry:
         unset: set[int] = set()
         while True:
             names = Names()
@@ -289,17 +300,29 @@ class WholeFunction(CompiledFunction):
     ) -> tuple[Arguments, StateWalk]:
         """The arguments of a call taken apart, and what the function reaches."""
         arguments = Arguments(args, kwargs, names)
-        return arguments, walk_prepared(self.function, self._roots(arguments), prepared)
+        return arguments, self._walked(arguments, prepared)
+
+    def _walked(self, arguments: Arguments, prepared: Undo) -> StateWalk:
+        """What the function reaches, with the variables that traces have read."""
+        walk = walk_prepared(self.function, self._roots(arguments), prepared)
+        bound = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
+        found = [leaf for variable in self._variables if (leaf := variable.leaf()) is not None]
+        walk.leaves += [leaf for leaf in found if (leaf.owner_id, leaf.key) not in bound]
+        return walk
 
     def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
         """Values besides the function from which state is reached, with their names."""
-        return arguments.leaves
+        return [*arguments.leaves, *self._reached_roots()]
+
+    def _reached_roots(self) -> list[tuple[str, object]]:
+        found = [(leaf.path, leaf.value) for variable in self._variables if (leaf := variable.leaf()) is not None]
+        return [*[(type(root).__name__, root) for root in self._roots_found], *found]
 
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
-        return whole_call(self.function, recorder, arguments, stand_in, self._modules)
+        return whole_call(self.function, recorder, arguments, stand_in, self._roots_found, self._variables)
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         """How users write the leaves of the arguments."""
@@ -417,27 +440,13 @@ class PartFunction(WholeFunction):
         self.continuation = continuation
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
-        self._variables: list[Variable] = []  # that traces read, and of which no name in the code tells
-
-    def _entry(
-        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
-    ) -> Entry:
-        for _ in range(_MOST_TURNS):
-            try:
-                return super()._entry(args, kwargs, spec, prepared)
-            except Reroot as reached:
-                self._modules += [] if reached.root is None else [reached.root]
-        raise Retrace(0, Reason(breaks.FAILED, "each trace reads other variables"))
 
     def _arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
     ) -> tuple[Arguments, StateWalk]:
         arguments = Arguments(args, kwargs, names, is_object)
         arguments.fresh = self.continuation.fresh()
-        walk = walk_prepared(self.function, self._roots(arguments), prepared)
-        bound = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
-        found = [leaf for variable in self._variables if (leaf := variable.leaf()) is not None]
-        walk.leaves += [leaf for leaf in found if (leaf.owner_id, leaf.key) not in bound]
+        walk = self._walked(arguments, prepared)
         cells = {leaf.owner_id for leaf in walk.leaves if isinstance(leaf.container, CellBox)}
         arguments.pin({id(leaf.value) for leaf in walk.leaves} | cells)
         return arguments, walk
@@ -447,15 +456,14 @@ class PartFunction(WholeFunction):
         leaves = [
             (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
         ]
-        found = [(leaf.path, leaf.value) for variable in self._variables if (leaf := variable.leaf()) is not None]
-        return [*leaves, *[(type(module).__name__, module) for module in self._modules], *found]
+        return [*leaves, *self._reached_roots()]
 
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
         return partial(
-            self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._modules, self._variables)
+            self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._roots_found, self._variables)
         )
 
     def _written(self, arguments: Arguments) -> dict[str, str]:

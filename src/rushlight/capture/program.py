@@ -29,7 +29,7 @@ from rushlight.capture.state.changes import (
 )
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import Leaf, StateWalk
-from rushlight.capture.values import Container, Effect, InputRef, SizeOf, Template, flatten_value
+from rushlight.capture.values import Container, Effect, InputRef, Made, SizeOf, Template, flatten_value
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, Handle, is_wrapper
@@ -405,7 +405,10 @@ def record(
         return program
 
     def undo() -> None:
-        vars(STATE).update(state)
+        now = vars(STATE)
+        for name in [name for name in now if name not in state]:  # the program has set it for the first time
+            del now[name]
+        now.update(state)
         recorder.leave()
 
     return run_or_undo(traced, undo)
@@ -550,7 +553,7 @@ def _template_symbols(templates: list[Template]) -> set[SizeExpr]:
     stack = list(templates)
     while stack:
         template = stack.pop()
-        if isinstance(template, Container):
+        if isinstance(template, (Container, Made)):
             stack.extend(template.items)
         elif isinstance(template, SizeOf):
             symbols.update(free_symbols(template.expr))

@@ -133,7 +133,7 @@ def flatten_value(
         made = flatten_items(value, classify, reached)
         return Constant(value) if type(value) is tuple and _is_constant(made, value) else made
     if _holds_tensor(value):
-        fail("C014", "a compiled function returned an object that holds traced tensors", value=type(value).__name__)
+        fail("C014", "export: the function returned an object that holds tensors", value=type(value).__name__)
     return Constant(value)
 
 

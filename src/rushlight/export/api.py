@@ -51,8 +51,9 @@ def export(
     asks of them when it is run on the example becomes part of the specification, which says what came of it
     (`program.spec`). What a specification does not decide the function may not ask (C002, C011).
 
-    The function may write to its arguments, parameters and buffers; other side effects are C034. `strict` is taken for
-    PyTorch's sake: capture is always of the whole function, by running it.
+    The function may write to its arguments, parameters and buffers; other side effects are C034, and what ends a graph
+    of `rl.compile` is an error (C002, C003, C039). `strict` is taken for PyTorch's sake: capture is always of the whole
+    function, by its bytecode.
     """
     function = mod
     if isinstance(mod, CompiledModule):

@@ -12,10 +12,11 @@ from rushlight.capture.gradients import Gradients
 from rushlight.capture.leaving import SharedView
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
+from rushlight.capture.resume.reached import Reroot
 from rushlight.capture.resume.whole import whole_call
 from rushlight.capture.source import ArgumentSource, Source
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import walk_prepared
+from rushlight.capture.state.reachable import Variable, walk_prepared
 from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Handle
@@ -79,6 +80,8 @@ class Tracing:
         self.args = args
         self.kwargs = kwargs
         self.outside = frozenset(user_frames())
+        self.variables: list[Variable] = []
+        self.roots: list[object] = []  # that a trace has found: what it changes is no program of export
 
     def traced(self, given: Given) -> tuple[Program, OpenSpec]:
         """The program, and what it was made for: what the program asked of sizes is assumed from the outset."""
@@ -98,10 +101,19 @@ class Tracing:
         return proposal
 
     def _trace(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
+        while True:
+            try:
+                return self._traced_once(spec, examples)
+            except Reroot as reached:
+                self.roots += [] if reached.root is None else [reached.root]
+
+    def _traced_once(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
         names = Names()
         arguments = Arguments(aot.in_order(spec.args, self.args), aot.in_order(dict(spec.kwargs), self.kwargs), names)
         self._require_fits(spec)
-        walk = walk_prepared(self.function, arguments.leaves)
+        found = [(leaf.path, leaf.value) for variable in self.variables if (leaf := variable.leaf()) is not None]
+        roots = [*[(type(root).__name__, root) for root in self.roots], *found]
+        walk = walk_prepared(self.function, [*arguments.leaves, *roots])
         opened = spec.open(examples=examples)
         numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack), abbreviates=False)
         recorder = ExportRecorder(walk, names, Frozen(walk, False), numbers)
@@ -111,7 +123,9 @@ class Tracing:
             return aot.stand_in(opened, recorder, position, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
-            function = whole_call(self.function, recorder, arguments, stand_in)
+            function = whole_call(
+                self.function, recorder, arguments, stand_in, self.roots, self.variables, assembles=False
+            )
             program = record(recorder, function, arguments, stand_in)
         self._require_apart(program, spec)
         return program, opened

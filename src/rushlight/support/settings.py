@@ -145,11 +145,6 @@ class Settings:
         "End a graph of a function in parts after so many instructions of Python; 0 for as many as a graph can hold. "
         "1 tests that functions go on from everywhere. Set it before the function is compiled.",
     )
-    capture_engine = Setting(
-        choice("walk", "interpreter"),
-        "walk",
-        "What traces a call that is one graph: a call on tensors without data, or the interpreter of bytecode.",
-    )
     strict_parts = Setting(
         flag(),
         False,

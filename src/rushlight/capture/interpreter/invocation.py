@@ -105,7 +105,8 @@ def _instance(interpreter: Evaluator, cls: Any, /, *args: object, **kwargs: obje
     if new is not None or issubclass(cls, type):
         made = interpreter.call(new or cls.__new__, (cls, *args), kwargs)
     else:
-        made = interpreter.native(cls.__new__, (cls, *args), kwargs)
+        plain = cls.__new__ is object.__new__  # which leaves the arguments to `__init__`
+        made = interpreter.native(cls.__new__, (cls,) if plain else (cls, *args), {} if plain else kwargs)
     if not issubclass(type(made), cls):
         return made
     if init is None or type(made) is not cls:

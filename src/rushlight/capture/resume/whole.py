@@ -19,7 +19,6 @@ from rushlight.capture.resume.tracing import TracingInterpreter, is_interrupt
 from rushlight.capture.state.reachable import Variable
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
-from rushlight.support import settings
 from rushlight.support.errors import CompileError, DataDependentError, InternalError, RushlightError, error
 
 _OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
@@ -35,22 +34,35 @@ def whole_call(
     recorder: Recorder,
     arguments: Arguments,
     stand_in: StandIn,
-    modules: Sequence[object] = (),
+    roots: Sequence[object],
+    variables: list[Variable],
+    *,
+    assembles: bool = True,
 ) -> Callable[..., object]:
-    """What a recorder runs to trace a call of a function."""
-    if settings.get().capture_engine == "walk" and not hasattr(function, INTERPRETED):
-        return function
-    return partial(trace_call, reached_objects(recorder, arguments, stand_in, modules, []), function)
+    """What a recorder runs to trace a call of a function; `roots` are those that earlier traces found.
+
+    Unless it `assembles`, results are tensors, numbers and containers, which whoever takes them makes.
+    """
+    interpreter = WholeInterpreter(None, reached_objects(recorder, arguments, stand_in, roots, variables))
+
+    def trace_call(*args: object, **kwargs: object) -> object:
+        try:
+            result = interpreter.trace_call(function, args, kwargs)
+            return interpreter.assembled(result) if assembles else result
+        finally:
+            interpreter.forget_classes()
+
+    return trace_call
 
 
 def reached_objects(
     recorder: Recorder,
     arguments: Arguments,
     stand_in: StandIn,
-    modules: Sequence[object],
+    roots: Sequence[object],
     variables: list[Variable],
 ) -> ReachedObjects:
-    """The objects among the arguments of a trace; `modules` are those that it reaches through objects.
+    """The objects among the arguments of a trace; `roots` are modules that it reaches through objects.
 
     What no name in the function's code tells of, and the trace reads, is added to `variables`.
     """
@@ -60,36 +72,20 @@ def reached_objects(
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
         return rebuild(value, iter(stand_ins), text, recorder.copies)
 
-    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, modules, variables)
-
-
-def trace_call(reached: ReachedObjects, function: Callable[..., object], /, *args: object, **kwargs: object) -> object:
-    """The result of a call on stand-ins. Errors: C002, C003 or C039 where one graph cannot hold what it does."""
-    for value in (*args, *kwargs.values()):
-        reached.note(value)
-    interpreter = WholeInterpreter(None, reached)
-    try:
-        with Scope(interpreter=interpreter):
-            result = interpreter.call(function, args, kwargs)
-            interpreter.close_generators(result)
-            return interpreter.given_back(result)
-    except Retrace as unbuilt:
-        raise error_of(unbuilt.reason) from None
-    except Break as found:
-        raise error_of(found.reason) from None
-    finally:
-        interpreter.escaped = None
-        interpreter.forget_classes()
+    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, roots, variables)
 
 
 def error_of(reason: Reason) -> RushlightError:
     """The error of a break, where one graph is wanted."""
     kind, detail = reason.kind, reason.detail
     if kind is breaks.VALUE:
-        return error("C002", f"compile: {detail}", hint=kind.hint)
-    if kind is breaks.DISABLED:
-        return error("C039", f"compile: {detail}", hint=kind.hint)
-    return error("C003", f"compile: one graph cannot hold this: {detail}", kind=kind, hint=kind.hint)
+        made = error("C002", f"compile: {detail}", hint=kind.hint)
+    elif kind is breaks.DISABLED:
+        made = error("C039", f"compile: {detail}", hint=kind.hint)
+    else:
+        made = error("C003", f"compile: one graph cannot hold this: {detail}", kind=kind, hint=kind.hint)
+    setattr(made, breaks.OF_BREAK, True)
+    return made
 
 
 def _built(recipe: Recipe, *leaves: object) -> object:
@@ -99,18 +95,62 @@ def _built(recipe: Recipe, *leaves: object) -> object:
 class WholeInterpreter(TracingInterpreter):
     """Interprets one call under a tracer, to its end."""
 
-    __slots__ = ()
+    __slots__ = ("exposed",)
 
-    def given_back(self, result: object) -> object:
-        """What the trace gives for a result: itself, or how each call makes it. Errors: Retrace."""
+    def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
+        super().__init__(limit, reached)
+        self.exposed: list[object] = []  # new objects whose variables were taken as a dict
+
+    def owner(self, value: object, name: str) -> object:
+        """What an attribute is taken of. The variables of a new object are its own as long as the call runs."""
+        if name == "__dict__" and id(value) in self.made:
+            self.exposed.append(value)
+            self.note(vars(value))
+            return value
+        return super().owner(value, name)
+
+    def writes(self, target: object, *values: object) -> None:
+        """Breaks before a change of what was there before. Errors: Reroot for what a variable holds that was read."""
+        try:
+            super().writes(target, *values)
+        except Break:
+            if self.reached.has_unwalked:
+                raise Reroot from None
+            raise
+
+    def trace_call(
+        self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
+        """The result of a call on stand-ins. Errors: C002, C003 or C039 where one graph cannot hold what it does."""
+        for value in (*args, *kwargs.values()):
+            self.reached.note(value)
+        try:
+            with Scope(interpreter=self):
+                result = self.call(function, args, kwargs)
+                self._close_generators(result)
+                if self.reached.has_unwalked:
+                    raise Reroot
+                return result
+        except (Break, Retrace) as found:
+            raise error_of(found.reason) from None
+        finally:
+            self.escaped = None
+
+    def assembled(self, result: object) -> object:
+        """What the trace gives for a result: itself, or how each call makes it. Errors: C003."""
         before = self.reached.before()
         if is_plain(result, self.made, before, set()):
             return result
         writer = RecipeWriter(self.made, before, self.variables)
-        recipe = writer.write([result])
+        try:
+            recipe = writer.write([result])
+            if any(writer.has(value) and writer.has(vars(value)) for value in self.exposed):
+                raise Break(breaks.VARIABLES, "the variables of a new object")
+        except (Break, Retrace) as unbuilt:
+            raise error_of(unbuilt.reason) from None
         return result if recipe.leaf is not None else Assembled(partial(_built, recipe), tuple(writer.leaves))
 
-    def close_generators(self, result: object) -> None:
+    def _close_generators(self, result: object) -> None:
         """Ends the generators that the call has left before their end, as Python does with a last reference."""
         for made, _ in reversed(list(self.made.values())):
             if isinstance(made, (InterpretedGenerator, GeneratorType)) and made is not result:

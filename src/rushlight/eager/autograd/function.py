@@ -11,7 +11,7 @@ from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import check_write, record_function_write
-from rushlight.eager.dispatch import STATE, Key, Scope, call_user, reenter
+from rushlight.eager.dispatch import STATE, Key, Scope, call_user, reenter, tell_made
 from rushlight.eager.handle import Handle, share
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ops.dims import same_shape, same_size
@@ -212,6 +212,7 @@ class Function:
     def apply(cls, *args: object) -> Any:
         """Runs forward and records backward."""
         node = FunctionNode(cls)
+        tell_made(node)
         needed = tuple([isinstance(arg, Handle) and requires(arg) for arg in args])
         node.needs_input_grad = needed
         with Scope(grad=False):

@@ -23,6 +23,7 @@ from rushlight.eager.dispatch.state import (
     include_keys,
     reenter,
     refuse_in_graphs,
+    tell_made,
 )
 from rushlight.eager.dispatch.table import (
     FALLTHROUGH,
@@ -77,4 +78,5 @@ __all__ = [
     "set_device_kernel",
     "set_explanation",
     "table_of",
+    "tell_made",
 ]

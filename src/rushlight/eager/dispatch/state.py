@@ -59,6 +59,12 @@ def call_user(function: Callable[..., Any], *args: object, **kwargs: object) -> 
     return function(*args, **kwargs) if interpreter is None else interpreter.call(function, args, kwargs)
 
 
+def tell_made(value: object) -> None:
+    """Tells who traces the program's bytecode of an object that is new: the program may change it."""
+    if STATE.interpreter is not None:
+        STATE.interpreter.makes(value)
+
+
 def refuse_in_graphs(name: str, reason: str = "") -> None:
     """C039 while a graph is traced: what a function does would be done once, and not at each call."""
     if STATE.tracer is not None:

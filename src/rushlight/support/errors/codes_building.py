@@ -101,8 +101,8 @@ register_code(
 register_code(
     "C014",
     CompileError,
-    "A compiled function returned an object that holds tensors",
-    "Results may be tensors, numbers, and tuples, lists and dicts of them.",
+    "An exported function returned an object that holds tensors",
+    "Results of a program may be tensors, numbers, and tuples, lists and dicts of them.",
     "return the tensors themselves",
 )
 register_code(
