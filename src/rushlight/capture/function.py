@@ -305,9 +305,7 @@ class WholeFunction(CompiledFunction):
     def _walked(self, arguments: Arguments, prepared: Undo) -> StateWalk:
         """What the function reaches, with the variables that traces have read."""
         walk = walk_prepared(self.function, self._roots(arguments), prepared)
-        bound = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
-        found = [leaf for variable in self._variables if (leaf := variable.leaf()) is not None]
-        walk.leaves += [leaf for leaf in found if (leaf.owner_id, leaf.key) not in bound]
+        walk.add_variables(self._variables)
         return walk
 
     def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:

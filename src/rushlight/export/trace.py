@@ -114,6 +114,7 @@ class Tracing:
         found = [(leaf.path, leaf.value) for variable in self.variables if (leaf := variable.leaf()) is not None]
         roots = [*[(type(root).__name__, root) for root in self.roots], *found]
         walk = walk_prepared(self.function, [*arguments.leaves, *roots])
+        walk.add_variables(self.variables)
         opened = spec.open(examples=examples)
         numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack), abbreviates=False)
         recorder = ExportRecorder(walk, names, Frozen(walk, False), numbers)

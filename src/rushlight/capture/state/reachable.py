@@ -179,6 +179,12 @@ class StateWalk:
         self.leaves.append(Leaf(container, key, value, path, False))
         self.add(value, path)
 
+    def add_variables(self, variables: Sequence[Variable]) -> None:
+        """Takes variables that traces have read as leaves, but those that are some already."""
+        bound = {(leaf.owner_id, leaf.key) for leaf in self.leaves}
+        found = [leaf for variable in variables if (leaf := variable.leaf()) is not None]
+        self.leaves += [leaf for leaf in found if (leaf.owner_id, leaf.key) not in bound]
+
     def keep_only(self, reached: Collection[int]) -> None:
         """Forgets other containers, by identity, and the leaves in them."""
         self.containers = [container for container in self.containers if id(container[0]) in reached]
