@@ -303,7 +303,6 @@ class WholeFunction(CompiledFunction):
         return arguments, self._walked(arguments, prepared)
 
     def _walked(self, arguments: Arguments, prepared: Undo) -> StateWalk:
-        """What the function reaches, with the variables that traces have read."""
         walk = walk_prepared(self.function, self._roots(arguments), prepared)
         walk.add_variables(self._variables)
         return walk
