@@ -17,6 +17,7 @@ from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.globals import is_of_users
 from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
@@ -113,7 +114,8 @@ class AccessingInterpreter(Interpreter):
             self.reached.set(owner, name, value)
             return True
         if issubclass(type(owner), Handle):
-            if name not in _TENSOR_ATTRIBUTES:
+            made = STATE.tracer is not None and id(owner) in STATE.tracer.wrappers
+            if name not in _TENSOR_ATTRIBUTES and not made:
                 raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
         elif not self.reached.is_state_of(owner, name, value):
             self.writes(owner, value)
