@@ -23,8 +23,8 @@ def break_lines() -> Iterator[str]:
     """Yield the lines of `docs/breaks.md`."""
     yield HEADER
     yield "# Where graphs end\n"
-    yield "With `fullgraph=False` a function is compiled in parts. Where a graph ends before its function does, Python"
-    yield "carries out one instruction, and another graph begins behind it. Each such place is an event of kind"
+    yield "A function that no single graph can hold is compiled in parts. Where a graph ends before its function does,"
+    yield "Python carries out one instruction, and another graph begins behind it. Each such place is an event of kind"
     yield "`graph_break`, with one of these codes, what it is there, and your line. `rushlight explain` lists them.\n"
     for _, kind in sorted(KINDS.items()):
         yield f"## {kind.code}: {kind.title}\n"

@@ -26,7 +26,7 @@ WITH_CALLBACKS = {
     "term/term.py": "_InternedRef",
     "runtime/allocator.py": "Block",
     "build/native.py": "weakref.ref",
-    "capture/function.py": "weakref.ref",
+    "capture/function/whole.py": "weakref.ref",
     "capture/resume/tracing.py": "weakref.ref",
     "data/worker.py": "weakref.ref",
 }
@@ -97,6 +97,6 @@ def test_callbacks_are_methods_of_c():
         if ref.__callback__ is not None
     }
     names = {name for name, _ in callbacks}
-    assert {"SizeExpr", "Storage", "LoadedModule", "WholeFunction", "_Prefetching"} <= names
+    assert {"SizeExpr", "Storage", "LoadedModule", "ResumingFunction", "_Prefetching"} <= names
     assert [callback for _, callback in callbacks if not _is_c(callback)] == []
     assert len(kept) == 3

@@ -245,7 +245,7 @@ def test_defaults_and_keywords():
     assert compiled(ones(1), scale=4.0).item() == 4.0
     assert compiled(ones(1), shift=ones(1), scale=1.0).item() == 2.0
     assert compiled(x=ones(1)).item() == 2.0
-    assert graphs() == 4
+    assert graphs() == 2  # a number that each call chooses, and a shift
 
 
 def test_nested_containers_go_in_and_out():

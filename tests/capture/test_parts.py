@@ -350,15 +350,15 @@ def test_layers_in_a_list_are_one_graph():
 
     events.reset()
     net, x, scales = Net(), rl.ones(1, 2), [rl.tensor(2.0), rl.tensor(0.5), rl.tensor(1.0)]
-    compiled = rl.compile(net, fullgraph=False)
+    compiled = rl.compile(net)
     assert compiled(x, scales).tolist() == compiled(x, scales).tolist() == net(x, scales).tolist()
     assert rl.compiler.graph_count() == 1
     assert not events.events("graph_break")
 
 
 def test_compiled_functions_and_modules_are_part_of_the_graph_that_calls_them():
-    layer = rl.compile(rl.nn.Linear(2, 2), fullgraph=False)
-    double = rl.compile(lambda x: x * 2, fullgraph=False)
+    layer = rl.compile(rl.nn.Linear(2, 2))
+    double = rl.compile(lambda x: x * 2)
     compiled = rl.compile(lambda x: double(layer(x)) + 1)
     x = rl.ones(1, 2)
     assert compiled(x).tolist() == (layer._orig_mod(x) * 2 + 1).tolist()
@@ -366,7 +366,7 @@ def test_compiled_functions_and_modules_are_part_of_the_graph_that_calls_them():
 
 
 def test_a_call_without_operators_leaves_the_graphs_to_others():
-    compiled = rl.compile(lambda x, doubled: x * 2 if doubled else x, fullgraph=False)
+    compiled = rl.compile(lambda x, doubled: x * 2 if doubled else x)
     x = rl.ones(2)
     for doubled in (True, False, True, False):
         assert compiled(x, doubled).tolist() == ([2.0, 2.0] if doubled else [1.0, 1.0])
@@ -385,7 +385,7 @@ def test_items_of_lists_of_modules_are_written_in_the_graph():
             return self.kept[0] * 2
 
     net = Net()
-    compiled = rl.compile(net, fullgraph=False)
+    compiled = rl.compile(net)
     for turn in range(1, 5):
         assert compiled(rl.ones(2)).tolist() == [2.0 * turn] * 2
         assert net.kept[1] == turn and net.kept[0].tolist() == [turn] * 2
@@ -400,7 +400,7 @@ def test_tensors_are_unpacked_in_the_graph():
         return q * k + first[:, 0] + rest[0][:, 0]
 
     x = rl.tensor([[3.0, 1.0], [2.0, 5.0]])
-    assert rl.compile(attended, fullgraph=False)(x).tolist() == attended(x).tolist()
+    assert rl.compile(attended)(x).tolist() == attended(x).tolist()
     assert rl.compiler.graph_count() == 1
 
 
@@ -411,6 +411,6 @@ def test_a_function_that_keeps_a_tensor_of_a_graph_gets_the_real_one():
         return made(x)
 
     w, x = rl.tensor([[1.0, 2.0], [0.5, -1.0]]), rl.tensor([0.25, -0.5])
-    compiled = rl.compile(curved, fullgraph=False)
+    compiled = rl.compile(curved)
     for factor in (1.0, 2.0):
         assert compiled(w * factor, x).tolist() == curved(w * factor, x).tolist()

@@ -92,8 +92,8 @@ def test_numbers_of_modules_and_strides_are_named():
         compiled(data(4, 6)[:, ::2])
     newest = shape_report(compiled).functions[0].graphs[-1]
     assert [symbol.origin for symbol in newest.symbols[2:]] == [
-        "x.stride(0), stride 0 of argument 0",
-        "x.stride(1), stride 1 of argument 0",
+        "x.stride(0), stride 0 of argument 1",  # the module itself is argument 0
+        "x.stride(1), stride 1 of argument 1",
         "(self.steps + 1), an integer of the call",
     ]
 

@@ -71,10 +71,9 @@ def _lines(recorded: Figures) -> Iterator[str]:
     yield HEADER
     yield "# CPython's own tests\n"
     yield f"`python -m tools.cpython_tests --record` runs tests of Python {recorded['python']}: as they are, with the"
-    yield "body of each interpreted by `capture/interpreter`, with it compiled in parts, that is by"
-    yield "`rl.compile(body, fullgraph=False)`, and as one graph (`fullgraph=True`), where a break is an error. A body"
-    yield "that CPython ran fails. The share is that of bytecodes of the body, and of what it calls, that CPython did"
-    yield "not run.\n"
+    yield "body of each interpreted by `capture/interpreter`, with it compiled in parts, that is by `rl.compile(body)`,"
+    yield "and as one graph (`fullgraph=True`), where a break is an error. A body that CPython ran fails. The share is"
+    yield "that of bytecodes of the body, and of what it calls, that CPython did not run.\n"
     yield "| file | pass natively | left out |" + "".join(f" {mode} | share |" for mode in modes)
     yield "|---|---|---|" + "---|---|" * len(modes)
     for file, found in files.items():

@@ -43,7 +43,7 @@ def _natively(body: Body) -> object:
 
 
 def _in_parts(body: Body) -> object:
-    return rl.compile(body, fullgraph=False)()
+    return rl.compile(body)()
 
 
 def _whole(body: Body) -> object:

@@ -85,7 +85,7 @@ def _is_of_every_module(method: MethodType, name: str) -> bool:
 def compile(
     model: Any = None,
     *,
-    fullgraph: bool | None = None,
+    fullgraph: bool = False,
     dynamic: bool | None = None,
     backend: str | Backend | None = None,
     mode: str | None = None,
@@ -97,11 +97,10 @@ def compile(
 ) -> Any:
     """Compiles a function or module when it is first called; also a decorator, as `torch.compile`.
 
-    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. With `fullgraph=True` all of a call is
-    one graph: what that cannot hold (a branch on a value, `float(tensor)`, `print`) is an error, and a call has
-    happened or has not. With `fullgraph=False` the function is compiled in parts: such things run in Python, between
-    graphs. An event of kind "graph_break" says why each graph ends. By default a function is one graph, or is compiled
-    in parts; a branch on a value is an error.
+    One trace serves all sizes: input sizes are symbols unless `dynamic=False`. What no graph can hold (a branch on a
+    value, `print`, `float(tensor)`) runs in Python, between graphs; an event of kind "graph_break" says why each graph
+    ends. With `fullgraph=True` all of a call is one graph, and what that cannot hold is an error. Such a call has
+    happened, or has not: where it fails nothing has changed.
 
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
@@ -156,10 +155,8 @@ def compile(
     parsed = aot.specifications(specs, domain)
     if parsed:
         compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
-    elif fullgraph is False and not is_whole(model):
-        compiled = ResumingFunction(model, chosen)
     else:
-        compiled = WholeFunction(model, chosen, resumes=fullgraph is None)
+        compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
 
 

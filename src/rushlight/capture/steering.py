@@ -85,7 +85,7 @@ class set_stance(ContextDecorator):  # noqa: N801 - a function to who calls it
 def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
     """Keeps a function out of graphs: it runs as it is, with all that it calls. Also a decorator.
 
-    The graph of a caller ends before the call, and another begins after it; with `fullgraph=True` the call is error
+    The graph of a caller ends before the call, and another begins after it. With `fullgraph=True` the call is error
     C039, which tells the `reason`. A module runs uncompiled where it is called, a class where it is made and called.
     `recursive` is accepted: what the function calls is compiled where it is compiled itself. `rl.compile` of the result
     gives it back.
@@ -123,7 +123,7 @@ def suspends(function: object) -> bool:
     return code is not None and bool(code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
 
 
-def run_as_it_is(function: Any, fullgraph: bool | None) -> Any:
+def run_as_it_is(function: Any, fullgraph: bool) -> Any:
     """Gives back a generator or coroutine function, which no graph can hold; C041 where it must be one."""
     name = function.__qualname__
     if fullgraph:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rushlight.capture import api
 from rushlight.capture.entry.entry import Entry
-from rushlight.capture.function import CompiledFunction, PartFunction
+from rushlight.capture.function import CompiledFunction
 from rushlight.capture.guard import Guard
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.compiler.report import is_compiled
@@ -116,14 +116,14 @@ class Explanation:
 
 
 def explain(fn: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """What `rl.compile(fn, fullgraph=False)` does for a call: `explain(fn)(*args)` gives an `Explanation`.
+    """What `rl.compile(fn)` does for a call: `explain(fn)(*args)` gives an `Explanation`.
 
     A function that is compiled is explained as it is, with the graphs that it has from before. Events from before the
     call are forgotten.
     """
 
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        compiled: Any = fn if is_compiled(fn) else api.compile(fn, fullgraph=False)
+        compiled: Any = fn if is_compiled(fn) else api.compile(fn)
         events.reset()
         compiled(*args, **kwargs)
         return explanation([compiled._compiled if isinstance(compiled, api.CompiledModule) else compiled])
@@ -137,7 +137,7 @@ def explanation(functions: list[CompiledFunction]) -> Explanation:
     parts = [part for function in functions for part in function.parts() or [function]]
     for function in sorted(parts, key=lambda function: function.name):
         shown = _graphs(function, len(named.get(function.name, ())))
-        if shown or not isinstance(function, PartFunction):
+        if shown or not function.is_part:
             named.setdefault(function.name, []).extend(shown)
     named = {name: graphs for name, graphs in named.items() if graphs} or named
     dead = [guard for function in parts for entry in function.traces() for guard in _dead(function, entry)]
@@ -154,7 +154,7 @@ def _graphs(function: CompiledFunction, before: int) -> list[str]:
     lines: list[str] = []
     for entry in reversed(function.traces()):
         executables = entry.executables
-        if isinstance(function, PartFunction) and not any(it.summary.launches for it in executables):
+        if function.is_part and not any(it.summary.launches for it in executables):
             continue
         launches = sum([it.summary.launches for it in executables])
         kernels = sum([it.summary.kernels for it in executables])

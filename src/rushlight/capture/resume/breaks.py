@@ -12,7 +12,6 @@ from rushlight.support.frozen import frozen
 
 INLINED = "__rushlight_traced__"  # of what `rl.compile` returns: the function or module that a trace calls in its place
 OF_BACKEND = "__rushlight_backend__"  # of an error that a backend of the user's has raised
-OF_BREAK = "__rushlight_break__"  # of an error that is a break, where one graph is wanted
 APART = "__rushlight_disabled__"  # of a function that is kept out of graphs: the function as it was
 
 

@@ -138,11 +138,15 @@ class Continuation(Traced):
         size = sum([shape.locals + shape.stack for shape in self.shapes])
         return [at for at in range(size) if not (at in self.fixed or at in self.passed or at in self.same)]
 
+    @property
+    def is_start(self) -> bool:
+        """Whether it is all of a call."""
+        return len(self.shapes) == 1 and not self.shapes[0].position
+
     def fresh(self) -> list[int]:
         """Which of the values that it is given the call has made: a tuple and a dict of arguments."""
-        shape = self.shapes[0]
-        code = shape.body.raw
-        if len(self.shapes) > 1 or shape.position:
+        code = self.shapes[0].body.raw
+        if not self.is_start:
             return []
         first = code.co_argcount + code.co_kwonlyargcount
         count = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)

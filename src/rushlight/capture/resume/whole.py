@@ -79,13 +79,10 @@ def error_of(reason: Reason) -> RushlightError:
     """The error of a break, where one graph is wanted."""
     kind, detail = reason.kind, reason.detail
     if kind is breaks.VALUE:
-        made = error("C002", f"compile: {detail}", hint=kind.hint)
-    elif kind is breaks.DISABLED:
-        made = error("C039", f"compile: {detail}", hint=kind.hint)
-    else:
-        made = error("C003", f"compile: one graph cannot hold this: {detail}", kind=kind, hint=kind.hint)
-    setattr(made, breaks.OF_BREAK, True)
-    return made
+        return error("C002", f"compile: {detail}", hint=kind.hint)
+    if kind is breaks.DISABLED:
+        return error("C039", f"compile: {detail}", hint=kind.hint)
+    return error("C003", f"compile: one graph cannot hold this: {detail}", kind=kind, hint=kind.hint)
 
 
 def _built(recipe: Recipe, *leaves: object) -> object:

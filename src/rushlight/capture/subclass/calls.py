@@ -127,17 +127,28 @@ class _Filled:
                 refuse("a container of tensors of subclasses changes", next(filter(is_packed, before)))
 
 
+UNKNOWN = object()  # what a call gives for which there is no graph
 Graphs = TypeVar("Graphs", bound=Callable[..., Any])
 
 
 class WrapperCalls(Generic[Graphs]):
-    """Calls of one function whose arguments or state hold tensors of subclasses. `make` gives what runs graphs."""
+    """Calls of one function whose arguments or state hold tensors of subclasses. `make` gives what runs graphs.
+
+    `in_parts` is whether further kinds of calls run without a graph for all of them, since one has failed.
+    """
 
     def __init__(self, function: Callable[..., object], make: Callable[[Taking], Graphs]) -> None:
         self._function = function
         self._make = make
         self._reached: list[Handle] = []
         self._graphs: list[tuple[Taking, Graphs]] = []
+        self.in_parts = False
+
+    def reset(self) -> None:
+        """Forgets all graphs."""
+        self._graphs.clear()
+        self._reached.clear()
+        self.in_parts = False
 
     def graphs(self) -> list[Graphs]:
         """What runs the graphs, the newest last."""
@@ -154,34 +165,49 @@ class WrapperCalls(Generic[Graphs]):
         self._reached = [tensor for tensor in found.values() if is_packed(tensor) and is_wrapper(tensor)]
         return not are_same(before, self._reached)
 
-    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """What a call gives."""
+    def run(self, args: tuple[object, ...], kwargs: dict[str, object], *, known: bool = False) -> object:
+        """What a call gives; UNKNOWN for tensors that there is no graph for, if they must be `known`."""
         try:
-            return self._run(args, kwargs)
+            return self._run(args, kwargs, known)
         except CompileError as error:
             if error.code != "C036" or not self.looks_again(args, kwargs):
                 raise
-        return self._run(args, kwargs)
+        return self._run(args, kwargs, known)
 
-    def _run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def _run(self, args: tuple[object, ...], kwargs: dict[str, object], known: bool) -> object:
         given: list[Handle] = []
         emptied = _emptied(args, given), _emptied(kwargs, given)
         reached = [tensor for tensor in self._reached if not any(tensor is other for other in given)]
         given += reached
+        if known and not given:
+            return UNKNOWN
         taken = [packed(tensor) for tensor in given]
         packings = tuple([packing for packing, _ in taken])
         graphs = next((graphs for taking, graphs in self._graphs if taking.fits(packings, reached)), None)
-        if graphs is None:
-            taking = Taking(self._function, packings, reached)
-            graphs = self._make(taking)
-            self._graphs.append((taking, graphs))
-        value, written, rewritten, values = graphs(*emptied, tuple([parts for _, parts in taken]))
+        if graphs is None and known:
+            return UNKNOWN
+        parts = tuple([parts for _, parts in taken])
+        outcome = self._first(packings, reached, emptied, parts) if graphs is None else graphs(*emptied, parts)
+        value, written, rewritten, values = outcome
         rebuilt = Rebuilt(given)
         for position in written:
             given[position].version.value += 1
         for position, made in zip(rewritten, values, strict=True):
             _rewrite(given[position], rebuilt.tensor(made))
         return rebuilt.value(value)
+
+    def _first(
+        self, packings: tuple[Packing, ...], reached: Sequence[Handle], emptied: tuple[object, object], parts: object
+    ) -> Any:
+        """What graphs give that are made for a call; they are kept unless it fails."""
+        taking = Taking(self._function, packings, reached)
+        made = taking, self._make(taking)
+        self._graphs.append(made)
+        try:
+            return made[1](*emptied, parts)
+        except BaseException:
+            self._graphs.remove(made)
+            raise
 
 
 def _emptied(value: object, given: list[Handle]) -> object:

@@ -238,7 +238,7 @@ register_code(
     "A function is called that is kept out of graphs",
     "It is decorated with `rl.compiler.disable`, is `rl.compiler.graph_break`, or changes what later calls see, such as"
     " a seed. One graph cannot hold such a call.",
-    "compile with fullgraph=False, or call the function before or after the compiled one",
+    "compile without fullgraph=True, or call the function before or after the compiled one",
 )
 register_code(
     "C040",
@@ -262,7 +262,7 @@ register_code(
     "A compiled function gives a tensor that no graph can give",
     "A graph gives elements, and gradients to its inputs. A tensor that the function makes and that requires "
     "gradients, keeps one, or is a Parameter is new at each call, and so is what comes of it.",
-    "make it outside of the compiled function, or compile with fullgraph=False",
+    "make it outside of the compiled function, or compile without fullgraph=True",
 )
 
 register_code(

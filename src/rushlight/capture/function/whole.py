@@ -1,14 +1,13 @@
-"""Compiled functions: whole or in parts, each with a list of entries, one for each trace."""
+"""Compiled functions whose calls are one graph, each with a list of entries, one for each trace."""
 
 from __future__ import annotations
 
 import functools
 import gc
-import re
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -28,20 +27,18 @@ from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace, is_of_caller
+from rushlight.capture.resume.breaks import Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
-from rushlight.capture.resume.continuation import Continuation
-from rushlight.capture.resume.driver import Driver, note_failure
-from rushlight.capture.resume.reached import Reroot, is_object
-from rushlight.capture.resume.whole import reached_objects, whole_call
+from rushlight.capture.resume.reached import Reroot
+from rushlight.capture.resume.whole import whole_call
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import CellBox, StateWalk, Variable, walk_function, walk_prepared
+from rushlight.capture.state.reachable import StateWalk, Variable, walk_function, walk_prepared
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
-from rushlight.capture.user_paths import written_arguments, written_variables
+from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
@@ -49,7 +46,7 @@ from rushlight.ir.sizes import hidden_symbols
 from rushlight.ir.spec.propose import Observed
 from rushlight.runtime.native import run_or_undo
 from rushlight.support import clock, events, garbage, profiling
-from rushlight.support.errors import CompileError, RushlightError, fail, warn
+from rushlight.support.errors import CompileError, fail, warn
 from rushlight.sym import Scope
 from rushlight.sym.memo import forget, forgetting
 
@@ -58,7 +55,7 @@ if TYPE_CHECKING:
     from rushlight.ir.graph import Graph
     from rushlight.ir.spec.specification import ParamsSpec
 
-_POSITION = re.compile(r"args\[(\d+)\]")
+OF_WRAPPERS = ("C036", "C042")  # errors of traces that tensors of subclasses may be the cause of
 _MOST_TURNS = 64  # of traces, each of which finds state that it reaches
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 # By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
@@ -70,6 +67,8 @@ Undo = list[Callable[[], None]]
 
 class CompiledFunction(ABC):
     """A function whose calls run compiled traces."""
+
+    is_part = False
 
     def __init__(self, function: Any, options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -96,9 +95,9 @@ class CompiledFunction(ABC):
     def reset(self) -> None:
         """Forgets all traces."""
 
-    def parts(self) -> list[PartFunction]:
+    def parts(self) -> Sequence[WholeFunction]:
         """What runs the parts of a function that is compiled in parts."""
-        return []
+        return ()
 
     def observed(self) -> list[Observed | None]:
         """What the traces took all arguments of a call to be, the oldest first."""
@@ -124,15 +123,10 @@ class CompiledFunction(ABC):
 
 
 class WholeFunction(CompiledFunction):
-    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards.
+    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards."""
 
-    One that `resumes` goes on in parts where it meets a function that is kept out of graphs.
-    """
-
-    def __init__(self, function: Any, options: Options, *, resumes: bool = False) -> None:
+    def __init__(self, function: Any, options: Options) -> None:
         super().__init__(function, options)
-        self._resumes = resumes
-        self._parts: ResumingFunction | None = None
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._roots_found: list[object] = []  # modules that traces reach through objects, and globals that they change
@@ -149,9 +143,7 @@ class WholeFunction(CompiledFunction):
             if result is not MISS:
                 return result
         if self._wrapped is not None:
-            return self._with_wrappers(self._wrapped, args, kwargs)
-        if self._parts is not None:
-            return self._parts(*args, **kwargs)
+            return self._wrapped.run(args, kwargs)
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
             return self.function(*args, **kwargs)
         with self._lock:
@@ -161,48 +153,21 @@ class WholeFunction(CompiledFunction):
                     return result
             try:
                 return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
-            except RushlightError as error:
-                if error.code in ("C036", "C042") and type(self) is WholeFunction:
-                    self._wrapped = WrapperCalls(self.function, partial(WrapperFunction, self))
-                elif not self._resumes or not (error.code == "C039" or hasattr(error, breaks.OF_BREAK)):
+            except CompileError as error:
+                if error.code not in OF_WRAPPERS or type(self) is not WholeFunction:
                     raise
-                else:
-                    self._parts = ResumingFunction(self.function, self.options)
-        if self._wrapped is not None:
-            return self._with_wrappers(self._wrapped, args, kwargs)
-        return self._in_parts()(*args, **kwargs)
-
-    def _in_parts(self) -> ResumingFunction:
-        if self._parts is None:
-            self._parts = ResumingFunction(self.function, self.options)
-        return self._parts
-
-    def _with_wrappers(
-        self, calls: WrapperCalls[WrapperFunction], args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> object:
-        """What a call gives that may have tensors of subclasses; in parts where a graph cannot hold them."""
-        try:
-            return calls.run(args, kwargs)
-        except RushlightError as error:
-            if not self._resumes or error.code == "C042" or is_of_caller(error):
-                raise
-            note_failure(error)
-        return self._in_parts()(*args, **kwargs)
+                self._wrapped = wrapper_calls(self.function, self.options)
+        return self._wrapped.run(args, kwargs)
 
     def traces(self) -> tuple[Entry, ...]:
         """Its traces, the most recent first."""
-        further = () if self._parts is None else self._parts.traces()
         graphs = [] if self._wrapped is None else self._wrapped.graphs()
-        return (*self.entries, *[entry for function in graphs for entry in function.traces()], *further)
-
-    def parts(self) -> list[PartFunction]:
-        """What runs the parts of a function that is compiled in parts."""
-        return [] if self._parts is None else self._parts.parts()
+        return (*self.entries, *[entry for function in graphs for entry in function.traces()])
 
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
-        self._parts = self._wrapped = None
+        self._wrapped = None
 
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
@@ -368,8 +333,8 @@ class WholeFunction(CompiledFunction):
 class WrapperFunction(WholeFunction):
     """What runs the graphs of a function for some tensors of subclasses, which it gets in parts."""
 
-    def __init__(self, whole: WholeFunction, taking: Taking) -> None:
-        super().__init__(whole.function, whole.options)
+    def __init__(self, options: Options, taking: Taking) -> None:
+        super().__init__(taking.function, options)
         self._taking = taking
 
     def _traced(
@@ -379,6 +344,11 @@ class WrapperFunction(WholeFunction):
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         return {}
+
+
+def wrapper_calls(function: Any, options: Options) -> WrapperCalls[WrapperFunction]:
+    """Calls of a function with tensors of subclasses."""
+    return WrapperCalls(function, partial(WrapperFunction, options))
 
 
 class SpecifiedFunction(WholeFunction):
@@ -420,123 +390,6 @@ class SpecifiedFunction(WholeFunction):
         return entry
 
 
-class Forbidden(BaseException):
-    """Leaves a function in parts with an error of the stance, past the program's handlers."""
-
-    def __init__(self, error: CompileError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-class PartFunction(WholeFunction):
-    """What runs the graphs of one place in a function that is compiled in parts."""
-
-    def __init__(self, continuation: Continuation, options: Options, name: str) -> None:
-        super().__init__(continuation, options)
-        self.name = name
-        self.continuation = continuation
-        self.changing: set[int] = set()
-        self.reshaped: set[int] = set()
-
-    def _arguments(
-        self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
-    ) -> tuple[Arguments, StateWalk]:
-        arguments = Arguments(args, kwargs, names, is_object)
-        arguments.fresh = self.continuation.fresh()
-        walk = self._walked(arguments, prepared)
-        cells = {leaf.owner_id for leaf in walk.leaves if isinstance(leaf.container, CellBox)}
-        arguments.pin({id(leaf.value) for leaf in walk.leaves} | cells)
-        return arguments, walk
-
-    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
-        written = self._written(arguments)
-        leaves = [
-            (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
-        ]
-        return [*leaves, *self._reached_roots()]
-
-    def _traced(
-        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
-    ) -> Callable[..., object]:
-        recorder.ends, recorder.takes_hooks = breaks.end_before, False
-        return partial(
-            self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._roots_found, self._variables)
-        )
-
-    def _written(self, arguments: Arguments) -> dict[str, str]:
-        return written_variables(self.continuation.names(), arguments.args, arguments.unpack)
-
-    def reset(self) -> None:
-        """Forgets all traces."""
-        super().reset()
-        self.changing.clear()
-        self.reshaped.clear()
-
-    def _is_counted(self, program: Program) -> bool:
-        return bool(program.graph.calls)
-
-    def _yield_to(self, mode: str) -> None:
-        super()._yield_to(mode)
-        raise Retrace(NOT_NOW, Reason(breaks.MODE, mode))
-
-    def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
-        try:
-            super()._runs_eagerly(args, kwargs)
-        except CompileError as error:
-            raise Forbidden(error) from None
-        raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
-
-    def _note_miss(self, entry: Entry, guard: Guard) -> None:
-        super()._note_miss(entry, guard)
-        if guard.kind in ("object", "arguments"):
-            leaf = f"{guard.path} = "
-            text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
-            position = _POSITION.match(text)
-            if position is not None:
-                reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS
-                reshaped = reshaped and not guard.expected.startswith("list")  # a list that grows does so at each call
-                (self.reshaped if reshaped else self.changing).add(int(position[1]))
-
-
-class ResumingFunction(CompiledFunction):
-    """A function that is compiled in parts: what no graph can hold runs in Python between graphs."""
-
-    def __init__(self, function: Callable[..., object], options: Options) -> None:
-        super().__init__(function, options)
-        self._driver = Driver(function, partial(PartFunction, options=options, name=self.name))
-
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Run graphs, and between them what only Python can do."""
-        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
-            return self.function(*args, **kwargs)
-        if STANCE.name == "eager_on_recompile" and not self._driver.parts:
-            return self.function(*args, **kwargs)
-        try:
-            return self._driver.run(args, kwargs)
-        except Forbidden as forbidden:
-            raise forbidden.error from None
-
-    def traces(self) -> tuple[Entry, ...]:
-        """The traces of all parts, those of the first place in it first."""
-        return tuple([entry for part in self.parts() for entry in part.entries])
-
-    def reset(self) -> None:
-        """Forgets all traces."""
-        self._driver.reset()
-
-    def observed(self) -> list[Observed | None]:
-        """What the traces that are all of a call took its arguments to be, the oldest first."""
-        start = self._driver.start
-        if start is None or not isinstance(start.part.compiled, PartFunction):
-            return []
-        found = [entry.observed for entry in reversed(start.part.compiled.entries)]
-        return [None if trace is None else start.as_called(trace) for trace in found]
-
-    def parts(self) -> list[PartFunction]:
-        """What runs its parts."""
-        return [part.compiled for part in self._driver.parts.values() if isinstance(part.compiled, PartFunction)]
-
-
 def is_whole(function: object) -> bool:
     """Whether a function is one of ours, which no interpreter looks into: it is traced as it is."""
     plain = getattr(function, "__func__", function)
@@ -546,7 +399,7 @@ def is_whole(function: object) -> bool:
 def compiled_functions() -> list[CompiledFunction]:
     """All compiled functions that there are, without their parts."""
     functions = [ref() for ref in list(_compiled.values())]
-    return [function for function in functions if not (function is None or isinstance(function, PartFunction))]
+    return [function for function in functions if not (function is None or function.is_part)]
 
 
 def reset() -> None:

@@ -1,0 +1,197 @@
+"""Functions that are compiled in parts: what no graph can hold runs in Python between graphs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.entry.entry import Entry
+from rushlight.capture.function.whole import (
+    OF_WRAPPERS,
+    QUIET_GRAPHS,
+    CompiledFunction,
+    Undo,
+    WholeFunction,
+    WrapperFunction,
+    wrapper_calls,
+)
+from rushlight.capture.guard import Guard
+from rushlight.capture.options import Options
+from rushlight.capture.program import Program, Recorder
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace, is_of_caller
+from rushlight.capture.resume.continuation import Continuation
+from rushlight.capture.resume.driver import Driver, note_failure
+from rushlight.capture.resume.reached import is_object
+from rushlight.capture.resume.whole import reached_objects
+from rushlight.capture.state.reachable import CellBox, StateWalk
+from rushlight.capture.steering import STANCE
+from rushlight.capture.subclass.calls import UNKNOWN, WrapperCalls
+from rushlight.capture.user_paths import written_variables
+from rushlight.eager.dispatch import STATE
+from rushlight.ir.spec.propose import Observed
+from rushlight.support.errors import CompileError, RushlightError
+
+_POSITION = re.compile(r"args\[(\d+)\]")
+
+
+class Forbidden(BaseException):
+    """Leaves a function in parts with an error of the stance, past the program's handlers."""
+
+    def __init__(self, error: CompileError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Wrapped(BaseException):
+    """Leaves a function in parts before it has begun: a tensor of a subclass is among what it gets."""
+
+
+class PartFunction(WholeFunction):
+    """What runs the graphs of one place in a function that is compiled in parts.
+
+    `wrapped` are the calls of that function with tensors of subclasses.
+    """
+
+    is_part = True
+
+    def __init__(
+        self, continuation: Continuation, options: Options, name: str, wrapped: WrapperCalls[WrapperFunction]
+    ) -> None:
+        super().__init__(continuation, options)
+        self.name = name
+        self._calls = wrapped
+        self.continuation = continuation
+        self.changing: set[int] = set()
+        self.reshaped: set[int] = set()
+
+    def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
+        try:
+            return super()._trace(args, kwargs, prepared)
+        except CompileError as error:
+            if error.code not in OF_WRAPPERS or self._calls.in_parts or not self.continuation.is_start:
+                raise
+        raise Wrapped
+
+    def _arguments(
+        self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
+    ) -> tuple[Arguments, StateWalk]:
+        arguments = Arguments(args, kwargs, names, is_object)
+        arguments.fresh = self.continuation.fresh()
+        walk = self._walked(arguments, prepared)
+        cells = {leaf.owner_id for leaf in walk.leaves if isinstance(leaf.container, CellBox)}
+        arguments.pin({id(leaf.value) for leaf in walk.leaves} | cells)
+        return arguments, walk
+
+    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
+        written = self._written(arguments)
+        leaves = [
+            (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
+        ]
+        return [*leaves, *self._reached_roots()]
+
+    def _traced(
+        self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
+    ) -> Callable[..., object]:
+        recorder.ends, recorder.takes_hooks = breaks.end_before, False
+        return partial(
+            self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._roots_found, self._variables)
+        )
+
+    def _written(self, arguments: Arguments) -> dict[str, str]:
+        return written_variables(self.continuation.names(), arguments.args, arguments.unpack)
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        super().reset()
+        self.changing.clear()
+        self.reshaped.clear()
+
+    def _is_counted(self, program: Program) -> bool:
+        return bool(program.graph.calls)
+
+    def _yield_to(self, mode: str) -> None:
+        super()._yield_to(mode)
+        raise Retrace(NOT_NOW, Reason(breaks.MODE, mode))
+
+    def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        try:
+            super()._runs_eagerly(args, kwargs)
+        except CompileError as error:
+            raise Forbidden(error) from None
+        raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
+
+    def _note_miss(self, entry: Entry, guard: Guard) -> None:
+        super()._note_miss(entry, guard)
+        if guard.kind in ("object", "arguments"):
+            leaf = f"{guard.path} = "
+            text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
+            position = _POSITION.match(text)
+            if position is not None:
+                reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS
+                reshaped = reshaped and not guard.expected.startswith("list")  # a list that grows does so at each call
+                (self.reshaped if reshaped else self.changing).add(int(position[1]))
+
+
+class ResumingFunction(CompiledFunction):
+    """A function that is compiled in parts: what no graph can hold runs in Python between graphs."""
+
+    def __init__(self, function: Callable[..., object], options: Options) -> None:
+        super().__init__(function, options)
+        self._wrapped = wrapper_calls(function, options)
+        self._driver = Driver(function, partial(PartFunction, options=options, name=self.name, wrapped=self._wrapped))
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run graphs, and between them what only Python can do."""
+        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
+            return self.function(*args, **kwargs)
+        if STANCE.name == "eager_on_recompile" and not self._driver.parts:
+            return self.function(*args, **kwargs)
+        if self._wrapped.graphs():
+            result = self._with_wrappers(args, kwargs, known=True)
+            if result is not UNKNOWN:
+                return result
+        try:
+            return self._driver.run(args, kwargs)
+        except Forbidden as forbidden:
+            raise forbidden.error from None
+        except Wrapped:
+            pass
+        result = self._with_wrappers(args, kwargs, known=False)
+        return self(*args, **kwargs) if result is UNKNOWN else result
+
+    def _with_wrappers(self, args: tuple[object, ...], kwargs: dict[str, object], *, known: bool) -> object:
+        """What a call gives that has tensors of subclasses; UNKNOWN where no graph can hold all of it."""
+        try:
+            return self._wrapped.run(args, kwargs, known=known)
+        except RushlightError as error:
+            if is_of_caller(error):
+                raise
+            note_failure(error)
+        self._wrapped.in_parts = True
+        return UNKNOWN
+
+    def traces(self) -> tuple[Entry, ...]:
+        """The traces of all parts, those of the first place in it first."""
+        return tuple([entry for part in self.parts() for entry in part.entries])
+
+    def reset(self) -> None:
+        """Forgets all traces."""
+        self._driver.reset()
+        self._wrapped.reset()
+
+    def observed(self) -> list[Observed | None]:
+        """What the traces that are all of a call took its arguments to be, the oldest first."""
+        start = self._driver.start
+        if start is None or not isinstance(start.part.compiled, PartFunction):
+            return []
+        found = [entry.observed for entry in reversed(start.part.compiled.entries)]
+        return [None if trace is None else start.as_called(trace) for trace in found]
+
+    def parts(self) -> Sequence[WholeFunction]:
+        """What runs its parts, and all of it for tensors of subclasses."""
+        parts = [part.compiled for part in self._driver.parts.values() if isinstance(part.compiled, PartFunction)]
+        return [*parts, *self._wrapped.graphs()]
