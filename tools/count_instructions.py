@@ -25,7 +25,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import build
 from rushlight.build.pipeline import PIPELINE, PassContext
-from rushlight.capture import function as compiled_function
+from rushlight.capture.function import whole as compiled_function
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
 from rushlight.ir.choice import by_model

@@ -14,7 +14,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.autodiff.cut import kept_bytes, minimum_cut
 from rushlight.autodiff.partition import Split, split_joint
-from rushlight.capture import function as compiled_function
+from rushlight.capture.function import whole as compiled_function
 from rushlight.ir.dtype import float32
 from rushlight.ir.graph import Call, Graph, parameter
 from rushlight.ir.graph_parse import parse_graph

@@ -146,11 +146,11 @@ class ResumingFunction(CompiledFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run graphs, and between them what only Python can do."""
-        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
+        if STATE.included and self.runs_as_it_is():
             return self.function(*args, **kwargs)
-        if STANCE.name == "eager_on_recompile" and not self._driver.parts:
+        if STANCE.name != "default" and self._runs_eagerly():
             return self.function(*args, **kwargs)
-        if self._wrapped.graphs():
+        if self._wrapped.has_graphs:
             result = self._with_wrappers(args, kwargs, known=True)
             if result is not UNKNOWN:
                 return result
@@ -162,6 +162,10 @@ class ResumingFunction(CompiledFunction):
             pass
         result = self._with_wrappers(args, kwargs, known=False)
         return self(*args, **kwargs) if result is UNKNOWN else result
+
+    def _runs_eagerly(self) -> bool:
+        """Whether no graph runs, as the stance has it."""
+        return STANCE.name == "force_eager" or (STANCE.name == "eager_on_recompile" and not self._driver.parts)
 
     def _with_wrappers(self, args: tuple[object, ...], kwargs: dict[str, object], *, known: bool) -> object:
         """What a call gives that has tensors of subclasses; UNKNOWN where no graph can hold all of it."""

@@ -187,7 +187,7 @@ class Start:
     They are given `owner` and the arguments, or `owner` and the tuple and the dict of all arguments.
     """
 
-    __slots__ = ("called", "code", "is_object", "owner", "part", "takes_any")
+    __slots__ = ("called", "code", "is_object", "owner", "part", "takes_all", "takes_any")
 
     def __init__(self, called: FunctionType, owner: tuple[object, ...], part: Part, *, is_object: bool) -> None:
         self.called = called
@@ -196,23 +196,18 @@ class Start:
         self.part = part
         self.takes_any = bool(self.code.co_flags & REST)
         self.is_object = is_object
+        self.takes_all = not (self.takes_any or owner or is_object)
 
-    def hit(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
-        """What a graph gives that fits a call: its Exit, then its values; None where none fits."""
+    def arguments(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+        """What its graphs are given for a call; None for a call that does not begin like this."""
         called = self.called
         if called.__code__ is not self.code or (self.is_object and type(function).__call__ is not called):
             return None
         if self.takes_any:
-            args = *self.owner, args, kwargs
-        elif kwargs:
+            return *self.owner, args, kwargs
+        if kwargs:
             return None
-        elif self.owner:
-            args = *self.owner, *args
-        for entry in self.part.compiled.entries:
-            outcome = entry.call(args, _NO_KEYWORDS)
-            if outcome is not MISS:
-                return outcome
-        return None
+        return (*self.owner, *args) if self.owner else args
 
     def as_called(self, observed: Observed) -> Observed:
         """What a graph observed of its arguments, as of those of the call."""
@@ -238,18 +233,27 @@ class Driver:
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives. Errors: what the function raises."""
         start, steps, outcome = self.start, 0, None
-        if start is not None:
+        if start is None:
+            given = None
+        elif start.takes_all and not kwargs and start.called.__code__ is start.code:
+            given = args
+        else:
+            given = start.arguments(self.function, args, kwargs)
+        if start is not None and given is not None:
             try:
-                outcome = start.hit(self.function, args, kwargs)
+                for entry in start.part.compiled.entries:
+                    outcome = entry.call(given, _NO_KEYWORDS)
+                    if outcome is not MISS:
+                        ended: Exit = outcome[0]
+                        if ended.result is not None:
+                            return outcome[ended.result + 1]
+                        if not ended.shapes and not ended.recipe.reads_state:
+                            return ended.build(outcome[1:], ())[0]
+                        break
+                    outcome = None
             except RushlightError as error:  # Python runs the call, and raises what the program raises
                 note_failure(error)
                 steps = ALL
-            if outcome is not None:
-                ended: Exit = outcome[0]
-                if ended.result is not None:
-                    return outcome[ended.result + 1]
-                if not ended.shapes and not ended.recipe.reads_state:
-                    return ended.build(outcome[1:], ())[0]
         interpreter = Interpreter(is_leaf)
         begun = begin(interpreter, self.function, args, kwargs)
         if type(begun) is not Frame:

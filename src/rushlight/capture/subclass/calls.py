@@ -143,12 +143,13 @@ class WrapperCalls(Generic[Graphs]):
         self._reached: list[Handle] = []
         self._graphs: list[tuple[Taking, Graphs]] = []
         self.in_parts = False
+        self.has_graphs = False
 
     def reset(self) -> None:
         """Forgets all graphs."""
         self._graphs.clear()
         self._reached.clear()
-        self.in_parts = False
+        self.in_parts = self.has_graphs = False
 
     def graphs(self) -> list[Graphs]:
         """What runs the graphs, the newest last."""
@@ -203,10 +204,12 @@ class WrapperCalls(Generic[Graphs]):
         taking = Taking(self._function, packings, reached)
         made = taking, self._make(taking)
         self._graphs.append(made)
+        self.has_graphs = True
         try:
             return made[1](*emptied, parts)
         except BaseException:
             self._graphs.remove(made)
+            self.has_graphs = bool(self._graphs)
             raise
 
 
