@@ -59,6 +59,7 @@ def test_the_log_has_a_line_for_each_step(tmp_path: Path, trained: Callable):
     assert all(line["tokens_per_s"] > 0 for line in lines)
 
 
+@pytest.mark.unpoisoned
 def test_a_later_step_makes_few_python_calls(corpus: Corpus):
     trainer = Trainer(TINY, Way())
     step = trainer.functions["training step"]
