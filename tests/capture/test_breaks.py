@@ -277,15 +277,20 @@ def test_where_one_graph_is_wanted_a_break_is_an_error_and_nothing_has_happened(
     assert before == KEPT
 
 
-def test_one_graph_takes_the_variables_of_new_objects_that_stay_inside():
-    assert rl.compile(variables, fullgraph=True)(rl.ones(3)).tolist() == variables(rl.ones(3)).tolist()
+def test_one_graph_takes_the_variables_of_new_objects():
+    def inside(x):
+        point = Point(2)
+        vars(point)["size"] = x + 1
+        return point.size * len(vars(point))
+
+    assert rl.compile(inside, fullgraph=True)(rl.ones(3)).tolist() == inside(rl.ones(3)).tolist()
 
     def both(x):
         point = Point(x + 1)
         return point, vars(point)
 
-    with pytest.raises(RushlightError, match="the variables of a new object"):
-        rl.compile(both, fullgraph=True)(rl.ones(3))
+    point, variables = rl.compile(both, fullgraph=True)(rl.ones(3))
+    assert vars(point) is variables and point.size.tolist() == [2.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("code", OF_THE_PROGRAM)

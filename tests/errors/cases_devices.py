@@ -72,11 +72,11 @@ def a_plug_in_gives_something_else():
 @triggers("A006", "device-graphs")
 def a_device_compiles_no_graphs():
     with flint():
-        rl.compile(lambda x: x.exp())(rl.ones(3, device="flint"))
+        rl.compile(lambda x: x.exp(), fullgraph=True)(rl.ones(3, device="flint"))
 
 
 @triggers("V002", "graph")
 def a_graph_is_on_two_devices():
     with flint():
-        compiled = rl.compile(lambda x, y: (x + 1, y + 1))
+        compiled = rl.compile(lambda x, y: (x + 1, y + 1), fullgraph=True)
         compiled(rl.ones(3), rl.ones(3, device="flint"))

@@ -91,7 +91,7 @@ def test_planted_faults_are_found(fault: str) -> None:
 def test_a_compiled_call_refuses_what_the_fake_kernel_did_not_say() -> None:
     for fault in ("shape", "dtype", "stride"):
         operator, (x,) = faulty(fault)
-        compiled = rl.compile(lambda x, op=operator: op(x) + 1)
+        compiled = rl.compile(lambda x, op=operator: op(x) + 1, fullgraph=True)
         assert code_of(lambda: compiled(x.detach())) == "A012"  # noqa: B023 - called here
         operator.remove()
 
@@ -191,7 +191,7 @@ def test_written_arguments_are_written_in_graphs() -> None:
         assert same(x, wanted_x)
         z = drawn(3)
         assert code_of(lambda: operator(z * 1, y)) == "G008"  # noqa: B023 - called here
-        assert code_of(lambda: rl.compile(lambda x: operator(x, x))(y.clone())) == "C012"  # noqa: B023 - called here
+        assert code_of(lambda: rl.compile(lambda x: operator(x, x), fullgraph=True)(y.clone())) == "C012"  # noqa: B023 - called here
 
 
 def test_gradients_of_any_order() -> None:
@@ -277,7 +277,7 @@ def test_operators_without_derivative_say_so() -> None:
         return rl.tensor(np.sin(array(x)))
 
     assert code_of(lambda: plain(drawn(3)).sum().backward()) == "G008"
-    assert code_of(lambda: rl.compile(plain)(rl.ones(3))) == "A011"  # nothing tells the types of its results
+    assert code_of(lambda: rl.compile(plain, fullgraph=True)(rl.ones(3))) == "A011"  # nothing tells the types of its results
 
 
 @pytest.mark.usefixtures("operators")

@@ -21,6 +21,7 @@ from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle
 from rushlight.ir.spec.propose import Observed
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightError
@@ -358,7 +359,11 @@ def _called_by(function: Any) -> FunctionType | None:
 
 
 def _can_be_traced(interpreter: Interpreter) -> bool:
-    """Whether a graph may begin here: not while an exception is handled, or a class is made."""
+    """Whether a graph may begin here.
+
+    It may not while an exception is handled or a class is made, nor while the method of a tensor waits for arguments:
+    such a method is another object at each call, and holds a tensor that is given by itself too.
+    """
     if interpreter.handled.error is not None or len(interpreter.frames) > MOST_FRAMES:
         return False
     if STATE.anomaly:  # which wants the tape of each line
@@ -366,6 +371,10 @@ def _can_be_traced(interpreter: Interpreter) -> bool:
     for frame in interpreter.frames:
         if frame.then is not None or frame.generator is not None or frame.names is not None:
             return False
-        if any(issubclass(type(value), BaseException) for value in frame.stack):
+        if any(issubclass(type(value), BaseException) or _is_of_tensor(value) for value in frame.stack):
             return False
     return True
+
+
+def _is_of_tensor(value: object) -> bool:
+    return type(value) is MethodType and isinstance(value.__self__, Handle)

@@ -102,10 +102,6 @@ class RecipeWriter:
             place, parts, fill, steps = self._fills.pop()
             steps.append(_Fill(place, [self._add(part) for part in parts], fill))
 
-    def has(self, value: object) -> bool:
-        """Whether a value is a part of what was written."""
-        return id(value) in self._known
-
     def _step(self, value: object, step: Step) -> int:
         self._alive.append(value)
         self.steps.append(step)

@@ -92,19 +92,7 @@ def _built(recipe: Recipe, *leaves: object) -> object:
 class WholeInterpreter(TracingInterpreter):
     """Interprets one call under a tracer, to its end."""
 
-    __slots__ = ("exposed",)
-
-    def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
-        super().__init__(limit, reached)
-        self.exposed: list[object] = []  # new objects whose variables were taken as a dict
-
-    def owner(self, value: object, name: str) -> object:
-        """What an attribute is taken of. The variables of a new object are its own as long as the call runs."""
-        if name == "__dict__" and id(value) in self.made:
-            self.exposed.append(value)
-            self.note(vars(value))
-            return value
-        return super().owner(value, name)
+    __slots__ = ()
 
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before. Errors: Reroot for what a variable holds that was read."""
@@ -141,8 +129,6 @@ class WholeInterpreter(TracingInterpreter):
         writer = RecipeWriter(self.made, before, self.variables)
         try:
             recipe = writer.write([result])
-            if any(writer.has(value) and writer.has(vars(value)) for value in self.exposed):
-                raise Break(breaks.VARIABLES, "the variables of a new object")
         except (Break, Retrace) as unbuilt:
             raise error_of(unbuilt.reason) from None
         return result if recipe.leaf is not None else Assembled(partial(_built, recipe), tuple(writer.leaves))
