@@ -24,7 +24,6 @@ from rushlight.support.errors import CompileError, DataDependentError, InternalE
 _OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
 
 
-INTERPRETED = "__rushlight_interpreted__"  # of a function: an interpreter traces it, whatever the setting says
 StandIn = Callable[[int, str, object], object]
 """What stands for a leaf of the arguments: of a position, a name and a value."""
 

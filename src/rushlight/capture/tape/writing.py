@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from rushlight.autodiff.backward import walk
-from rushlight.capture.resume.whole import INTERPRETED
 from rushlight.capture.tape.effects import is_interchangeable, is_quiet
 from rushlight.capture.tape.reading import Reading
 from rushlight.capture.tape.steps import NativeStep, add
@@ -118,7 +117,6 @@ class _Writer:
         exec(compile(text, path, "exec"), space)  # noqa: S102 - of text that is written here
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
         function = space["bind"](tuple(self._parts))
-        setattr(function, INTERPRETED, True)
         return Program(function, self._loads, self._sizes, text)
 
     def _say(self, line: str) -> None:
