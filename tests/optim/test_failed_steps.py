@@ -67,6 +67,7 @@ class Failing:
         self.fuses: list[Fuse] = [iter(())]
         self.pair = Pair(name, "short")
 
+        @rl.compiler.allow_in_graph  # which runs it while the step is traced
         def burn(name: str = "") -> None:
             next(self.fuses[0], None)
 
@@ -121,6 +122,7 @@ def test_a_first_step_that_fails_leaves_no_state(name: str) -> None:
         versions = [parameter._version for parameter in training.net.parameters()]
         fuses = [fuse(moment, ValueError)]
 
+        @rl.compiler.allow_in_graph
         def burn(name: str = "", fuses: list[Fuse] = fuses) -> None:
             next(fuses[0], None)
 

@@ -30,7 +30,7 @@ from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot
 from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
-from rushlight.capture.state.reachable import MARK, PLAIN, Entries, Leaf, StateWalk, Variable, is_walked
+from rushlight.capture.state.reachable import MARK, PLAIN, Entries, Leaf, StateWalk, Variable, is_walked, variables_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 
@@ -146,7 +146,7 @@ class ReachedObjects:
         if value is not MISSING and not _is_written(value):
             return False
         of_class = lookup(type(owner), name)
-        return not is_data_descriptor(type(of_class)) and id(getattr(owner, "__dict__", None)) in self.walk.before
+        return not is_data_descriptor(type(of_class)) and id(variables_of(owner)) in self.walk.before
 
     def is_variable(self, variables: object, name: object, value: object) -> bool:
         """Whether a cell or a global is part of the state, and may be bound to a value."""
@@ -312,4 +312,4 @@ def _own(owner: object, name: str, of_class: Any) -> object:
     """The value of a slot, or of an entry of the object's `__dict__`."""
     if type(of_class) is MemberDescriptorType:
         return slot_value(of_class, owner)
-    return getattr(owner, "__dict__", {}).get(name, MISSING)
+    return (variables_of(owner) or {}).get(name, MISSING)
