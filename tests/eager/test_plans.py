@@ -12,6 +12,7 @@ from rushlight.eager.functions import pad, where
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
+from rushlight.support import settings
 
 
 @pytest.fixture
@@ -214,3 +215,12 @@ def test_sizes_of_one_stay_literal():
     key, sizes = split_sizes(op, {"size": (1, 5, 0), "dtype": None, "device": None})
     assert sizes == [5, 0]
     assert key[0][1][1:] == (RUN_TIME, RUN_TIME)
+
+
+def test_kernels_that_a_block_has_checked_for_nan_serve_later_calls_unchecked():
+    x = full((2,), 0.5, dtype=float64)
+    forget_plans()
+    artifact.reset()
+    with settings.override(nan_asserts=True):
+        assert x.acosh().isnan().all()
+    assert x.acosh().isnan().all()

@@ -96,7 +96,8 @@ class Settings:
     nan_asserts = Setting(
         flag(),
         False,
-        "Check the results of every kernel for NaN and infinity, and name the first that has any.",
+        "Check the results of every kernel for NaN and infinity, and name the first that has any. What runs uncompiled"
+        " is checked where the process has it set, not a block alone.",
         in_key=True,
     )
     eager_calls = Setting(
@@ -183,6 +184,11 @@ _overridden: ContextVar[Settings | None] = ContextVar("rushlight_settings", defa
 def get() -> Settings:
     """Return the values in force here. The first call reads the environment, and may raise T001, T002 or T003."""
     return _overridden.get() or _process or _load()
+
+
+def of_process() -> Settings:
+    """Return the values in force where nothing overrides them."""
+    return _process or _load()
 
 
 def key() -> str:

@@ -235,7 +235,7 @@ class Reason:
 
 
 # Of edited stages, marks, `freeze`, specifications, and backends.
-_ASKED_FOR = frozenset({"C009", "C011", "C015", "C016", "C021", "C022", "C037"})
+_ASKED_FOR = frozenset({"C009", "C011", "C015", "C016", "C021", "C022", "C037", "R001"})
 
 
 def is_of_caller(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from rushlight.eager.execution.signature import Signature, Spec, Symbols, stride
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import CPU, Device
+from rushlight.support import settings
 from rushlight.sym import Condition, SizeExpr
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ def _compile(trace: Tracer, signature: Signature, has_sizes: bool, device: Devic
     nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(made.types)]
     sizes = nodes.pop().type.shape if has_sizes else ()
     graph = trace(builder, nodes, sizes)
-    executable = build.compile_graph(graph) if device is CPU else build.compile_for(device, graph)
+    with settings.override(
+        nan_asserts=settings.of_process().nan_asserts
+    ):  # it serves later calls and other threads too
+        executable = build.compile_graph(graph) if device is CPU else build.compile_for(device, graph)
     if executable is None:
         raise Declined
     conditions = _conditions(made)
