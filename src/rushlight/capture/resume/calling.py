@@ -59,6 +59,8 @@ def asked_by(function: object, owner: object) -> frozenset[str]:
     """The methods that a function of C may ask its arguments for, and its owner and what these hold."""
     if function in (list, tuple, enumerate, zip, reversed, iter, deque):
         return ITERATING
+    if function in (vars, isinstance, callable, type):
+        return _NOTHING
     name: str = getattr(function, "__name__", "")
     if owner is None or name not in _ASKED:
         return ANY_METHOD

@@ -95,7 +95,6 @@ _SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many ar
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
-_ASKING_NO_METHOD = (vars, isinstance, callable, type)
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
@@ -284,8 +283,8 @@ class CautiousInterpreter(AccessingInterpreter):
         if not ours:
             self._allow(function, module, args, kwargs)
             of_class = getattr(function, "__name__", "") == "__new__"  # which does not ask the class
-            if function not in _ASKING_NO_METHOD:
-                self.runs(*args[of_class:], *kwargs.values(), asked=asked_by(function, owner))
+            asked = asked_by(function, owner)
+            self.runs(*args[of_class:], *kwargs.values(), asked=asked)
             if owner is not None:
                 if self.reached.knows(owner):
                     raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")

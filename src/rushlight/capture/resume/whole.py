@@ -111,7 +111,7 @@ class WholeInterpreter(TracingInterpreter):
         try:
             with Scope(interpreter=self):
                 result = self.call(function, args, kwargs)
-                self._close_generators(result)
+                self._end_generators(result)
                 if self.reached.has_unwalked:
                     raise Reroot
                 return result
@@ -132,7 +132,7 @@ class WholeInterpreter(TracingInterpreter):
             raise error_of(unbuilt.reason) from None
         return result if recipe.leaf is not None else Assembled(partial(_built, recipe), tuple(writer.leaves))
 
-    def _close_generators(self, result: object) -> None:
+    def _end_generators(self, result: object) -> None:
         """Ends the generators that the call has left before their end, as Python does with a last reference."""
         for made, _ in reversed(list(self.made.values())):
             if isinstance(made, (InterpretedGenerator, GeneratorType)) and made is not result:
