@@ -74,4 +74,35 @@ def wgan_gp(torch, compiled=lambda function: function):
     return losses
 
 
-PROGRAMS = {"maml": maml, "wgan_gp": wgan_gp}
+def physics_informed(torch, compiled=lambda function: function):
+    """Solve u'' = -pi^2 sin(pi x) by a network: the loss has its second derivative."""
+    rng = np.random.default_rng(2)
+
+    def drawn(*shape):
+        return torch.tensor(rng.normal(size=shape) * 0.7, requires_grad=True)
+
+    weights = [drawn(1, 12), drawn(12), drawn(12, 12), drawn(12), drawn(12, 1), drawn(1)]
+    optimizer = torch.optim.Adam(weights, lr=0.01)
+
+    def solution(values, x):
+        hidden = torch.tanh(x @ values[0] + values[1])
+        hidden = torch.tanh(hidden @ values[2] + values[3])
+        return hidden @ values[4] + values[5]
+
+    solution = compiled(solution)
+    losses = []
+    for _ in range(STEPS):
+        x = torch.tensor(rng.uniform(-1, 1, (16, 1)), requires_grad=True)
+        slope = torch.autograd.grad(solution(weights, x).sum(), x, create_graph=True)[0]
+        curvature = torch.autograd.grad(slope.sum(), x, create_graph=True)[0]
+        residual = curvature + np.pi**2 * torch.sin(np.pi * x)
+        edges = solution(weights, torch.tensor([[-1.0], [1.0]], dtype=torch.float64))
+        loss = (residual**2).mean() + (edges**2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+PROGRAMS = {"maml": maml, "wgan_gp": wgan_gp, "physics_informed": physics_informed}

@@ -10,6 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.autograd import grad
+from rushlight.compiler import compiled_autograd
 from rushlight.nn import functional as F
 from rushlight.support.errors import RushlightError
 from tensors import same
@@ -339,4 +340,7 @@ def test_products_of_hessians_and_vectors_have_the_bits_of_eager_code(name: str)
 
     found, expected = product(rl.compile(network)), product(network)
     assert all_same(found, expected)
+    with compiled_autograd.enable():
+        assert all_same(product(network), expected)
+        assert all_same(product(rl.compile(network)), expected)
     assert any(one is not None and bool((one != 0).any()) for one in found)

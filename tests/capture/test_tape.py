@@ -422,3 +422,52 @@ def test_nothing_of_a_pass_is_alive_after_it():
             assert [reference() for reference in nodes] == [None, None, None]
     finally:
         gc.enable()
+
+
+LEAF_AND_GRADIENT = {
+    "contiguous": lambda x, g: (x * drawn(3, 4, seed=5), g),
+    "expanded": lambda x, g: (x.sum(), None),
+    "transposed": lambda x, g: (x.t() * drawn(4, 3, seed=6), g.t()),
+    "given": lambda x, g: (x + 0, g),
+    "strided": lambda x, g: (x + 0, drawn(6, 8, seed=7)[::2, ::2]),
+}
+
+
+def accumulated(kind, before, create_graph, transposed):
+    """What a pass leaves in a leaf's `grad`: elements, strides, and what it is and shows."""
+    x = (drawn(4, 3).t() if transposed else drawn(3, 4)).requires_grad_()
+    held = drawn(3, 4, seed=3) if before else None
+    x.grad = held
+    result, g = LEAF_AND_GRADIENT[kind](x, drawn(3, 4, seed=4))
+    result.backward(g, create_graph=create_graph)
+    same = x.grad is held, g is not None and x.grad.data_ptr() == g.data_ptr()
+    changed = None if held is None else held.tolist()
+    return x.grad.detach().tolist(), x.grad.stride(), same, x.grad.requires_grad, changed
+
+
+@pytest.mark.row("2.5")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("kind", LEAF_AND_GRADIENT)
+def test_each_branch_of_accumulation_is_that_of_eager_code(kind, transposed):
+    for before in (False, True):
+        for create_graph in (False, True):
+            want, got = both(lambda before=before, made=create_graph: accumulated(kind, before, made, transposed))
+            assert want == got, (before, create_graph)
+
+
+def test_an_error_in_a_step_names_the_forward_line():
+    class Failing(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("no gradient")
+
+    x = drawn(3).requires_grad_()
+    loss = Failing.apply(x).sum()
+    with compiled_autograd.enable(), pytest.raises(ValueError, match="no gradient") as raised:
+        loss.backward()
+    assert "in backward of FailingBackward, recorded at test_tape.py" in raised.value.__notes__[-1]

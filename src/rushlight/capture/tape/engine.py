@@ -10,13 +10,14 @@ from collections.abc import Callable, Hashable, Sequence
 from rushlight.capture.api import compile
 from rushlight.capture.tape.callbacks import CallbackArgs, CallbackTrigger, callback_handler
 from rushlight.capture.tape.reading import Reading, read
-from rushlight.capture.tape.steps import holds_wrapper
+from rushlight.capture.tape.steps import FAILED, holds_wrapper
 from rushlight.capture.tape.writing import Program, write
 from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import DRIVER, Pass, engaged, roots_of, run_backward, targets_of, used
+from rushlight.eager.autograd.node import Node
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.support import events, settings
-from rushlight.support.errors import CompileError, fail, require
+from rushlight.support.errors import CompileError, RushlightError, fail, require
 
 Compiler = Callable[[Callable[..., Sequence[object]]], Callable[..., Sequence[object]]]
 _MOST_PROGRAMS = 256
@@ -144,11 +145,21 @@ def _run(compiler: Compiler, reading: Reading) -> Sequence[object]:
     if wrapper is not None:
         fail("G022", "compiled autograd: a tensor of a subclass", tensor=type(wrapper).__name__, hint=_REMEDIES)
     try:
-        if not compiled.first:
-            return compiled.run(*arguments)
-        return _first_run(compiled, arguments)
+        return compiled.run(*arguments) if not compiled.first else _first_run(compiled, arguments)
     except CompileError as error:
         fail("G022", "compiled autograd: one graph cannot hold this", cause=error.message, hint=_REMEDIES)
+    except Exception as error:
+        number = getattr(error, FAILED, None)
+        if number is not None:
+            _locate(error, reading.nodes[number])
+        raise
+
+
+def _locate(error: Exception, node: Node) -> None:
+    """Adds the forward's line to an error of a step."""
+    if not isinstance(error, RushlightError) or error.frame is not node.frame:
+        where = "" if node.frame is None else f", recorded at {node.frame}"
+        error.add_note(f"  in backward of {node.name()}{where}")
 
 
 def _first_run(compiled: _Compiled, arguments: Sequence[object]) -> Sequence[object]:

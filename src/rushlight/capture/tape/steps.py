@@ -35,6 +35,7 @@ Given = list[Any]
 """The gradients of a step's outputs, None where nothing has arrived."""
 Begun = Sequence[tuple[int, object]]
 """Positions of inputs at which other gradients may have arrived already, and their sum so far."""
+FAILED = "__rushlight_step__"  # of an error: the number of the node that failed
 VALUE = object()  # where a tensor or a number stands that each pass gives
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
@@ -96,10 +97,11 @@ def _values_in(value: object, noted: Any) -> list[object]:
 class Step(ABC):
     """What is fixed of a node, which `key_of` tells, and how gradients are computed from the rest."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "number")
 
     def __init__(self, node: Node) -> None:
         self.name = node.name()
+        self.number = -1  # of the node in its reading
 
     @classmethod
     @abstractmethod
@@ -129,7 +131,7 @@ class Step(ABC):
         try:
             return tuple(self.run(list(gradients), iter(values), [_size(size) for size in sizes]))
         except Exception as error:
-            error.add_note(f"  in backward of {self.name}")
+            setattr(error, FAILED, self.number)
             raise
 
 

@@ -217,7 +217,9 @@ class _Writer:
         else:
             values = _tuple(self._loaded(lambda reading: kind.values_of(reading.nodes[number])))
             sizes = _tuple([self._size(at) for at in reading.sizes_of(number)])
-            call = f"{self._part(kind(node))}({given}, {values}, {sizes}, {len(edges)}, {waiting})"
+            step = kind(node)
+            step.number = number
+            call = f"{self._part(step)}({given}, {values}, {sizes}, {len(edges)}, {waiting})"
         self._say(f"{_tuple(results)} = {call}" if results else call)
         after = self._hooks(lambda reading: reading.nodes[number].hooks().after)
         for hook in after:

@@ -12,6 +12,7 @@ from rushlight.eager.dispatch import STATE, call_user, dispatch
 from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.tensor_meta import TensorMeta, form_of
+from rushlight.ir.type import dense_order
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 
@@ -94,9 +95,10 @@ def accumulated(variable: Handle, before: Handle | None, new: Handle, create_gra
 
 def gradient_form(variable: TensorMeta, new: TensorMeta) -> TensorMeta:
     """The form in which a leaf keeps its gradient: the leaf's strides if it is dense, else row-major."""
-    if variable.symbolic:
-        return new
-    strides = variable.strides if variable.is_dense else None
+    dense = (
+        variable.is_dense if not variable.symbolic else dense_order(variable.type.shape, variable.strides) is not None
+    )
+    strides = variable.strides if dense else None
     return form_of(tuple(variable.shape), new.dtype, new.device, strides)
 
 
