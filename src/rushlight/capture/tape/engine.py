@@ -98,7 +98,7 @@ CACHE = Cache()
 
 def in_parts(function: Callable[..., Sequence[object]]) -> Callable[..., Sequence[object]]:
     """Compiles a backward pass if nobody has said how: what no graph can hold runs in Python."""
-    return compile(function, fullgraph=False)
+    return compile(function)
 
 
 def compiler_in_force() -> Compiler | None:
