@@ -65,7 +65,7 @@ class TensorMeta:
         self.shape = Size(type_.shape)
         self.strides = type_.strides
         self.dtype = type_.dtype
-        self.device = type_.device
+        self.device = CPU if type_.device == CPU else type_.device  # so that `is` tells
         self.symbolic = symbolic
         self.numel = product(type_.shape)
         # Where all elements are one, their number takes no memory.

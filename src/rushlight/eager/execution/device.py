@@ -161,9 +161,22 @@ class Choice:
             yield composite_plan(op, operands, attrs, key)
             return
         if not calls_host(op, flatten(operands), attrs):
+            if self._gives_to_host(operands):
+                yield self._read
+                return
             with suppress(Declined):
                 yield operator_plan(op, operands, attrs)
         yield self._run_on_cpu
+
+        """Whether the result is on the CPU whatever operands are on, as a number that Python will read is."""
+        """Whether the result is on the CPU whatever the operands are on, as a number is that Python will read."""
+        types = map_operands(operands, lambda operand: form_of_operand(operand).type)
+        result: Any = self._op.infer(types, self._attrs)
+        return any(type_.device == CPU for type_ in (result if isinstance(result, tuple) else (result,)))
+
+    def _read(self, operands: Operands) -> Any:
+        host = map_operands(operands, lambda operand: on_cpu(operand) if isinstance(operand, Handle) else operand)
+        return call_on_cpu(self._op, host, self._attrs)
 
     def _has_kernels_for(self, operands: Operands) -> bool:
         """Whether the operator consists of others for each of which the device has a kernel."""
@@ -190,8 +203,9 @@ def moved(tensor: Handle, device: Device) -> Handle:
     """A result of the CPU's on the device that asked for it, in the same strides."""
     if device == CPU:
         return tensor
-    type_ = OPERATORS["to_device"].infer((tensor.form.type,), {"device": device})
-    result: Handle = allocate(form_of_type(type_))
+    form = tensor.form
+    strides = form.strides if form.is_dense else None
+    result: Handle = allocate(form_of(tuple(form.shape), form.dtype, device, strides, form.type.weak))
     copy_between(result, tensor)
     result.version.value = 0
     return result

@@ -1,0 +1,54 @@
+"""The questions that ship with Rushlight, asked of the example devices as their authors ask them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plugins
+
+
+def asked(folder: Path, *options: str, packages: tuple[str, ...] = ("mica", "flint")) -> str:
+    """What pytest prints in an empty folder."""
+    paths = [path for name in packages for path in plugins.install(folder / "site" / name, plugins.EXAMPLES / name)]
+    folder.joinpath("here").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-p", "rushlight.testing.device", "-p", "no:cacheprovider", "-q"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, *sys.path])}
+    made = subprocess.run(
+        [*command, *options], cwd=folder / "here", env=environment, capture_output=True, text=True, timeout=280
+    )
+    return made.stdout + made.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.row("1.7")
+@pytest.mark.parametrize("tier", ["memory", "compile", "serialisation", "buckets"])
+def test_mica_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
+    printed = asked(tmp_path, "--device", "mica", "--tier", tier, "--device-tolerance", "0")
+    assert " passed" in printed, printed
+    assert "failed" not in printed, printed
+
+
+@pytest.mark.slow
+@pytest.mark.row("1.7")
+@pytest.mark.parametrize("tier", ["eager", "autograd"])
+def test_mica_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str):
+    some = "mul or softmax or gather or arange or as_number or item or cumsum or not gives and not gradients"
+    printed = asked(tmp_path, "--device", "mica", "--tier", tier, "--device-tolerance", "0", "-k", some)
+    assert " passed" in printed, printed
+    assert "failed" not in printed, printed
+
+
+@pytest.mark.slow
+@pytest.mark.row("1.7")
+@pytest.mark.parametrize("tier", ["memory", "serialisation", "buckets"])
+def test_flint_passes_its_tiers(tmp_path: Path, tier: str):
+    printed = asked(tmp_path, "--device", "flint", "--tier", tier)
+    assert " passed" in printed, printed
+    assert "failed" not in printed, printed
+
+
+def test_a_device_must_be_named(tmp_path: Path):
+    assert "name a device" in asked(tmp_path)
