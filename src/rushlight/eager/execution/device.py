@@ -50,12 +50,14 @@ def run_on_device(op: Any, active: int, operands: Operands, attrs: Attrs) -> Any
         return _mutated(device, op, operands, attrs)
     key = (op, device, attribute_key(attrs), *[form_key(operand) for operand in operands])
     run = _plans.get(key)
-    if run is None:
-        run = Choice(device, op, operands, attrs).call
-        if len(_plans) > _MOST_PLANS:
-            _plans.clear()
-        _plans[key] = run
-    return run(operands)
+    if run is not None:
+        return run(operands)
+    run = Choice(device, op, operands, attrs).call
+    result = run(operands)
+    if len(_plans) > _MOST_PLANS:
+        _plans.clear()
+    _plans[key] = run  # not before: a call that is refused is asked again, and refused for the same reason
+    return result
 
 
 def _device_of(active: int, operands: Sequence[object], attrs: Attrs) -> Device:
@@ -168,8 +170,8 @@ class Choice:
                 yield operator_plan(op, operands, attrs)
         yield self._run_on_cpu
 
+    def _gives_to_host(self, operands: Operands) -> bool:
         """Whether the result is on the CPU whatever operands are on, as a number that Python will read is."""
-        """Whether the result is on the CPU whatever the operands are on, as a number is that Python will read."""
         types = map_operands(operands, lambda operand: form_of_operand(operand).type)
         result: Any = self._op.infer(types, self._attrs)
         return any(type_.device == CPU for type_ in (result if isinstance(result, tuple) else (result,)))
