@@ -2,7 +2,7 @@
 
 A function, class, constant or method is used if its name occurs elsewhere in the package, the tools or the tests, or
 if it is public: a name in a module's `__all__`, a member of such a class, or a name in documentation. Decorated
-definitions are used by their decorator.
+definitions are used by their decorator, and tests and hooks by pytest.
 """
 
 import ast
@@ -63,7 +63,7 @@ def unused(modules: list[Module], documents: Iterable[str]) -> Iterator[str]:
         if not module.ours or module.generated:
             continue
         for name, node, owner in definitions(module):
-            hidden = name.startswith("__") and name.endswith("__")
+            hidden = (name.startswith("__") and name.endswith("__")) or name.startswith(("test_", "pytest_"))
             if uses[name] < 2 and not hidden and name not in documented and not {name, owner} & public:
                 yield module.at(node, f"{owner + '.' if owner else ''}{name} is used nowhere: delete it")
 
