@@ -389,3 +389,30 @@ def test_classes_and_objects_that_c_calls_back_happen_at_each_call():
     for _ in range(3):
         assert compiled(rl.ones(2)).tolist() == [3.0, 3.0]
     assert log == [3, 1, -1, -2] * 3
+
+
+@pytest.mark.parametrize("module", [None, 3, "nowhere"], ids=str)
+def test_the_module_of_a_class_may_be_anything(module):
+    class Kept:
+        __module__ = module
+
+        def __init__(self, value):
+            self.value = value
+
+    def makes(x, kept):
+        made = type("Made", (), {"__module__": module, "value": x + kept.value})()
+        rl.compiler.graph_break()
+        return made.value, made, Kept(x * 2)
+
+    compiled = rl.compile(makes, fullgraph=False)
+    for _ in range(3):
+        value, made, kept = compiled(rl.ones(2), Kept(2))
+        assert value.tolist() == [3.0, 3.0] and type(made).__module__ == module
+        assert type(kept) is Kept and kept.value.tolist() == [2.0, 2.0]
+
+
+def test_a_program_whose_globals_have_no_name_makes_classes():
+    space = {}
+    exec("def makes(x):\n made = type('Made', (), {'value': x + 1})\n return made.value, made", space)
+    value, made = rl.compile(space["makes"], fullgraph=False)(rl.ones(2))
+    assert value.tolist() == [2.0, 2.0] and made.value is value

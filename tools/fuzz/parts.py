@@ -1,7 +1,8 @@
 """Fuzzer of functions that are compiled in parts, against eager code, bit for bit: results, gradients, writes.
 
 A program is one of the fuzzer `compiled` in which graphs end: at `graph_break`, where a value is read, and where a hook
-is registered, on values that are used before and after. What a graph refuses Python runs, so nothing is refused.
+is registered, on values that are used before and after. Some of these are kept by an object meanwhile: an instance of a
+new class, a generator, an iterator, an exception. What a graph refuses Python runs, so nothing is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ from tools.fuzz.program import Program, targets
 PARTS = functools.partial(rushlight.compile, fullgraph=False)
 BREAK = "torch.compiler.graph_break()"
 READ = "{v}.detach().sum().item()"
+KEPT = (
+    ('type("Kept", (), {{"held": {v}}})()', "{k}.held"),
+    ("(each for each in [{v}])", "next({k})"),
+    ('iter({{"held": {v}}}.items())', "next({k})[1]"),
+    ("ValueError({v})", "{k}.args[0]"),
+    ("[[{v}]].__iter__()", "next({k})[0]"),
+)  # what keeps a value where a graph ends, and how the value is taken back
 
 
 def generate(seed: int, number: int) -> Program:
@@ -47,8 +55,16 @@ def plan_of(seed: int, number: int) -> Plan:
             name = random.choice(made)
             hook = f"isinstance({name}, torch.Tensor) and {HOOK.format(v=name)}"
             statements.append(hook if kind < 0.42 else f"isinstance({name}, torch.Tensor) and {READ.format(v=name)}")
+        elif kind < 0.65 and made:
+            statements += _kept(random, random.choice(made), f"kept{len(statements)}")
     program = replace(plan.program, statements=tuple(statements))
     return compiled.planned(program, plan.others)
+
+
+def _kept(random: Random, name: str, holder: str) -> list[str]:
+    """Statements that put a value into an object, end the graph, and take it out again."""
+    keep, take = random.choice(KEPT)
+    return [f"{holder} = {keep.format(v=name)}", BREAK, f"{name} = {take.format(k=holder)}"]
 
 
 def judge(program: Program, skipped: Counter[str]) -> Finding | None:

@@ -15,7 +15,7 @@ from rushlight.capture.resume.blueprint import is_of_program
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
-from rushlight.capture.state.globals import is_of_users
+from rushlight.capture.state.globals import is_of_users, module_of_class
 from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
@@ -101,7 +101,7 @@ class AccessingInterpreter(Interpreter):
         for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
             if name in vars(base):
                 value: object = vars(base)[name]
-                before = id(base) not in self.made and type(base) is type and is_of_users(base.__module__)
+                before = id(base) not in self.made and type(base) is type and is_of_users(module_of_class(base))
                 if before and not (hasattr(type(value), "__get__") or issubclass(type(value), type)):
                     self.reached.read(ClassBox(base), name, value, f"{base.__name__}.{name}")
                 return

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rushlight.capture.interpreter.generators import InterpretedGenerator
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, slot_value
+from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import MARK, PLAIN
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
@@ -74,7 +75,7 @@ def is_of_program(kind: type) -> bool:
     """Whether a class is none of ours: no tensor, module or optimizer, and no generator of the interpreter."""
     if hasattr(kind, MARK) or issubclass(kind, (Handle, InterpretedGenerator)):
         return False
-    return kind.__module__.partition(".")[0] != _PACKAGE
+    return module_of_class(kind).partition(".")[0] != _PACKAGE
 
 
 def is_ours(module: str) -> bool:

@@ -32,6 +32,7 @@ from rushlight.capture.resume.calling import asked_by, called_in, definer, forge
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
+from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymInt
@@ -132,11 +133,11 @@ def module_of(function: Any) -> str:
         return function.__globals__.get("__name__", "")
     owner = getattr(function, "__self__", None)
     if owner is not None and not issubclass(type(owner), ModuleType):
-        return definer(owner, getattr(function, "__name__", "")).__module__
+        return module_of_class(definer(owner, getattr(function, "__name__", "")))
     owner = getattr(function, "__objclass__", None)
     if owner is not None:
-        return owner.__module__
-    return getattr(function, "__module__", None) or type(function).__module__
+        return module_of_class(owner)
+    return getattr(function, "__module__", None) or module_of_class(type(function))
 
 
 class CautiousInterpreter(AccessingInterpreter):
@@ -401,6 +402,6 @@ def _concrete(value: Any) -> Any:
         return kind([_concrete(item) for item in value])
     if kind is dict:
         return {key: _concrete(item) for key, item in value.items()}
-    if issubclass(kind, tuple) and kind.__module__.startswith(_PACKAGE):  # a tensor's shape
+    if issubclass(kind, tuple) and module_of_class(kind).startswith(_PACKAGE):  # a tensor's shape
         return kind([_concrete(item) for item in value])
     return value

@@ -30,6 +30,7 @@ from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot
 from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
+from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import MARK, PLAIN, Entries, Leaf, StateWalk, Variable, is_walked, variables_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
@@ -100,7 +101,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or kind is InterpretedGenerator:
         return True
-    return not kind.__module__.startswith(_PACKAGE)
+    return not module_of_class(kind).startswith(_PACKAGE)
 
 
 def _is_namespace(variables: dict[object, object]) -> bool:

@@ -67,7 +67,7 @@ class ReachableGlobals:
             self._visit_function(value)
         elif isinstance(value, type):
             for cls in value.__mro__:
-                if is_of_users(cls.__module__):
+                if is_of_users(module_of_class(cls)):
                     self._stack += vars(cls).values()
 
     def _visit_function(self, function: FunctionType) -> None:
@@ -93,6 +93,12 @@ def contents(function: FunctionType) -> list[object]:
         except ValueError:  # nothing was assigned yet
             continue
     return values
+
+
+def module_of_class(cls: type) -> str:
+    """The name of the module that a class says it is of; "" where that is no text."""
+    module: object = getattr(cls, "__module__", None)
+    return module if isinstance(module, str) else ""
 
 
 def is_of_users(module: str) -> bool:
