@@ -1,5 +1,7 @@
 """Modules that exist under the alias alone: what they answer, pass through and refuse."""
 
+import collections
+import dataclasses
 import importlib
 import sys
 import threading
@@ -206,6 +208,72 @@ def test_trees_and_devices(torch: ModuleType):
     with pytest.raises(rl.DeviceError):
         torch.set_default_device("cuda")
     assert list(torch.nn.DataParallel(rl.nn.Linear(1, 1)).state_dict()) == ["module.weight", "module.bias"]
+
+
+def test_registered_classes_are_taken_apart(torch: ModuleType):
+    pytree = importlib.import_module("torch.utils._pytree")
+
+    class Pair:
+        def __init__(self, first: object, second: object) -> None:
+            self.first, self.second = first, second
+
+    def parts(pair: Pair) -> tuple[list[object], str]:
+        return [pair.first, pair.second], "pair"
+
+    assert pytree.tree_is_leaf(Pair(1, 2))
+    pytree.register_pytree_node(Pair, parts, lambda children, context: Pair(*children), serialized_type_name="pair")
+    try:
+        leaves, structure = pytree.tree_flatten([Pair(1, {"a": 2}), 3])
+        assert leaves == [1, 2, 3] and structure.num_leaves == 3 and structure.child(0).context == "pair"
+        assert structure == pytree.tree_structure([Pair(4, {"a": 5}), 6])
+        assert structure != pytree.tree_structure([Pair(4, {"b": 5}), 6])
+        assert pytree.tree_unflatten([7, 8, 9], structure)[0].second == {"a": 8}
+        doubled = torch.func.vmap(lambda pair: Pair(pair.first * 2, pair.second))(Pair(rl.ones(3), rl.zeros(3)))
+        assert doubled.first.tolist() == [2, 2, 2] and doubled.second.tolist() == [0, 0, 0]
+        with pytest.raises(rl.ArgumentValueError):
+            pytree.register_pytree_node(Pair, parts, lambda children, context: Pair(*children))
+        with pytest.raises(rl.ArgumentValueError):
+            pytree.tree_unflatten([1], structure)
+    finally:
+        del pytree.SUPPORTED_NODES[Pair]
+
+
+def test_structures_are_made_of_node_types(torch: ModuleType):
+    """As packages do that take trees apart by themselves."""
+    pytree = importlib.import_module("torch.utils._pytree")
+    point = collections.namedtuple("point", "x y")
+    trees = [
+        (1, [2]),
+        {"b": 1, "a": (2, 3)},
+        point(1, 2),
+        collections.OrderedDict(z=1),
+        collections.deque([1, 2], 4),
+        collections.defaultdict(list, a=1),
+    ]
+    for tree in trees:
+        kind = pytree._get_node_type(tree)
+        children, context = pytree.SUPPORTED_NODES[kind].flatten_fn(tree)
+        flat = [pytree.tree_flatten(child) for child in children]
+        structure = pytree.TreeSpec(kind, context, [child for _, child in flat])
+        assert structure == pytree.tree_structure(tree) and isinstance(structure, pytree.TreeSpec)
+        again = pytree.tree_unflatten([leaf for leaves, _ in flat for leaf in leaves], structure)
+        assert again == tree and type(again) is type(tree)
+    assert pytree.tree_structure(5) == pytree.LeafSpec() and pytree.LeafSpec().is_leaf()
+    assert pytree.tree_map(lambda a, b: a + b, [1, (2,)], [10, (20,)]) == [11, (22,)]
+    with pytest.raises(rl.ArgumentValueError):
+        pytree.tree_map(lambda a, b: a, [1], [1, 2])
+
+
+def test_what_trainers_ask_for_when_they_are_made(torch: ModuleType):
+    assert torch.ScriptModule is torch.jit.ScriptModule and not torch.profiler.kineto_available()
+    device, dtype, blocking, order = torch._C._nn._parse_to("cpu", torch.float64, non_blocking=True)
+    assert (device, dtype, blocking, order) == (torch.device("cpu"), torch.float64, True, None)
+    counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
+    assert counter.get_total_flops() == 0 and counter.get_flop_counts() == {}
+    with pytest.raises(rl.NotSupportedError), counter:
+        pass
+    assert torch.utils.data.DataLoader([1, 2]).multiprocessing_context is None
+    assert not dataclasses.is_dataclass(torch.device("cpu"))  # what walks over dataclasses leaves a device whole
 
 
 def test_operators_of_programs_are_called_and_differentiated(torch: ModuleType):

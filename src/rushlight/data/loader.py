@@ -66,6 +66,7 @@ class DataLoader(Generic[T]):
         self.in_order = in_order
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = None  # workers are threads
         self.generator = generator
         self._choose_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)

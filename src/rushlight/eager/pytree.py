@@ -1,52 +1,197 @@
-"""Tuples, lists and dicts of values: taken apart into leaves and put together again."""
+"""Tuples, lists, dicts and registered classes: taken apart into leaves and put together again.
+
+`NODES` says how a class is taken apart. A program adds its own by `register_node`; then everything that takes nested
+values apart does so with objects of that class: `func`, control flow, checkpoints, `torch.utils._pytree`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from rushlight.support.frozen import frozen
+from rushlight.support.errors import require
+
+Taken = tuple[Iterable[Any], Any]
+"""The children of a container, and what is needed beside them to make it again."""
 
 
-@frozen
-class Leaf:
-    """The place of one value."""
+class Node(NamedTuple):
+    """A class of containers, `flatten_fn(container)` as `Taken`, and `unflatten_fn(children, context)`."""
+
+    type: Any
+    flatten_fn: Callable[[Any], Taken]
+    unflatten_fn: Callable[[Iterable[Any], Any], Any]
+    flatten_with_keys_fn: Callable[[Any], Any] | None = None
 
 
-@frozen
-class Branches:
-    """A container: its class, and the keys of a dict."""
+class Structure:
+    """A container: the key of its class in `NODES`, what it needs beside its children, and their structures."""
 
-    kind: type
-    parts: tuple[Structure, ...]
-    keys: tuple[Any, ...] | None = None
+    __slots__ = ("children_specs", "context", "type")
+
+    def __init__(self, type: Any, context: Any, children_specs: Sequence[Structure]) -> None:
+        self.type = type
+        self.context = context
+        self.children_specs = list(children_specs)
+
+    def is_leaf(self) -> bool:
+        """Whether this is the place of one value."""
+        return self.type is None
+
+    def children(self) -> list[Structure]:
+        """The structures of the children."""
+        return list(self.children_specs)
+
+    def child(self, index: int) -> Structure:
+        """The structure of one child."""
+        return self.children_specs[index]
+
+    @property
+    def num_leaves(self) -> int:
+        """The number of values."""
+        return 1 if self.type is None else sum([child.num_leaves for child in self.children_specs])
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of values and containers."""
+        return 1 + sum([child.num_nodes for child in self.children_specs])
+
+    @property
+    def num_children(self) -> int:
+        """The number of children."""
+        return len(self.children_specs)
+
+    def unflatten(self, leaves: Iterable[object]) -> Any:
+        """The value with these leaves."""
+        return unflatten_tree(self, list(leaves))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structure):
+            return NotImplemented
+        return self.type is other.type and self.context == other.context and self.children_specs == other.children_specs
+
+    def __hash__(self) -> int:
+        return hash((self.type, tuple(self.children_specs)))
+
+    def __repr__(self) -> str:
+        if self.type is None:
+            return "*"
+        return f"TreeSpec({self.type.__name__}, {self.context}, [{', '.join(map(repr, self.children_specs))}])"
 
     def __str__(self) -> str:
-        return f"{self.kind.__name__} of {len(self.parts)}"
+        return "*" if self.type is None else f"{self.type.__name__} of {len(self.children_specs)}"
 
 
-Structure = Leaf | Branches
+class Leaf(Structure):
+    """The place of one value."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, None, ())
+
+
 _LEAF = Leaf()
 
 
-def flatten_tree(value: object) -> tuple[list[Any], Structure]:
-    """The leaves of a value in order, and what says how to put them together."""
+def _children(value: Iterable[Any]) -> Taken:
+    return list(value), None
+
+
+def _named(value: Any) -> Taken:
+    return list(value), type(value)
+
+
+def _entries(value: dict[Any, Any]) -> Taken:
+    return list(value.values()), list(value)
+
+
+def _default_entries(value: defaultdict[Any, Any]) -> Taken:
+    return list(value.values()), [value.default_factory, list(value)]
+
+
+def _of_children(kind: Callable[..., Any], children: Iterable[Any], context: object) -> Any:
+    return kind(children)
+
+
+def _of_entries(kind: Callable[..., Any], children: Iterable[Any], context: Iterable[Any]) -> Any:
+    return kind(zip(context, children, strict=True))
+
+
+def _sequence(kind: type) -> Node:
+    return Node(kind, _children, partial(_of_children, kind))
+
+
+def _mapping(kind: type) -> Node:
+    return Node(kind, _entries, partial(_of_entries, kind))
+
+
+def _queue(value: deque[Any]) -> Taken:
+    return list(value), value.maxlen
+
+
+NODES: dict[Any, Node] = {
+    tuple: _sequence(tuple),
+    list: _sequence(list),
+    dict: _mapping(dict),
+    namedtuple: Node(namedtuple, _named, lambda children, context: context(*children)),
+    OrderedDict: _mapping(OrderedDict),
+    defaultdict: Node(
+        defaultdict,
+        _default_entries,
+        lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
+    ),
+    deque: Node(deque, _queue, lambda children, context: deque(children, context)),
+}
+"""How containers are taken apart, by class; named tuples by the function that makes their classes, as in PyTorch."""
+
+
+def register_node(
+    cls: type,
+    flatten_fn: Callable[[Any], Taken],
+    unflatten_fn: Callable[[Iterable[Any], Any], Any],
+    flatten_with_keys_fn: Callable[[Any], Any] | None = None,
+) -> None:
+    """Say how objects of a class are taken apart. Errors: A002 for a class that is registered."""
+    require(cls not in NODES, "A002", f"{cls} is already registered as pytree node.", cls=cls)
+    NODES[cls] = Node(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether a class is made by `namedtuple`."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _node_of(kind: type) -> Node | None:
+    """How a class is taken apart. One that is not registered is as the tuple, list or dict that it derives from."""
+    found = NODES.get(kind)
+    if found is not None or not issubclass(kind, (tuple, list, dict)):
+        return found
+    if is_named_tuple(kind):
+        return NODES[namedtuple]
+    return _mapping(kind) if issubclass(kind, dict) else _sequence(kind)
+
+
+def flatten_tree(value: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+    """The leaves of a value in order, and what says how to put them together; `is_leaf` ends it earlier."""
     leaves: list[Any] = []
-    return leaves, _flatten(value, leaves)
+    return leaves, _flatten(value, leaves, is_leaf)
 
 
-def _flatten(value: object, leaves: list[object]) -> Structure:
-    if isinstance(value, dict):
-        return Branches(type(value), tuple([_flatten(element, leaves) for element in value.values()]), tuple(value))
-    if isinstance(value, (tuple, list)):
-        return Branches(type(value), tuple([_flatten(element, leaves) for element in value]))
-    leaves.append(value)
-    return _LEAF
+def _flatten(value: object, leaves: list[object], is_leaf: Callable[[Any], bool] | None) -> Structure:
+    node = _node_of(value.__class__)
+    if node is None or (is_leaf is not None and is_leaf(value)):
+        leaves.append(value)
+        return _LEAF
+    children, context = node.flatten_fn(value)
+    return Structure(node.type, context, [_flatten(child, leaves, is_leaf) for child in children])
 
 
 def count_of(structure: Structure) -> int:
     """The number of leaves of a structure."""
-    return 1 if isinstance(structure, Leaf) else sum([count_of(part) for part in structure.parts])
+    return structure.num_leaves
 
 
 def unflatten_tree(structure: Structure, leaves: Sequence[object]) -> Any:
@@ -55,34 +200,30 @@ def unflatten_tree(structure: Structure, leaves: Sequence[object]) -> Any:
 
 
 def _built(structure: Structure, leaves: Iterator[object]) -> Any:
-    if isinstance(structure, Leaf):
+    if structure.type is None:
         return next(leaves)
-    parts = [_built(part, leaves) for part in structure.parts]
-    if structure.keys is not None:
-        return structure.kind(zip(structure.keys, parts, strict=True))
-    return structure.kind(*parts) if hasattr(structure.kind, "_fields") else structure.kind(parts)
+    node = _node_of(structure.type) if isinstance(structure.type, type) else NODES[structure.type]
+    assert node is not None  # it was there when the value was taken apart
+    return node.unflatten_fn([_built(part, leaves) for part in structure.children_specs], structure.context)
 
 
 def leaves_like(value: Any, structure: Structure) -> list[Any] | None:
     """The leaves of a value, if it has this structure."""
-    if structure is _LEAF:
-        return None if isinstance(value, (tuple, list, dict)) else [value]
-    assert isinstance(structure, Branches)
-    if value.__class__ is not structure.kind or len(value) != len(structure.parts):
-        return None
-    if structure.keys is not None:
-        if tuple(value) != structure.keys:
-            return None
-        value = value.values()
     leaves: list[Any] = []
-    for element, part in zip(value, structure.parts, strict=True):
-        result = (
-            leaves_like(element, part) if part is not _LEAF or isinstance(element, (tuple, list, dict)) else (element,)
-        )
-        if result is None:
-            return None
-        leaves += result
-    return leaves
+    return leaves if _gathered(value, structure, leaves) else None
+
+
+def _gathered(value: Any, structure: Structure, leaves: list[Any]) -> bool:
+    node = _node_of(value.__class__)
+    if node is None or structure.type is None:
+        leaves.append(value)
+        return node is None and structure.type is None
+    if node.type is not structure.type:
+        return False
+    taken, context = node.flatten_fn(value)
+    children = list(taken)
+    alike = context == structure.context and len(children) == len(structure.children_specs)
+    return alike and all(_gathered(*pair, leaves) for pair in zip(children, structure.children_specs, strict=True))
 
 
 def map_tree(function: Callable[[Any], object], value: object) -> Any:

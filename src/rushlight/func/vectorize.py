@@ -95,10 +95,15 @@ def broadcast_prefix(value: object, structure: Structure, name: str) -> list[Any
     if isinstance(structure, Leaf):
         fail("A002", f"vmap: {name} does not fit the structure", given=str(value))
     entries: Sequence[Any] = list(value.values()) if isinstance(value, dict) else list(value)
-    if len(entries) != len(structure.parts):
-        fail("A002", f"vmap: {name} does not fit the structure: {len(entries)} entries for {len(structure.parts)}")
+    if len(entries) != len(structure.children_specs):
+        fail(
+            "A002",
+            f"vmap: {name} does not fit the structure: {len(entries)} entries for {len(structure.children_specs)}",
+        )
     return [
-        dim for entry, part in zip(entries, structure.parts, strict=True) for dim in broadcast_prefix(entry, part, name)
+        dim
+        for entry, part in zip(entries, structure.children_specs, strict=True)
+        for dim in broadcast_prefix(entry, part, name)
     ]
 
 

@@ -48,6 +48,8 @@ class Device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
 
+del Device.__dataclass_fields__  # programs that take dataclasses apart leave a device whole, as they do PyTorch's
+
 CPU = Device("cpu")
 META = Device("meta")
 

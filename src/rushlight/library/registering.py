@@ -53,8 +53,8 @@ class Library:
         return name if "::" in name else f"{self.ns}::{name}"
 
     def _register_fake(self, op_name: object, fn: F, _stacklevel: int = 1, *, allow_override: bool = False) -> F:
-        """Registers a fake kernel."""
-        return operator_of(self._name(str(op_name))).register_fake(fn)
+        """Registers a fake kernel. With `allow_override` it replaces one that is registered."""
+        return register_fake(self._name(str(op_name)), fn, _stacklevel=_stacklevel, allow_override=allow_override)
 
     def _destroy(self) -> None:
         """Takes all operators back that this library defined."""

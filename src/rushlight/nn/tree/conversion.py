@@ -46,7 +46,7 @@ class ModuleConversion(ModuleState):
         and with `rl.channels_last_3d` those of five, are laid out anew. Errors: A001 for integer dtypes.
         """
         order = memory_format_of(kwargs.pop("memory_format", None) or preserve_format)
-        device, dtype = _destination(*args, **kwargs)
+        device, dtype = destination_of(*args, **kwargs)
 
         def convert(tensor: Tensor) -> Tensor:
             converted = tensor.to(device=device, dtype=dtype if _floating(tensor.dtype) else None)
@@ -97,7 +97,7 @@ def _floating(dtype: DType) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
-def _destination(*args: object, **kwargs: Any) -> tuple[Device | None, DType | None]:
+def destination_of(*args: object, **kwargs: Any) -> tuple[Device | None, DType | None]:
     """Return (device, dtype) of the ways to call `to`: by position in either order, by name, or like a tensor."""
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
     other = kwargs.pop("tensor", None)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from rushlight import Generator, Size, Tensor
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import Device
+from rushlight.nn.tree.conversion import destination_of
 from rushlight.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl
 from rushlight.torch.passing import refuse
+from rushlight.torch.submodule import Submodule
 
 __all__ = [
     "DisableTorchFunction",
@@ -88,3 +92,14 @@ def _is_tracing() -> bool:
 def _get_privateuse1_backend_name() -> str:
     """Return the name of a device that is not there."""
     return "privateuseone"
+
+
+def _parse_to(
+    *args: object, non_blocking: bool = False, memory_format: object = None, **kwargs: object
+) -> tuple[Device | None, DType | None, bool, object]:
+    """Return device, dtype, `non_blocking` and memory format of the arguments of `Module.to`."""
+    device, dtype = destination_of(*args, **kwargs)
+    return device, dtype, non_blocking, memory_format
+
+
+_nn = Submodule("What layers ask of the native core.", _parse_to=_parse_to)

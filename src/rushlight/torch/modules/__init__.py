@@ -6,10 +6,12 @@ from rushlight import get_num_threads
 from rushlight.ir.dtype import complex32, float4_e2m1fn_x2, float8_e8m0fnu
 from rushlight.torch.absent import absent_device
 from rushlight.torch.modules.futures import Future
+from rushlight.torch.modules.jit import ScriptModule
 from rushlight.torch.submodule import Submodule
 
 __all__ = [
     "Future",
+    "ScriptModule",
     "__version__",
     "chalf",
     "compiled_with_cxx11_abi",

@@ -1,15 +1,10 @@
-"""`torch.utils._pytree` beyond `rushlight.utils._pytree`: classes that programs register."""
+"""`torch.utils._pytree` beyond `rushlight.utils._pytree`: names that only packages ask for."""
 
 from __future__ import annotations
 
-from rushlight.torch.passing import say_passed
+from rushlight.utils._pytree import _get_node_type, _register_pytree_node
 
-__all__ = ["_dict_flatten_with_keys", "register_pytree_node"]
-
-
-def register_pytree_node(cls: type, *args: object, **options: object) -> None:
-    """Accept a class; its objects stay leaves, and an event says so."""
-    say_passed("torch.utils._pytree.register_pytree_node", "objects of the class stay leaves")
+__all__ = ["_dict_flatten_with_keys", "_get_node_type", "_register_pytree_node"]
 
 
 def _dict_flatten_with_keys(d: dict[object, object]) -> tuple[list[tuple[object, object]], list[object]]:
