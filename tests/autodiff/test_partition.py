@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.autodiff.cut import kept_bytes, minimum_cut
-from rushlight.autodiff.partition import Split, split_joint
+from rushlight.autodiff.budget import Choices, time_of
+from rushlight.autodiff.cut import is_cheap, kept_bytes, minimum_cut
+from rushlight.autodiff.partition import Split, late_calls, split_joint
 from rushlight.capture.function import whole as compiled_function
 from rushlight.ir.dtype import float32
 from rushlight.ir.graph import Call, Graph, parameter
@@ -23,7 +25,7 @@ from rushlight.ir.type import TensorType
 from rushlight.ir.verify import verify_graph
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
-from rushlight.term import Op
+from rushlight.term import Op, postorder
 
 
 def _joint(text: str, outputs: int, tangents: int, **options: Any) -> Split:
@@ -194,7 +196,7 @@ def _bytes(kept: Any, free: list[Call]) -> int:
 @given(networks())
 def test_no_choice_keeps_fewer_bytes(network: Any):
     values, required, free, repeatable = network
-    found = minimum_cut(values, required, free, lambda call: id(call) in repeatable)
+    found = minimum_cut(values, required, free, lambda call: Fraction(0) if id(call) in repeatable else None)
     assert _suffices({id(call) for call in found}, required, repeatable)
     best = min(
         _bytes(kept, free)
@@ -203,6 +205,109 @@ def test_no_choice_keeps_fewer_bytes(network: Any):
         if _suffices({id(call) for call in kept}, required, repeatable)
     )
     assert _bytes(found, free) == best
+
+
+# With a budget: against every subset of values of the graph.
+
+
+@st.composite
+def joint_graphs(draw: st.DrawFn) -> Graph:
+    """A joint graph of at most 12 nodes: layers of a random function, then a backward pass that reads some."""
+    size = draw(st.sampled_from([2, 3, 5]))
+    square = TensorType((size, size), float32)
+    parameters = [parameter(f"x{place}", square) for place in range(draw(st.integers(1, 2)))]
+    tangent = parameter("t", square)
+    values, calls = list(parameters), list[Call]()
+    for _ in range(draw(st.integers(1, 6))):
+        op = OPERATORS[draw(st.sampled_from(["matmul", "exp", "mul", "sum"]))]
+        x = draw(st.sampled_from(values))
+        if op.name == "sum":
+            attrs = (("dim", (1,)), ("keepdim", True), ("dtype", None))
+            call = Call(op, (x,), attrs, TensorType((x.type.shape[0], 1), float32))
+        elif op.name == "exp":
+            call = Call(op, (x,), (), x.type)
+        else:
+            y = draw(st.sampled_from([one for one in values if one.type is square]))
+            x = draw(st.sampled_from([one for one in values if one.type is square]))
+            call = Call(op, (x, y), (), square)
+        values.append(call)
+        calls.append(call)
+    gradient = tangent
+    for _ in range(draw(st.integers(1, 3))):
+        gradient = Call(OPERATORS["mul"], (gradient, draw(st.sampled_from(values))), (), square)
+        calls.append(gradient)
+    return Graph((*parameters, tangent), tuple(calls), (values[-1], gradient))
+
+
+def _found_by_hand(joint: Graph, budget: float) -> tuple[int, int]:
+    """Of all sets of values that may be kept within a budget: the least time, and the fewest bytes with that."""
+    count = len(joint.parameters) - 1
+    late = late_calls(joint.parameters[count:], joint.calls)
+    early = [*joint.parameters[:count], *[call for call in joint.calls if id(call) not in late]]
+    required = [one for call in joint.calls if id(call) in late for one in call.inputs() if id(one) not in late]
+    once: set[int] = set()
+    stack = list(joint.outputs[:1])
+    while stack:
+        once.add(id(stack[-1]))
+        stack.extend(stack.pop().inputs())
+
+    def time(kept: tuple[Call, ...]) -> int | None:
+        total, seen, stack = 0, set(map(id, kept)), list(required)
+        while stack:
+            call = stack.pop()
+            if id(call) in seen:
+                continue
+            seen.add(id(call))
+            if call.op.name == "parameter":
+                return None
+            total += 0 if is_cheap(call) or id(call) not in once else time_of(call)
+            stack.extend(call.inputs())
+        return total
+
+    sets = [kept for size in range(len(early) + 1) for kept in combinations(early, size)]
+    sizes = {kept: sum(map(kept_bytes, kept)) for kept in sets}
+    times = {kept: made for kept in sets if (made := time(kept)) is not None}
+    most = min(sizes[kept] for kept in times if times[kept] == 0)
+    fewest = min(sizes[kept] for kept in times)
+    allowed = fewest + Fraction(budget).limit_denominator(1 << 20) * (most - fewest)
+    return min((times[kept], sizes[kept]) for kept in times if sizes[kept] <= allowed)
+
+
+@pytest.mark.row("2.8")
+@settings(deadline=None)
+@given(joint_graphs(), st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]))
+def test_what_is_kept_within_a_budget_is_what_a_search_finds(joint: Graph, budget: float):
+    split = split_joint(joint, 1, 1, budget=budget)
+    early = {id(call) for call in split._kept}
+    time, nbytes = _found_by_hand(joint, budget)
+    late = late_calls(joint.parameters[-1:], joint.calls)
+    required = [one for call in joint.calls if id(call) in late for one in call.inputs() if id(one) not in late]
+    assert sum(map(kept_bytes, split._kept)) == nbytes
+    once = {id(call) for call in postorder([joint.outputs[0]], lambda call: tuple(call.inputs()))}
+    made = postorder(required, lambda call: () if id(call) in early else tuple(call.inputs()))
+    again = [call for call in made if id(call) not in early]
+    assert sum([0 if is_cheap(call) or id(call) not in once else time_of(call) for call in again]) == time
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from(["matmul", "exp", "mul"]), min_size=8, max_size=16), st.integers(0, 1 << 30))
+def test_corners_of_the_hull_are_cuts_of_which_none_is_better(names: list[str], seed: int):
+    rng = np.random.default_rng(seed)
+    square = TensorType((4, 4), float32)
+    values: list[Call] = [parameter(f"x{place}", square) for place in range(3)]
+    for name in names:
+        pair = [values[at] for at in rng.integers(0, len(values), 2)]
+        values.append(Call(OPERATORS[name], tuple(pair if name != "exp" else pair[:1]), (), square))
+    required = [values[at] for at in rng.integers(3, len(values), 5)]
+    choices = Choices(values, required, [], is_cheap)
+    found = [choices.within(budget) for budget in (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)]
+    nbytes = [sum(map(kept_bytes, kept)) for kept in found]
+    times = [choices.time({id(call) for call in kept}) for kept in found]
+    assert nbytes == sorted(nbytes, reverse=True)
+    assert None not in times and times == sorted(times)
+    most, fewest = nbytes[0], nbytes[-1]
+    for share, kept in zip((1.0, 0.8, 0.6, 0.4, 0.2, 0.0), nbytes, strict=True):
+        assert kept <= fewest + share * (most - fewest) + 1e-6
 
 
 # Bits.
@@ -255,3 +360,18 @@ def test_random_numbers_are_drawn_once_and_made_again_from_their_seed():
         (rl.compile(model) if compiled else model)(x).sum().backward()
         gradients.append(x.grad.numpy())
     assert np.array_equal(*gradients)
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.5])
+def test_a_budget_changes_no_bit_and_keeps_less(budget: float):
+    block = Block()
+    found: list[list[Any]] = []
+    x0 = np.random.default_rng(1).standard_normal((7, 16)).astype(np.float32)
+    for options in ({}, {"activation_memory_budget": budget}):
+        block.zero_grad()
+        x = rl.tensor(x0, requires_grad=True)
+        rl.compile(block, options=options)(x).square().sum().backward()
+        found.append([x.grad.numpy(), *[weight.grad.numpy() for weight in block.parameters()]])
+    assert all(np.array_equal(one, two) for one, two in zip(*found, strict=True))
+    with pytest.raises(rl.SettingError):
+        rl.compile(block, options={"activation_memory_budget": 2})

@@ -7,6 +7,8 @@ kept, at the price of its bytes, or made again from values that are kept. Values
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from fractions import Fraction
+from math import lcm
 from typing import Any
 
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call
@@ -72,27 +74,34 @@ def minimum_cut(
     values: Iterable[Call],
     required: Collection[Call],
     free: Collection[Call],
-    may_repeat: Callable[[Call], bool] = is_cheap,
+    cost: Callable[[Call], Fraction | None] = lambda call: Fraction(0) if is_cheap(call) else None,
     derived: Collection[int] = (),
 ) -> list[Call]:
     """The values to keep so that all `required` ones can be had again, with the fewest bytes kept.
 
     `values` are inputs and calls in order. Those in `free` cost nothing to keep: they live on anyway. Among cuts of
-    equal bytes the one that repeats least is taken, but for what is `derived` (`kept_bytes`), by identity.
+    equal bytes the one that repeats least is taken, but for what is `derived` (`kept_bytes`), by identity. What `cost`
+    gives is that of making a value again, in bytes; None of what may only be kept.
     """
     values = list(values)
     needed = {id(call) for call in required if call.op is not NUMBER}
     if not needed:
         return []
     unpriced = {id(call) for call in free}
+    costs = {id(call): cost(call) for call in values}
+    unit = lcm(*[one.denominator for one in costs.values() if one is not None])  # capacities are integers
     network = _networkx().DiGraph()
     network.add_nodes_from((_SOURCE, _SINK))
     for call in values:
         key = id(call)
         if not isinstance(call.type, tuple):
-            network.add_edge((key, 0), (key, 1), capacity=0 if key in unpriced else kept_bytes(call, key in derived))
-        if not may_repeat(call):
+            nbytes = 0 if key in unpriced else kept_bytes(call, key in derived)
+            network.add_edge((key, 0), (key, 1), capacity=nbytes * unit)
+        again = costs[key]
+        if again is None:
             network.add_edge(_SOURCE, (key, 0))  # no capacity: an edge that is never cut
+        elif again:
+            network.add_edge(_SOURCE, (key, 0), capacity=int(again * unit))
         for operand in call.inputs():
             network.add_edge((id(operand), 1), (key, 0))
         if key in needed:

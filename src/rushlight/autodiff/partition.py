@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-from rushlight.autodiff.cut import can_wait, is_cheap, is_view, minimum_cut
+from rushlight.autodiff.budget import Choices
+from rushlight.autodiff.cut import can_wait, is_cheap, is_view
 from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, parameter, unbacked_outputs_of
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import row_major
@@ -168,6 +169,7 @@ def split_joint(
     living: Collection[int] = (),
     recompute: bool = True,
     derived: Collection[int] = (),
+    budget: float = 1.0,
 ) -> Split:
     """Splits a joint graph into a forward and a backward graph.
 
@@ -177,7 +179,8 @@ def split_joint(
     Their users differ with the gradients that are wanted, so the calls are kept, not their values.
     `living` are positions of parameters that live on anyway, such as a module's: to keep them is free. Unless
     `recompute`, only views are made again. The gradients have the same bits either way. Calls that are `derived`, by
-    identity, were made while the backward pass was traced.
+    identity, were made while the backward pass was traced. With a `budget` below 1 fewer bytes are kept, and values
+    that are dear are made again too, by cost (`Choices`).
     """
     count = len(joint.parameters) - tangents
     late = late_calls(joint.parameters[count:], joint.calls, late)
@@ -194,7 +197,7 @@ def split_joint(
         """Whether the backward pass may make a value: it is cheap to repeat, or the forward pass does not need it."""
         return (is_cheap if recompute else is_view)(call) or (id(call) not in once and can_wait(call))
 
-    kept = minimum_cut(early, required, free, may_wait, derived)
+    kept = Choices(early, required, free, may_wait, derived).within(budget)
     cut = _Backward(joint, count, outputs, kept, joint.parameters[count:])
     for call in joint.calls:
         if id(call) in late:

@@ -22,6 +22,7 @@ from rushlight.capture.options import Options
 from rushlight.capture.resume.breaks import APART
 from rushlight.capture.state.reachable import MARK
 from rushlight.capture.steering import run_as_it_is, suspends
+from rushlight.support import settings
 from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ def compile(
     forgets what is kept. No gradients flow to these tensors, and the function may not write to them (C016), as batch
     norm does while training.
 
+    `options={"activation_memory_budget": 0.5}` lets a forward pass keep half of what it would keep for its backward
+    pass, between the fewest bytes (0) and all (1): more is made again, what takes the least time first.
+
     `specs` are specifications of the arguments (`rushlight.shapes`), as text or objects: each compiles, when a call
     first fits it, to an artifact that nothing else is ever asked of, and a call runs the first that it fits. A call
     that fits none is an error (C022). With a `domain`, another specification, it is proved here that every call in the
@@ -149,7 +153,7 @@ def compile(
         fail("C001", "compile: there is no such mode", mode=mode, hint=f"one of {', '.join(MODES)}")
     if disable or hasattr(model, APART):
         return model
-    chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze)
+    chosen = Options(dynamic is not False, backend, mode in SEARCHING, freeze, _budget_of(options))
     if suspends(model):
         return run_as_it_is(model, fullgraph)
     parsed = aot.specifications(specs, domain)
@@ -158,6 +162,12 @@ def compile(
     else:
         compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
     return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
+
+
+def _budget_of(options: dict[str, object] | None) -> float | None:
+    """The budget for activations among the options of a backend; others are of none here."""
+    given = (options or {}).get(settings.Settings.activation_memory_budget.name)
+    return None if given is None else settings.Settings.activation_memory_budget.read(given)
 
 
 def explain_entries(function: CompiledFunction | CompiledModule) -> tuple[Entry, ...]:

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 @frozen
 class Options:
-    """How a function is compiled: sizes as symbols, for a backend, with tiles searched, and with frozen tensors."""
+    """How a function is compiled: sizes as symbols, for a backend, with tiles searched, and with frozen tensors.
+
+    `budget` is the share of activations that a forward pass may keep; None for that of the settings.
+    """
 
     dynamic: bool
     backend: str | Backend | None
     search: bool
     freeze: bool
+    budget: float | None = None
 
     def compile_graph(self, graph: Graph) -> Executable:
         """The executable of a graph."""
@@ -40,3 +44,7 @@ class Options:
     def recomputes(self) -> bool:
         """Whether a backward pass may compute values again rather than keep them."""
         return not callable(self.backend) and (self.backend or settings.get().backend) != "eager"
+
+    def memory_budget(self) -> float:
+        """The share of activations that a forward pass may keep."""
+        return settings.get().activation_memory_budget if self.budget is None else self.budget

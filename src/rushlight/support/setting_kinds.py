@@ -60,6 +60,20 @@ def whole_number(smallest: int, largest: int | None = None) -> Kind[int]:
     return Kind(f"an int, {smallest} {'or more' if largest is None else f'to {largest}'}", read)
 
 
+def share() -> Kind[float]:
+    """A number from 0 to 1."""
+
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError
+        number = float(value)
+        if not 0 <= number <= 1:
+            raise ValueError
+        return number
+
+    return Kind("a number from 0 to 1", read)
+
+
 def flag() -> Kind[bool]:
     """On or off."""
     texts = {"1": True, "on": True, "true": True, "yes": True, "0": False, "off": False, "false": False, "no": False}

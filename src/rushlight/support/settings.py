@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, cast, overload
 
 from rushlight.support.errors import SettingError, error, fail
 from rushlight.support.names import did_you_mean
-from rushlight.support.setting_kinds import Kind, choice, flag, folder, text, topics, whole_number
+from rushlight.support.setting_kinds import Kind, choice, flag, folder, share, text, topics, whole_number
 
 PREFIX = "RUSHLIGHT_"
 T = TypeVar("T")
@@ -92,6 +92,12 @@ class Settings:
         "How hard LLVM works at a graph's code: 0 takes a third of the time, for code that runs several times slower; "
         "2 runs all its passes. Results are the same bits.",
         in_key=True,
+    )
+    activation_memory_budget = Setting(
+        share(),
+        1.0,
+        "The share of activations that a compiled forward pass may keep for its backward pass: 1 for those of which "
+        "making them again takes time, 0 for the fewest bytes. Gradients have the same bits.",
     )
     nan_asserts = Setting(
         flag(),
