@@ -122,7 +122,7 @@ def compile(
     forgets what is kept. No gradients flow to these tensors, and the function may not write to them (C016), as batch
     norm does while training.
 
-    `options={"activation_memory_budget": 0.5}` keeps half of the bytes between the fewest and all for the backward pass.
+    `options={"activation_memory_budget": 0.5}` keeps half of the bytes between the fewest and all for backward passes.
 
     `specs` are specifications of the arguments (`rushlight.shapes`), as text or objects: each compiles, when a call
     first fits it, to an artifact that nothing else is ever asked of, and a call runs the first that it fits. A call
