@@ -22,6 +22,7 @@ from tools.fuzz.ledger import Ledger
 FUZZERS = {
     "operators": "eager programs of operators against PyTorch",
     "views": "views and in-place writes, eager and compiled, against PyTorch",
+    "functional": "views and in-place writes functionalised against themselves, bit for bit, and compiled too",
     "compiled": "compiled against eager, bit for bit, with gradients",
     "parts": "compiled in parts against eager, bit for bit, with gradients",
     "hostile": "calls with hostile arguments: a value or a registered error",

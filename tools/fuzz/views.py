@@ -72,13 +72,13 @@ def judged_against(
     program: Program, eager: Outcome, expected: Outcome, skipped: Counter[str], compiled: bool
 ) -> tuple[str, str, bool] | None:
     """What is wrong with an eager run, whose outcome should be the expected one, or with a compiled run beside it."""
-    found = _compared(program, eager, expected, VIEW_RULES, skipped, near)
+    found = compared(program, eager, expected, VIEW_RULES, skipped, near)
     if found is not None:
         return *found, False
     if not compiled or eager.error is not None:
         return None
     other = run(program, rushlight, rushlight.compile)
-    found = _compared(program, other, eager, COMPILED_RULES, skipped, same_bits)
+    found = compared(program, other, eager, COMPILED_RULES, skipped, same_bits)
     return None if found is None else (f"compiled {found[0]}", found[1], True)
 
 
@@ -163,7 +163,7 @@ def _cloned(name: re.Match[str]) -> str:
     return f"{name[0]}.clone()"
 
 
-def _compared(
+def compared(
     program: Program,
     actual: Outcome,
     expected: Outcome,
@@ -171,6 +171,7 @@ def _compared(
     skipped: Counter[str],
     agrees: Callable[[Array, Array], bool],
 ) -> tuple[str, str] | None:
+    """The kind of what differs between two outcomes that no deviation explains, and what that is."""
     detail = _apart(actual, expected, agrees)
     if detail is None:
         return None

@@ -49,7 +49,7 @@ def time_of(call: Call) -> int:
 
 
 @frozen
-class Kept:
+class Choice:
     """Some values that are kept, what that takes, and the time of making the others again."""
 
     values: tuple[Call, ...]
@@ -98,7 +98,7 @@ class Choices:
                 return list(fewest.values)
             most, fewest = (most, middle) if middle.nbytes <= allowed else (middle, fewest)
 
-    def _at(self, price: Fraction | None) -> Kept:
+    def _at(self, price: Fraction | None) -> Choice:
         """The cut where making again costs a price, in bytes; None: more than all bytes."""
         share = Fraction(0) if price is None else price
 
@@ -110,8 +110,8 @@ class Choices:
 
         return self._measured(minimum_cut(self.values, self.required, self.free, cost, self.derived))
 
-    def _measured(self, kept: Sequence[Call]) -> Kept:
-        return Kept(tuple(kept), self._bytes(kept), self.time({id(call) for call in kept}) or 0)
+    def _measured(self, kept: Sequence[Call]) -> Choice:
+        return Choice(tuple(kept), self._bytes(kept), self.time({id(call) for call in kept}) or 0)
 
     def _bytes(self, kept: Iterable[Call]) -> int:
         costs = [kept_bytes(call, id(call) in self.derived) for call in kept if id(call) not in self._unpriced]
@@ -132,19 +132,19 @@ class Choices:
             stack.extend(call.inputs())
         return total
 
-    def _searched(self, allowed: Fraction) -> Kept:
+    def _searched(self, allowed: Fraction) -> Choice:
         """Of all sets that fit the one of least time, and of these of fewest bytes."""
-        best: tuple[tuple[int, int, int], Kept] | None = None
+        best: tuple[tuple[int, int, int], Choice] | None = None
         values = [call for call in self.values if not isinstance(call.type, tuple) and call.op is not NUMBER]
         for count in range(len(values) + 1):
             for kept in combinations(values, count):
                 nbytes = self._bytes(kept)
                 time = self.time({id(call) for call in kept}) if nbytes <= allowed else None
                 if time is not None and (best is None or (time, nbytes, count) < best[0]):
-                    best = (time, nbytes, count), Kept(kept, nbytes, time)
+                    best = (time, nbytes, count), Choice(kept, nbytes, time)
         assert best is not None, "a budget allows the fewest bytes"
         return best[1]
 
 
-def _weight(kept: Kept, price: Fraction) -> Fraction:
+def _weight(kept: Choice, price: Fraction) -> Fraction:
     return kept.nbytes + price * kept.time

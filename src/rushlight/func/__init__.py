@@ -5,7 +5,8 @@ gradients = per_sample(parameters, inputs, targets)
 """
 
 from rushlight.func.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from rushlight.func.modules import functionalize, replace_all_batch_norm_modules_, stack_module_state
+from rushlight.func.functional import functionalize
+from rushlight.func.modules import replace_all_batch_norm_modules_, stack_module_state
 from rushlight.func.vectorize import vmap
 from rushlight.nn.substitution import functional_call
 from rushlight.support.peer_names import absent_name

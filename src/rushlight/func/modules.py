@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rushlight.eager.creation import require_gradient
@@ -43,10 +43,3 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root
-
-
-def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """Return the function itself: what is traced here has no writes to begin with."""
-    valid = remove in ("mutations", "mutations_and_views")
-    require(valid, "A002", f"functionalize: remove is mutations or mutations_and_views, not {remove}")
-    return func
