@@ -8,13 +8,13 @@ from typing import Any
 
 from rushlight.eager.autograd.function import FunctionNode
 from rushlight.eager.autograd.history import requires
+from rushlight.eager.composite.replaying import Interpreter
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import PYTHON, Handle
 from rushlight.eager.pytree import flatten_tree, unflatten_tree
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tracing import Tracer
 from rushlight.eager.tracing.tensor_values import Binding
-from rushlight.export.interpret import Interpreter
 from rushlight.fx.ops import relayout
 from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder
 from rushlight.ir.type import TensorType
