@@ -12,7 +12,7 @@ from rushlight.capture.steering import (
     set_stance,
     substitute_in_graph,
 )
-from rushlight.compiler import callback, compiled_autograd
+from rushlight.compiler import callback, compiled_autograd, partition
 from rushlight.compiler.backends import list_backends
 from rushlight.compiler.explanation import Explanation, explain
 from rushlight.compiler.proposals import propose_specs
@@ -42,6 +42,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "nonstrict_trace",
+    "partition",
     "propose_specs",
     "report",
     "reset",

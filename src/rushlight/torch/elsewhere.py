@@ -66,6 +66,7 @@ _DISTRIBUTIONS = {
 
 ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
+    "_functorch.partitioners": "rushlight.compiler.partition",
     "functional": "rushlight",
     "fx._symbolic_trace": "rushlight.fx._symbolic_trace",
     "fx._pytree": "rushlight.utils._pytree",
