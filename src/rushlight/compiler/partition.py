@@ -25,7 +25,7 @@ def split(
 
     The last `n_fwd` inputs are the gradients of the results, unless inputs are named "tangents_1" and so on. The
     forward module takes the other inputs and gives the results, then what is saved; the backward module takes what is
-    saved, then the gradients of the results. Unless `recompute`, only views are made again. `budget` is as in the setting
+    saved, then the gradients of the results. Unless `recompute`, only views are made again. `budget` is as the setting
     `activation_memory_budget`, and `living` are positions of inputs that cost nothing to keep. Bits stay as they are.
 
     forward, backward = rl.compiler.partition.split(joint, 1)
