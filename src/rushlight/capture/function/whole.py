@@ -433,8 +433,9 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     tangents = len(joint.tangents)
     living = [position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
     with clock.stage("partition"):
-        made = {"late": joint.passed, "derived": joint.derived, "budget": options.memory_budget()}
-        split = split_joint(program.graph, count, tangents, **made, living=living, recompute=options.recomputes())
+        made = {"late": joint.passed, "derived": joint.derived}
+        recompute, budget = options.recomputes(), options.memory_budget()
+        split = split_joint(program.graph, count, tangents, **made, living=living, recompute=recompute, budget=budget)
     sources = program.inputs.sources[: len(program.graph.parameters) - tangents]
     program = replace(program, graph=split.forward, inputs=replace(program.inputs, sources=sources))
     forward = _runner(split.forward, options, sizes)
