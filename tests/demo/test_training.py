@@ -16,6 +16,7 @@ from rushlight.demo.config import Way
 from rushlight.demo.corpus import Corpus
 from rushlight.demo.run_folder import CHECKPOINT, RunFolder
 from rushlight.demo.trainer import Trainer
+from rushlight.eager import python_calls
 from rushlight.support.errors import RushlightError
 
 # Odd sizes, so that every kernel has a tail, and more rows than a thread gets at a time.
@@ -86,11 +87,12 @@ def test_the_compiled_step_launches_a_third_of_eagers_kernels(corpus: Corpus):
         if event == "call" and frame.f_code.co_name in ("launch_short", "launch_long"):
             launched.append(frame.f_locals["self"].summary.launches)
 
-    sys.setprofile(count)
-    try:
-        eager.advance(windows)
-    finally:
-        sys.setprofile(None)
+    with python_calls():
+        sys.setprofile(count)
+        try:
+            eager.advance(windows)
+        finally:
+            sys.setprofile(None)
     own = rl.compiler.report(compiled.functions["training step"]).launches
     assert own > 0
     assert own * 3 <= sum(launched)

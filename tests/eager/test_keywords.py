@@ -16,6 +16,8 @@ SOURCES = Path(rl.__file__).parent
 INTERFACES = {
     "bench/results.py ask",
     "eager/interchange.py __dlpack__",
+    "fx/graph_module.py __new__",  # `__init__` takes them
+    "fx/immutable_collections.py _refuse",
     "nn/tree/backward_hooks.py forward",
 }
 # What the alias lets pass, as docs/torch-alias.md says: options have no meaning where nothing is compiled or saved.

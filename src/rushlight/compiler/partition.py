@@ -47,10 +47,14 @@ def split(
 
 
 def default_partition(
-    joint_module: GraphModule, _joint_inputs: object = None, *, num_fwd_outputs: int, **options: object
+    joint_module: GraphModule,
+    _joint_inputs: object = None,
+    *,
+    num_fwd_outputs: int,
+    static_lifetime_input_indices: Sequence[int] | None = None,
 ) -> tuple[GraphModule, GraphModule]:
     """Return the forward and the backward pass of a joint module: nothing but views is made again."""
-    return split(joint_module, num_fwd_outputs, recompute=False)
+    return split(joint_module, num_fwd_outputs, recompute=False, living=static_lifetime_input_indices or ())
 
 
 def min_cut_rematerialization_partition(
@@ -60,7 +64,6 @@ def min_cut_rematerialization_partition(
     *,
     num_fwd_outputs: int,
     static_lifetime_input_indices: Sequence[int] | None = None,
-    **options: object,
 ) -> tuple[GraphModule, GraphModule]:
     """Return the forward and the backward pass of a joint module: the fewest bytes are kept."""
     budget = settings.get().activation_memory_budget

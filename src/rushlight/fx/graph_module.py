@@ -81,8 +81,17 @@ class GraphModule(Module):
         """The text of `forward`."""
         return vars(self)["_code"]
 
-    def print_readable(self, print_output: bool = True, include_stride: bool = False, **options: object) -> str:
-        """Return the module as the text of a class, with the types of values; print it unless told not to."""
+    def print_readable(
+        self,
+        print_output: bool = True,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+    ) -> str:
+        """Return the module as the text of a class, with the types of values; print it unless told not to.
+
+        Types tell strides and devices that are not the usual ones; the last three arguments change nothing.
+        """
         body = self._graph.python_code(verbose=True).src
         inner = "".join([f"    {line}\n" if line else "\n" for line in body.splitlines()])
         text = f"class {type(self).__name__}(Module):\n{inner}"

@@ -49,10 +49,11 @@ def make_fx(
 
     Sizes are those of the arguments, or symbols with `tracing_mode="symbolic"`. Numbers are constants, though they stay
     inputs. Writes to tensors within become values; those to arguments are copies at the end. `decomposition_table` has
-    what takes the place of operators: functions by `rl.fx.ops` or by functions of `rl`.
+    what takes the place of operators: functions by `rl.fx.ops` or by functions of `rl`. `pre_dispatch` is error A006.
 
     module = make_fx(rl.func.grad(lambda x: x.sin().sum()))(rl.ones(3))
     """
+    require(not pre_dispatch, "A006", "make_fx: graphs are of what runs below autograd", hint="leave out pre_dispatch")
     require(tracing_mode in MODES, "A002", f"make_fx: tracing_mode is one of {', '.join(MODES)}", mode=tracing_mode)
 
     def trace(*args: Argument, **kwargs: Argument) -> GraphModule:
