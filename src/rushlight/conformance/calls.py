@@ -90,7 +90,7 @@ def calls_of(name: str) -> Iterator[Call]:
         yield Call(op, operands, attrs)
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> object:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 

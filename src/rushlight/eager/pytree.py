@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 from rushlight.support.errors import require
 
 Taken = tuple[Iterable[Any], Any]
+Takes = Callable[[Any], Taken]
+Makes = Callable[[Iterable[Any], Any], Any]
 """The children of a container, and what is needed beside them to make it again."""
 
 
 class Node(NamedTuple):
     """A class of containers, `flatten_fn(container)` as `Taken`, and `unflatten_fn(children, context)`."""
 
-    type: Any
-    flatten_fn: Callable[[Any], Taken]
-    unflatten_fn: Callable[[Iterable[Any], Any], Any]
-    flatten_with_keys_fn: Callable[[Any], Any] | None = None
+    type: object
+    flatten_fn: Takes
+    unflatten_fn: Makes
+    flatten_with_keys_fn: Takes | None = None
 
 
 class Structure:
@@ -31,7 +33,7 @@ class Structure:
 
     __slots__ = ("children_specs", "context", "type")
 
-    def __init__(self, type: Any, context: Any, children_specs: Sequence[Structure]) -> None:
+    def __init__(self, type: Any, context: object, children_specs: Sequence[Structure]) -> None:
         self.type = type
         self.context = context
         self.children_specs = list(children_specs)
@@ -96,27 +98,27 @@ class Leaf(Structure):
 _LEAF = Leaf()
 
 
-def _children(value: Iterable[Any]) -> Taken:
+def _children(value: Iterable[object]) -> Taken:
     return list(value), None
 
 
-def _named(value: Any) -> Taken:
+def _named(value: Iterable[object]) -> Taken:
     return list(value), type(value)
 
 
-def _entries(value: dict[Any, Any]) -> Taken:
+def _entries(value: dict[object, object]) -> Taken:
     return list(value.values()), list(value)
 
 
-def _default_entries(value: defaultdict[Any, Any]) -> Taken:
+def _default_entries(value: defaultdict[object, object]) -> Taken:
     return list(value.values()), [value.default_factory, list(value)]
 
 
-def _of_children(kind: Callable[..., Any], children: Iterable[Any], context: object) -> Any:
+def _of_children(kind: Callable[..., object], children: Iterable[object], context: object) -> object:
     return kind(children)
 
 
-def _of_entries(kind: Callable[..., Any], children: Iterable[Any], context: Iterable[Any]) -> Any:
+def _of_entries(kind: Callable[..., object], children: Iterable[object], context: Iterable[object]) -> object:
     return kind(zip(context, children, strict=True))
 
 
@@ -128,7 +130,7 @@ def _mapping(kind: type) -> Node:
     return Node(kind, _entries, partial(_of_entries, kind))
 
 
-def _queue(value: deque[Any]) -> Taken:
+def _queue(value: deque[object]) -> Taken:
     return list(value), value.maxlen
 
 
@@ -150,9 +152,9 @@ NODES: dict[Any, Node] = {
 
 def register_node(
     cls: type,
-    flatten_fn: Callable[[Any], Taken],
-    unflatten_fn: Callable[[Iterable[Any], Any], Any],
-    flatten_with_keys_fn: Callable[[Any], Any] | None = None,
+    flatten_fn: Takes,
+    unflatten_fn: Makes,
+    flatten_with_keys_fn: Takes | None = None,
 ) -> None:
     """Say how objects of a class are taken apart. Errors: A002 for a class that is registered."""
     require(cls not in NODES, "A002", f"{cls} is already registered as pytree node.", cls=cls)
@@ -207,13 +209,13 @@ def _built(structure: Structure, leaves: Iterator[object]) -> Any:
     return node.unflatten_fn([_built(part, leaves) for part in structure.children_specs], structure.context)
 
 
-def leaves_like(value: Any, structure: Structure) -> list[Any] | None:
+def leaves_like(value: object, structure: Structure) -> list[Any] | None:
     """The leaves of a value, if it has this structure."""
     leaves: list[Any] = []
     return leaves if _gathered(value, structure, leaves) else None
 
 
-def _gathered(value: Any, structure: Structure, leaves: list[Any]) -> bool:
+def _gathered(value: Any, structure: Structure, leaves: list[object]) -> bool:
     node = _node_of(value.__class__)
     if node is None or structure.type is None:
         leaves.append(value)

@@ -9,8 +9,10 @@ from typing import Any
 from rushlight.eager.pytree import (
     NODES,
     Leaf,
+    Makes,
     Node,
     Structure,
+    Takes,
     flatten_tree,
     is_named_tuple,
     map_tree,
@@ -53,13 +55,13 @@ Test = Callable[[Any], bool] | None
 
 def register_pytree_node(
     cls: type,
-    flatten_fn: Callable[[Any], tuple[Iterable[Any], Any]],
-    unflatten_fn: Callable[[Iterable[Any], Any], Any],
+    flatten_fn: Takes,
+    unflatten_fn: Makes,
     *,
     serialized_type_name: str | None = None,
     to_dumpable_context: Callable[[Any], Any] | None = None,
     from_dumpable_context: Callable[[Any], Any] | None = None,
-    flatten_with_keys_fn: Callable[[Any], Any] | None = None,
+    flatten_with_keys_fn: Takes | None = None,
 ) -> None:
     """Say how objects of a class are taken apart, for everything that takes nested values.
 
@@ -82,7 +84,7 @@ def register_pytree_node(
 _register_pytree_node = register_pytree_node
 
 
-def _get_node_type(tree: object) -> Any:
+def _get_node_type(tree: object) -> object:
     """Return what `SUPPORTED_NODES` has a value's class under."""
     return namedtuple if is_named_tuple(type(tree)) else type(tree)
 
@@ -119,7 +121,7 @@ def tree_unflatten(leaves: Iterable[object], treespec: Structure) -> Any:
     return unflatten_tree(treespec, given)
 
 
-def tree_map(func: Callable[..., Any], tree: object, *rests: object, is_leaf: Test = None) -> Any:
+def tree_map(func: Callable[..., object], tree: object, *rests: object, is_leaf: Test = None) -> Any:
     """Return the tree with a function applied to each leaf, and to what further trees have in its place.
 
     Errors: A002 for a further tree of another structure.
@@ -135,7 +137,7 @@ def tree_map(func: Callable[..., Any], tree: object, *rests: object, is_leaf: Te
     return unflatten_tree(structure, [func(*row) for row in zip(*columns, strict=True)])
 
 
-def tree_map_(func: Callable[..., Any], tree: Any, *rests: object, is_leaf: Test = None) -> Any:
+def tree_map_(func: Callable[..., object], tree: Any, *rests: object, is_leaf: Test = None) -> Any:
     """Apply a function to each leaf for its effect, and return the tree."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree

@@ -191,6 +191,9 @@ class Continuation(Traced):
         values.clear()
         try:
             return self._traced(interpreter, frames)
+        except BaseException:
+            interpreter.close_generators()
+            raise
         finally:
             interpreter.forget_classes()
 

@@ -64,9 +64,6 @@ class TracingInterpreter(CautiousInterpreter):
         try:
             with Scope(interpreter=self):
                 return self.in_loop(partial(self._trace, frames))
-        except BaseException:
-            self._close_generators(frozenset())
-            raise
         finally:
             self.look_for_deaths()
 
@@ -75,11 +72,11 @@ class TracingInterpreter(CautiousInterpreter):
 
         Errors: Retrace where one is not kept, and does something at its end.
         """
-        unfinished = self._close_generators(kept)
+        unfinished = self.close_generators(kept)
         if unfinished:
             raise Retrace(min(unfinished), Reason(breaks.SUSPENDED, "a generator is left before its end"))
 
-    def _close_generators(self, kept: Container[int]) -> list[int]:
+    def close_generators(self, kept: Container[int] = frozenset()) -> list[int]:
         """Ends generators, and returns which instructions made those that would do something at their ends."""
         unfinished: list[int] = []
         for made, at in reversed(list(self.made.values())):
