@@ -256,6 +256,7 @@ def test_structures_are_made_of_node_types(torch: ModuleType):
         flat = [pytree.tree_flatten(child) for child in children]
         structure = pytree.TreeSpec(kind, context, [child for _, child in flat])
         assert structure == pytree.tree_structure(tree) and isinstance(structure, pytree.TreeSpec)
+        assert structure.num_children == len(flat)
         again = pytree.tree_unflatten([leaf for leaves, _ in flat for leaf in leaves], structure)
         assert again == tree and type(again) is type(tree)
     assert pytree.tree_structure(5) == pytree.LeafSpec() and pytree.LeafSpec().is_leaf()

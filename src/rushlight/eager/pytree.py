@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from rushlight.support.errors import require
 
-Taken = tuple[Iterable[Any], Any]
-Takes = Callable[[Any], Taken]
+Pieces = tuple[Iterable[Any], Any]
+Takes = Callable[[Any], Pieces]
 Makes = Callable[[Iterable[Any], Any], Any]
 """The children of a container, and what is needed beside them to make it again."""
 
 
 class Node(NamedTuple):
-    """A class of containers, `flatten_fn(container)` as `Taken`, and `unflatten_fn(children, context)`."""
+    """A class of containers, `flatten_fn(container)` as `Pieces`, and `unflatten_fn(children, context)`."""
 
     type: object
     flatten_fn: Takes
@@ -98,19 +98,19 @@ class Leaf(Structure):
 _LEAF = Leaf()
 
 
-def _children(value: Iterable[object]) -> Taken:
+def _children(value: Iterable[object]) -> Pieces:
     return list(value), None
 
 
-def _named(value: Iterable[object]) -> Taken:
+def _named(value: Iterable[object]) -> Pieces:
     return list(value), type(value)
 
 
-def _entries(value: dict[object, object]) -> Taken:
+def _entries(value: dict[object, object]) -> Pieces:
     return list(value.values()), list(value)
 
 
-def _default_entries(value: defaultdict[object, object]) -> Taken:
+def _default_entries(value: defaultdict[object, object]) -> Pieces:
     return list(value.values()), [value.default_factory, list(value)]
 
 
@@ -130,7 +130,7 @@ def _mapping(kind: type) -> Node:
     return Node(kind, _entries, partial(_of_entries, kind))
 
 
-def _queue(value: deque[object]) -> Taken:
+def _queue(value: deque[object]) -> Pieces:
     return list(value), value.maxlen
 
 
