@@ -209,9 +209,8 @@ class Continuation(Traced):
             )
         if interpreter.steady != interpreter.count:
             raise Retrace(interpreter.steady, interpreter.unsteady_reason())
-        for frame in frames:
-            if frame.then is not None or frame.generator is not None or frame.names is not None:
-                raise Retrace(interpreter.count - 1, Reason(SUSPENDED, "a constructor or generator runs"))
+        if interpreter.outside != interpreter.count:
+            raise Retrace(interpreter.outside, Reason(SUSPENDED, "a constructor or generator runs"))
         calls = len(STATE.tracer.builder.calls)
         refilled = list((reached.refilled or {}).values())
         written = [*reached.written.values(), *[_refilling(interpreter, copy) for copy in refilled]]

@@ -20,6 +20,7 @@ from rushlight.capture.resume.continuation import Continuation, Exit, Place, are
 from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
+from rushlight.capture.resume.tracing import is_within
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.spec.propose import Observed
@@ -369,7 +370,7 @@ def _can_be_traced(interpreter: Interpreter) -> bool:
     if STATE.anomaly:  # which wants the tape of each line
         return False
     for frame in interpreter.frames:
-        if frame.then is not None or frame.generator is not None or frame.names is not None:
+        if is_within(frame):
             return False
         if any(issubclass(type(value), BaseException) or _is_of_tensor(value) for value in frame.stack):
             return False

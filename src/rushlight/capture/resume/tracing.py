@@ -33,10 +33,15 @@ _CREATING = frozenset(
 )
 
 
+def is_within(frame: Frame) -> bool:
+    """Whether a frame is that of a constructor, a generator or a class body, which no graph can leave."""
+    return frame.then is not None or frame.generator is not None or frame.names is not None
+
+
 class TracingInterpreter(CautiousInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
-    __slots__ = ("_deaths", "_lives", "died", "limit", "reason", "settings", "steady")
+    __slots__ = ("_deaths", "_lives", "died", "limit", "outside", "reason", "settings", "steady")
 
     def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
         super().__init__(reached)
@@ -44,6 +49,7 @@ class TracingInterpreter(CautiousInterpreter):
         self.reason: Reason | None = None
         self.settings = _settings()
         self.steady = 0
+        self.outside = 0  # instructions before the last state that is in no constructor, generator or class body
         self._lives: list[weakref.ref[Life]] = []
         self._deaths: deque[weakref.ref[Life]] = deque()
         self.died: int | None = None  # in which instruction the first of the watched lives ended
@@ -96,6 +102,7 @@ class TracingInterpreter(CautiousInterpreter):
                 detach(made, self.made)
 
     def _trace(self, frames: list[Frame]) -> bool:
+        depth, is_outside = len(frames), True
         while frames:
             if self.count == self.limit:
                 return False
@@ -124,6 +131,10 @@ class TracingInterpreter(CautiousInterpreter):
             if self._deaths:
                 self.look_for_deaths()
             self.count += 1
+            if len(frames) != depth:
+                depth, is_outside = len(frames), not any(map(is_within, frames))
+            if is_outside:
+                self.outside = self.count
             if self._is_steady():
                 self.steady = self.count
         return True
