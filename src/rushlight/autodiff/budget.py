@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 
 from rushlight.autodiff.cut import kept_bytes, minimum_cut
@@ -75,17 +76,23 @@ class Choices:
         self.required = [call for call in required if call.op is not NUMBER]
         self.free = free
         self.derived = derived
+        self._is_cheap = is_cheap
         self._unpriced = {id(call) for call in free}
-        self._times: dict[int, int | None] = {}
-        for call in self.values:
-            self._times[id(call)] = 0 if is_cheap(call) else max(1, time_of(call)) if can_repeat(call) else None
+
+    @cached_property
+    def _times(self) -> dict[int, int | None]:
+        """What making each value takes, by identity; None of those that can only be kept."""
+        return {
+            id(call): 0 if self._is_cheap(call) else max(1, time_of(call)) if can_repeat(call) else None
+            for call in self.values
+        }
 
     def within(self, budget: float) -> list[Call]:
         """What is kept within a budget, from 1 (no value that is dear is made again) to 0 (the fewest bytes)."""
-        most = self._at(None)
+        whole = self._cut(lambda call: Fraction(0) if self._is_cheap(call) else None)
         if budget >= 1 or not self.required:
-            return list(most.values)
-        fewest = self._at(Fraction(0))
+            return whole
+        most, fewest = self._measured(whole), self._at(Fraction(0))
         allowed = fewest.nbytes + Fraction(budget).limit_denominator(1 << 20) * (most.nbytes - fewest.nbytes)
         if len(self.values) <= SMALL:
             return list(self._searched(allowed).values)
@@ -98,17 +105,17 @@ class Choices:
                 return list(fewest.values)
             most, fewest = (most, middle) if middle.nbytes <= allowed else (middle, fewest)
 
-    def _at(self, price: Fraction | None) -> Choice:
-        """The cut where making again costs a price, in bytes; None: more than all bytes."""
-        share = Fraction(0) if price is None else price
+    def _at(self, price: Fraction) -> Choice:
+        """The cut where making again costs a price, in bytes."""
 
         def cost(call: Call) -> Fraction | None:
             time = self._times[id(call)]
-            if time and price is None:
-                return None
-            return None if time is None else time * share
+            return None if time is None else time * price
 
-        return self._measured(minimum_cut(self.values, self.required, self.free, cost, self.derived))
+        return self._measured(self._cut(cost))
+
+    def _cut(self, cost: Callable[[Call], Fraction | None]) -> list[Call]:
+        return minimum_cut(self.values, self.required, self.free, cost, self.derived)
 
     def _measured(self, kept: Sequence[Call]) -> Choice:
         return Choice(tuple(kept), self._bytes(kept), self.time({id(call) for call in kept}) or 0)
