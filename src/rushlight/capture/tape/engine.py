@@ -96,18 +96,13 @@ def _made(compiler: Compiler, program: Program) -> _Compiled:
 CACHE = Cache()
 
 
-def in_parts(function: Callable[..., Sequence[object]]) -> Callable[..., Sequence[object]]:
-    """Compiles a backward pass if nobody has said how: what no graph can hold runs in Python."""
-    return compile(function)
-
-
 def compiler_in_force() -> Compiler | None:
     """What compiles backward passes here; None where they are not compiled."""
     if STATE.backward_disabled:
         return None
     if STATE.backward_compiler is not None:
         return STATE.backward_compiler
-    return in_parts if settings.get().compiled_autograd else None
+    return compile if settings.get().compiled_autograd else None
 
 
 def run(
@@ -193,7 +188,7 @@ def _release(reading: Reading, keep: bool) -> None:
 
 
 class enable(Scope):  # noqa: N801 - a function to who calls it
-    """While inside, backward passes are compiled, by `compiler_fn` or in parts, also within `disable`.
+    """While inside, backward passes are compiled, also within `disable`: by `compiler_fn` or `rl.compile`.
 
     `compiler_fn(program)` gets a function and gives one of the same arguments, as `rl.compile` does. Contexts nest.
 
@@ -206,7 +201,7 @@ class enable(Scope):  # noqa: N801 - a function to who calls it
     __slots__ = ()
 
     def __init__(self, compiler_fn: Compiler | None = None, dynamic: bool = True) -> None:
-        compiler = in_parts if compiler_fn is None else compiler_fn
+        compiler = compile if compiler_fn is None else compiler_fn
         require(callable(compiler), "A001", "compiled_autograd: a compiler is a function", given=compiler_fn)
         super().__init__(backward_compiler=compiler, backward_disabled=False)
 

@@ -21,7 +21,8 @@ class Reading:
     """A backward pass: roots with gradients to start from, targets, and the nodes between, the last recorded first.
 
     Of nodes that do not `run` only the places are known. Each node has its step's class; None for one that Python
-    runs. `inputs` are the tensors at the targets, if gradients are accumulated in these alone.
+    runs, and its sizes from its entry of `starts` on. `inputs` are the tensors at the targets, if gradients are
+    accumulated in these alone.
     """
 
     roots: Sequence[tuple[Edge, object]]
@@ -34,7 +35,7 @@ class Reading:
     running: set[int]
     kinds: list[type[Step] | None]
     sizes: list[int]
-    widths: list[int]
+    starts: list[int]
     key: Hashable
 
     def wanted(self) -> set[int]:
@@ -43,8 +44,7 @@ class Reading:
 
     def sizes_of(self, number: int) -> range:
         """The positions of a node's sizes."""
-        first = sum(self.widths[:number])
-        return range(first, first + self.widths[number])
+        return range(self.starts[number], self.starts[number + 1])
 
 
 def read(
@@ -59,21 +59,20 @@ def read(
     numbers = {id(node): number for number, node in enumerate(nodes)}
     running = executed([edge[0] for edge, _ in roots], targets if partial else None)
     sizes: list[int] = []
-    widths: list[int] = []
+    starts = [0]
     kinds: list[type[Step] | None] = []
     parts: list[Hashable] = []
     for node in nodes:
-        before = len(sizes)
         kind = step_of(node, create_graph) if id(node) in running else None
         kinds.append(kind)
         fixed = kind.key_of(node, sizes) if kind is not None else (type(node), id(node) in running)
         edges = tuple([None if edge is None else (numbers[id(edge[0])], edge[1]) for edge in node.edges])
         parts.append((fixed, edges, _hooks_key(node)))
-        widths.append(len(sizes) - before)
+        starts.append(len(sizes))
     places = [tuple([(numbers.get(id(edge[0]), -1), edge[1]) for edge in some]) for some in _edges(roots, targets)]
     kept = None if inputs is None else tuple([isinstance(edge[0], AccumulateGrad) for edge in targets])
     key = tuple(parts), tuple(places), kept, partial, create_graph
-    return Reading(roots, targets, inputs, partial, create_graph, nodes, numbers, running, kinds, sizes, widths, key)
+    return Reading(roots, targets, inputs, partial, create_graph, nodes, numbers, running, kinds, sizes, starts, key)
 
 
 def _edges(roots: Sequence[tuple[Edge, object]], targets: Sequence[Edge]) -> tuple[list[Edge], Sequence[Edge]]:
