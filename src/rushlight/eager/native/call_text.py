@@ -91,18 +91,15 @@ entry:
     i64 REAL, label %real
   ]
 tensor:
-  %storage.offset = load i64, ptr @tensor_storage
-  %storage = call ptr @get(ptr %operand, i64 %storage.offset)
+  %storage = call ptr @get(ptr %operand, ptr @tensor_storage)
   %storage.class = load ptr, ptr @storage_class
   %class = call ptr @class_of(ptr %storage)
   %has.data = icmp eq ptr %class, %storage.class
   br i1 %has.data, label %to.address, label %no
 to.address:
-  %address.offset = load i64, ptr @storage_address
-  %address.object = call ptr @get(ptr %storage, i64 %address.offset)
+  %address.object = call ptr @get(ptr %storage, ptr @storage_address)
   %address = call i64 @PyLong_AsLongLong(ptr %address.object)
-  %offset.offset = load i64, ptr @tensor_offset
-  %offset.object = call ptr @get(ptr %operand, i64 %offset.offset)
+  %offset.object = call ptr @get(ptr %operand, ptr @tensor_offset)
   %offset.class = call ptr @class_of(ptr %offset.object)
   %int = load ptr, ptr @int_class
   %is.int = icmp eq ptr %offset.class, %int
@@ -363,15 +360,28 @@ python:
   ret ptr null
 }
 
-; Runs a record; null where Python has to do it, or has failed.
-define internal ptr @run_kept(ptr %record, ptr %flat, ptr %words) {
+; The result of a record; where Python has to make it, of `python` with the arguments.
+define internal ptr @run_or_ask(ptr %record, ptr %flat, ptr %words, ptr %python, ptr %arguments, i64 %count) {
+entry:
   ; What the record refers to stays alive, whatever code the collector runs meanwhile.
   %owner.word = call i64 @word(ptr %record, i64 OWNER)
   %owner = inttoptr i64 %owner.word to ptr
   call void @Py_IncRef(ptr %owner)
   %result = call ptr @run(ptr %record, ptr %flat, ptr %words)
   call void @Py_DecRef(ptr %owner)
+  %nothing = icmp eq ptr %result, null
+  br i1 %nothing, label %failed, label %done
+done:
   ret ptr %result
+failed:
+  %problem = call ptr @PyErr_Occurred()
+  %clean = icmp eq ptr %problem, null
+  br i1 %clean, label %ask, label %error
+ask:
+  %given = call ptr @PyObject_Vectorcall(ptr %python, ptr %arguments, i64 %count, ptr null)
+  ret ptr %given
+error:
+  ret ptr null
 }
 
 ; The result of a call, by Python's `python` or `learner` where native code has none.
@@ -385,17 +395,8 @@ entry:
   br i1 %missing, label %ask, label %to.run
 to.run:
   %words = load ptr, ptr %words.at
-  %result = call ptr @run_kept(ptr %record, ptr %flat, ptr %words)
-  %nothing = icmp eq ptr %result, null
-  br i1 %nothing, label %failed, label %done
-done:
+  %result = call ptr @run_or_ask(ptr %record, ptr %flat, ptr %words, ptr %python, ptr %arguments, i64 %count)
   ret ptr %result
-failed:
-  %problem = call ptr @PyErr_Occurred()
-  %clean = icmp eq ptr %problem, null
-  br i1 %clean, label %ask, label %error
-error:
-  ret ptr null
 ask:
   %reason = load i64, ptr %why
   %missed = icmp eq i64 %reason, MISSED
@@ -474,17 +475,8 @@ look:
   %i.next = add i64 %i, 1
   br label %next
 to.run:
-  %result = call ptr @run_kept(ptr %record, ptr %flat, ptr %words)
-  %nothing = icmp eq ptr %result, null
-  br i1 %nothing, label %failed, label %done
-done:
+  %result = call ptr @run_or_ask(ptr %record, ptr %flat, ptr %words, ptr %python, ptr %arguments, i64 %count)
   ret ptr %result
-failed:
-  %problem = call ptr @PyErr_Occurred()
-  %clean = icmp eq ptr %problem, null
-  br i1 %clean, label %to.python, label %error
-error:
-  ret ptr null
 to.python:
   %given = call ptr @PyObject_Vectorcall(ptr %python, ptr %arguments, i64 %count, ptr null)
   ret ptr %given

@@ -23,24 +23,26 @@ declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare i64 @run_held(ptr, ptr, ptr)
 declare ptr @take_block(i64)
-declare i1 @llvm.expect.i1(i1, i1)
 
-define internal ptr @get(ptr %object, i64 %offset) alwaysinline {
+; The value of a slot, whose offset is a variable.
+define internal ptr @get(ptr %object, ptr %slot) alwaysinline {
+  %offset = load i64, ptr %slot
   %at = getelementptr i8, ptr %object, i64 %offset
   %value = load ptr, ptr %at
   ret ptr %value
 }
 
 ; Fills a slot that was empty; the reference is given away.
-define internal void @put(ptr %object, i64 %offset, ptr %value) alwaysinline {
+define internal void @put(ptr %object, ptr %slot, ptr %value) alwaysinline {
+  %offset = load i64, ptr %slot
   %at = getelementptr i8, ptr %object, i64 %offset
   store ptr %value, ptr %at
   ret void
 }
 
-define internal void @share(ptr %object, i64 %offset, ptr %value) alwaysinline {
+define internal void @share(ptr %object, ptr %slot, ptr %value) alwaysinline {
   call void @Py_IncRef(ptr %value)
-  call void @put(ptr %object, i64 %offset, ptr %value)
+  call void @put(ptr %object, ptr %slot, ptr %value)
   ret void
 }
 
@@ -96,50 +98,37 @@ storage.make:
   %no.storage = icmp eq ptr %storage, null
   br i1 %no.storage, label %drop.block, label %storage.fill
 storage.fill:
-  %block.offset = load i64, ptr @storage_block
-  call void @put(ptr %storage, i64 %block.offset, ptr %block)
-  %address.offset = load i64, ptr @storage_address
-  call void @put(ptr %storage, i64 %address.offset, ptr %address.object)
+  call void @put(ptr %storage, ptr @storage_block, ptr %block)
+  call void @put(ptr %storage, ptr @storage_address, ptr %address.object)
   %bytes = call i64 @word(ptr %output, i64 BYTES)
   %bytes.object = inttoptr i64 %bytes to ptr
-  %bytes.offset = load i64, ptr @storage_nbytes
-  call void @share(ptr %storage, i64 %bytes.offset, ptr %bytes.object)
+  call void @share(ptr %storage, ptr @storage_nbytes, ptr %bytes.object)
   %none = load ptr, ptr @none
-  %owner.offset = load i64, ptr @storage_owner
-  call void @share(ptr %storage, i64 %owner.offset, ptr %none)
+  call void @share(ptr %storage, ptr @storage_owner, ptr %none)
   %version.class = load ptr, ptr @version_class
   %version = call ptr @new(ptr %version.class)
   %no.version = icmp eq ptr %version, null
   br i1 %no.version, label %drop.storage, label %version.fill
 version.fill:
   %zero = load ptr, ptr @zero
-  %value.offset = load i64, ptr @version_value
-  call void @share(ptr %version, i64 %value.offset, ptr %zero)
+  call void @share(ptr %version, ptr @version_value, ptr %zero)
   %tensor.class = load ptr, ptr @tensor_class
   %tensor = call ptr @new(ptr %tensor.class)
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %drop.version, label %tensor.fill
 tensor.fill:
-  %storage.offset = load i64, ptr @tensor_storage
-  call void @put(ptr %tensor, i64 %storage.offset, ptr %storage)
-  %version.offset = load i64, ptr @tensor_version
-  call void @put(ptr %tensor, i64 %version.offset, ptr %version)
-  %offset.offset = load i64, ptr @tensor_offset
-  call void @share(ptr %tensor, i64 %offset.offset, ptr %zero)
+  call void @put(ptr %tensor, ptr @tensor_storage, ptr %storage)
+  call void @put(ptr %tensor, ptr @tensor_version, ptr %version)
+  call void @share(ptr %tensor, ptr @tensor_offset, ptr %zero)
   %form = call i64 @word(ptr %output, i64 FORM)
   %form.object = inttoptr i64 %form to ptr
-  %form.offset = load i64, ptr @tensor_form
-  call void @share(ptr %tensor, i64 %form.offset, ptr %form.object)
+  call void @share(ptr %tensor, ptr @tensor_form, ptr %form.object)
   %keys = call i64 @word(ptr %output, i64 KEYS)
   %keys.object = inttoptr i64 %keys to ptr
-  %keys.offset = load i64, ptr @tensor_keys
-  call void @share(ptr %tensor, i64 %keys.offset, ptr %keys.object)
-  %view.offset = load i64, ptr @tensor_view_of
-  call void @share(ptr %tensor, i64 %view.offset, ptr %none)
-  %gradient.offset = load i64, ptr @tensor_gradient
-  call void @share(ptr %tensor, i64 %gradient.offset, ptr %none)
-  %node.offset = load i64, ptr @tensor_node
-  call void @share(ptr %tensor, i64 %node.offset, ptr %none)
+  call void @share(ptr %tensor, ptr @tensor_keys, ptr %keys.object)
+  call void @share(ptr %tensor, ptr @tensor_view_of, ptr %none)
+  call void @share(ptr %tensor, ptr @tensor_gradient, ptr %none)
+  call void @share(ptr %tensor, ptr @tensor_node, ptr %none)
   store i64 %address, ptr %address.at
   ret ptr %tensor
 drop.version:

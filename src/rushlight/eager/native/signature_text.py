@@ -18,10 +18,8 @@ look:
   %plain = or i1 %is.tensor, %is.parameter
   br i1 %plain, label %to.form, label %number
 to.form:
-  %form.offset = load i64, ptr @tensor_form
-  %form = call ptr @get(ptr %operand, i64 %form.offset)
-  %keys.offset = load i64, ptr @tensor_keys
-  %keys.object = call ptr @get(ptr %operand, i64 %keys.offset)
+  %form = call ptr @get(ptr %operand, ptr @tensor_form)
+  %keys.object = call ptr @get(ptr %operand, ptr @tensor_keys)
   %unmade = icmp eq ptr %keys.object, null
   br i1 %unmade, label %strange, label %add
 add:
