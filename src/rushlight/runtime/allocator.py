@@ -331,20 +331,17 @@ def _capacity(nbytes: int) -> int:
     return ((nbytes - 1 >> shift) + 1) << shift
 
 
-def lent_class(nbytes: int) -> int:
-    """The number of a capacity up to `LENT_BYTES`: multiples of 64 bytes up to 1 KiB, then eight an octave."""
-    capacity = _capacity(nbytes)
-    if capacity <= 1024:
-        return capacity // 64 - 1
-    octave = (capacity - 1).bit_length() - 11
-    return 16 + 8 * octave + (capacity - (1024 << octave)) // (128 << octave) - 1
-
-
 LENT_CAPACITIES = tuple([64 * (number + 1) for number in range(16)]) + tuple(
     [(1024 << octave) + (128 << octave) * (part + 1) for octave in range(6) for part in range(8)]
 )
 """The capacities of the blocks that native code hands out, by number."""
 LENT_BYTES = LENT_CAPACITIES[-1]
+_LENT_CLASSES = {capacity: number for number, capacity in enumerate(LENT_CAPACITIES)}
+
+
+def lent_class(nbytes: int) -> int:
+    """The number of the capacity for so many bytes, at most `LENT_BYTES`."""
+    return _LENT_CLASSES[_capacity(nbytes)]
 
 
 def map_anonymous(nbytes: int) -> mmap.mmap:

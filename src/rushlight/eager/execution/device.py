@@ -172,13 +172,11 @@ class Choice:
 
     def _gives_to_host(self, operands: Operands) -> bool:
         """Whether the result is on the CPU whatever operands are on, as a number that Python will read is."""
-        types = map_operands(operands, lambda operand: form_of_operand(operand).type)
-        result: Any = self._op.infer(types, self._attrs)
-        return any(type_.device == CPU for type_ in (result if isinstance(result, tuple) else (result,)))
+        types = _result_types(self._op, operands, self._attrs)
+        return any(type_.device == CPU for type_ in (types if isinstance(types, tuple) else (types,)))
 
     def _read(self, operands: Operands) -> Any:
-        host = map_operands(operands, lambda operand: on_cpu(operand) if isinstance(operand, Handle) else operand)
-        return call_on_cpu(self._op, host, self._attrs)
+        return call_on_cpu(self._op, _of_host(operands), self._attrs)
 
     def _has_kernels_for(self, operands: Operands) -> bool:
         """Whether the operator consists of others for each of which the device has a kernel."""
@@ -194,11 +192,20 @@ class Choice:
     def _run_on_cpu(self, operands: Operands) -> Any:
         """The CPU's result, copied to the device."""
         note_fallback(self._device, self._op.name)
-        host = map_operands(operands, lambda operand: on_cpu(operand) if isinstance(operand, Handle) else operand)
         attrs = {**self._attrs, "device": CPU} if "device" in self._attrs else self._attrs
-        result = call_on_cpu(self._op, host, attrs)
+        result = call_on_cpu(self._op, _of_host(operands), attrs)
         wanted = self._attrs.get("device") or self._device
         return tuple([moved(one, wanted) for one in result]) if isinstance(result, tuple) else moved(result, wanted)
+
+
+def _result_types(op: Operator, operands: Operands, attrs: Attrs) -> Any:
+    """The type of the result, or the tuple of them."""
+    return op.infer(map_operands(operands, lambda operand: form_of_operand(operand).type), attrs)
+
+
+def _of_host(operands: Operands) -> Operands:
+    """Operands with copies on the CPU for tensors elsewhere."""
+    return map_operands(operands, lambda operand: on_cpu(operand) if isinstance(operand, Handle) else operand)
 
 
 def moved(tensor: Handle, device: Device) -> Handle:
@@ -236,10 +243,9 @@ class KernelCall:
         operands: Operands,
         attrs: Attrs,
     ) -> None:
-        types = map_operands(operands, lambda operand: form_of_operand(operand).type)
-        result = op.infer(types, attrs)
-        self._several = isinstance(result, tuple)
-        self._outputs = [form_of_type(type_) for type_ in (result if self._several else (result,))]
+        types = _result_types(op, operands, attrs)
+        self._several = isinstance(types, tuple)
+        self._outputs = [form_of_type(type_) for type_ in (types if self._several else (types,))]
         self._backend = backend
         self._op = op
         self._kernel = kernel
