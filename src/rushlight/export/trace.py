@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rushlight.capture import aot
@@ -12,11 +13,9 @@ from rushlight.capture.gradients import Gradients
 from rushlight.capture.leaving import SharedView
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record
-from rushlight.capture.resume.reached import Reroot
-from rushlight.capture.resume.whole import whole_call
+from rushlight.capture.resume.whole import FoundState, whole_call
 from rushlight.capture.source import ArgumentSource, Source
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import Variable, walk_prepared
 from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Handle
@@ -80,16 +79,15 @@ class Tracing:
         self.args = args
         self.kwargs = kwargs
         self.outside = frozenset(user_frames())
-        self.variables: list[Variable] = []
-        self.roots: list[object] = []  # that a trace has found: what it changes is no program of export
+        self._found = FoundState()
 
     def traced(self, given: Given) -> tuple[Program, OpenSpec]:
         """The program, and what it was made for: what the program asked of sizes is assumed from the outset."""
         spec = given.spec
         if given.asks:
-            program, opened = self._trace(spec, given.examples)
+            program, opened = self._found.traced(partial(self._trace, spec, given.examples))
             spec = self._learned(program, opened, given)
-        program, opened = self._trace(spec, {})
+        program, opened = self._found.traced(partial(self._trace, spec, {}))
         return aot.finish(opened, program), opened
 
     def _learned(self, program: Program, opened: OpenSpec, given: Given) -> ParamsSpec:
@@ -101,20 +99,10 @@ class Tracing:
         return proposal
 
     def _trace(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
-        while True:
-            try:
-                return self._traced_once(spec, examples)
-            except Reroot as reached:
-                self.roots += [] if reached.root is None else [reached.root]
-
-    def _traced_once(self, spec: ParamsSpec, examples: Mapping[str, int]) -> tuple[Program, OpenSpec]:
         names = Names()
         arguments = Arguments(aot.in_order(spec.args, self.args), aot.in_order(dict(spec.kwargs), self.kwargs), names)
         self._require_fits(spec)
-        found = [(leaf.path, leaf.value) for variable in self.variables if (leaf := variable.leaf()) is not None]
-        roots = [*[(type(root).__name__, root) for root in self.roots], *found]
-        walk = walk_prepared(self.function, [*arguments.leaves, *roots])
-        walk.add_variables(self.variables)
+        walk = self._found.walk(self.function, arguments.leaves)
         opened = spec.open(examples=examples)
         numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack), abbreviates=False)
         recorder = ExportRecorder(walk, names, Frozen(walk, False), numbers)
@@ -124,9 +112,7 @@ class Tracing:
             return aot.stand_in(opened, recorder, position, name, value)
 
         with Scope(grad=True, inference=False, excluded=STATE.excluded | AUTOGRAD):
-            function = whole_call(
-                self.function, recorder, arguments, stand_in, self.roots, self.variables, assembles=False
-            )
+            function = whole_call(self.function, recorder, arguments, stand_in, self._found, assembles=False)
             program = record(recorder, function, arguments, stand_in)
         self._require_apart(program, spec)
         return program, opened

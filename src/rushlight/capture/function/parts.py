@@ -81,25 +81,22 @@ class PartFunction(WholeFunction):
     ) -> tuple[Arguments, StateWalk]:
         arguments = Arguments(args, kwargs, names, is_object)
         arguments.fresh = self.continuation.fresh()
-        walk = self._walked(arguments, prepared)
+        walk = self._found.walk(self.function, self._leaves(arguments), prepared)
         cells = {leaf.owner_id for leaf in walk.leaves if isinstance(leaf.container, CellBox)}
         arguments.pin({id(leaf.value) for leaf in walk.leaves} | cells)
         return arguments, walk
 
-    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
+    def _leaves(self, arguments: Arguments) -> list[tuple[str, object]]:
         written = self._written(arguments)
-        leaves = [
+        return [
             (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
         ]
-        return [*leaves, *self._reached_roots()]
 
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
-        return partial(
-            self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._roots_found, self._variables)
-        )
+        return partial(self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._found))
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         return written_variables(self.continuation.names(), arguments.args, arguments.unpack)
@@ -150,7 +147,7 @@ class ResumingFunction(CompiledFunction):
             return self.function(*args, **kwargs)
         if STANCE.name != "default" and self._runs_eagerly():
             return self.function(*args, **kwargs)
-        if self._wrapped.has_graphs:
+        if self._wrapped.kinds:
             result = self._with_wrappers(args, kwargs, known=True)
             if result is not UNKNOWN:
                 return result

@@ -27,14 +27,12 @@ from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.breaks import Reason, Retrace
 from rushlight.capture.resume.cautious import is_leaf
-from rushlight.capture.resume.reached import Reroot
-from rushlight.capture.resume.whole import whole_call
+from rushlight.capture.resume.whole import FoundState, whole_call
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import StateWalk, Variable, walk_function, walk_prepared
+from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     from rushlight.ir.spec.specification import ParamsSpec
 
 OF_WRAPPERS = ("C036", "C042")  # errors of traces that tensors of subclasses may be the cause of
-_MOST_TURNS = 64  # of traces, each of which finds state that it reaches
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 # By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
 _compiled: dict[int, weakref.ref[CompiledFunction]] = {}
@@ -129,8 +126,7 @@ class WholeFunction(CompiledFunction):
         super().__init__(function, options)
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
-        self._roots_found: list[object] = []  # modules that traces reach through objects, and globals that they change
-        self._variables: list[Variable] = []  # that traces read, and of which no name in the code tells
+        self._found = FoundState()
         self._lock = threading.RLock()
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
 
@@ -230,12 +226,7 @@ class WholeFunction(CompiledFunction):
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
         """Traces a call, for a specification if there is one."""
-        for _ in range(_MOST_TURNS):
-            try:
-                return self._traced_once(args, kwargs, spec, prepared)
-            except Reroot as reached:
-                self._roots_found += [] if reached.root is None else [reached.root]
-        raise Retrace(0, Reason(breaks.FAILED, "each trace reads other variables"))
+        return self._found.traced(partial(self._traced_once, args, kwargs, spec, prepared))
 
     def _traced_once(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
@@ -251,7 +242,8 @@ class WholeFunction(CompiledFunction):
                 break
             unset |= missing
         written = {id(effect.container) for effect in program.effects.entries}
-        forget_unread(walk, reads, written, partial(walk_function, self.function, self._roots(arguments)))
+        roots = [*self._leaves(arguments), *self._found.named()]
+        forget_unread(walk, reads, written, partial(walk_function, self.function, roots))
         if self.options.freeze:
             frozen = [
                 position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
@@ -265,26 +257,17 @@ class WholeFunction(CompiledFunction):
     ) -> tuple[Arguments, StateWalk]:
         """The arguments of a call taken apart, and what the function reaches."""
         arguments = Arguments(args, kwargs, names)
-        return arguments, self._walked(arguments, prepared)
+        return arguments, self._found.walk(self.function, self._leaves(arguments), prepared)
 
-    def _walked(self, arguments: Arguments, prepared: Undo) -> StateWalk:
-        walk = walk_prepared(self.function, self._roots(arguments), prepared)
-        walk.add_variables(self._variables)
-        return walk
-
-    def _roots(self, arguments: Arguments) -> list[tuple[str, object]]:
-        """Values besides the function from which state is reached, with their names."""
-        return [*arguments.leaves, *self._reached_roots()]
-
-    def _reached_roots(self) -> list[tuple[str, object]]:
-        found = [(leaf.path, leaf.value) for variable in self._variables if (leaf := variable.leaf()) is not None]
-        return [*[(type(root).__name__, root) for root in self._roots_found], *found]
+    def _leaves(self, arguments: Arguments) -> list[tuple[str, object]]:
+        """Leaves of the arguments from which state is reached, with their names."""
+        return arguments.leaves
 
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
-        return whole_call(self.function, recorder, arguments, stand_in, self._roots_found, self._variables)
+        return whole_call(self.function, recorder, arguments, stand_in, self._found)
 
     def _written(self, arguments: Arguments) -> dict[str, str]:
         """How users write the leaves of the arguments."""

@@ -19,7 +19,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.eager.handle import Handle
 
-_SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
+SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _WITH_METHODS = frozenset({*_CONTAINERS, defaultdict, OrderedDict})
 _OF_C = frozenset(
@@ -75,7 +75,7 @@ def called_in(operand: object, asked: frozenset[str]) -> type | None:
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if kind in _SCALARS or issubclass(kind, Handle):
+        if kind in SCALARS or issubclass(kind, Handle):
             continue
         if python_methods(kind) & (asked if value is operand else of_held):
             return kind

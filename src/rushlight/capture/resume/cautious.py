@@ -28,7 +28,7 @@ from rushlight.capture.resume import breaks
 from rushlight.capture.resume.access import AccessingInterpreter
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break
-from rushlight.capture.resume.calling import asked_by, called_in, definer, forget_methods, is_of_c
+from rushlight.capture.resume.calling import SCALARS, asked_by, called_in, definer, forget_methods, is_of_c
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
@@ -98,7 +98,6 @@ _OF_AUTOGRAD = frozenset(
 )  # of tensors
 _TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
-_SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 _PACKAGE = __name__.partition(".")[0]
 
@@ -345,7 +344,7 @@ def _receiver(function: object, args: tuple[object, ...]) -> tuple[object, tuple
 
 
 def _is_scalar(value: object) -> bool:
-    return type(value) in _SCALARS or isinstance(value, (np.generic, TracedNumber))
+    return type(value) in SCALARS or isinstance(value, (np.generic, TracedNumber))
 
 
 def _entries_in(args: Sequence[object]) -> Iterator[object]:

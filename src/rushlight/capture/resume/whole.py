@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import GeneratorType
+from typing import TypeVar
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.frame import Frame
@@ -16,7 +17,7 @@ from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter, is_interrupt
-from rushlight.capture.state.reachable import Variable
+from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
 from rushlight.support.errors import CompileError, DataDependentError, InternalError, RushlightError, error
@@ -24,8 +25,45 @@ from rushlight.support.errors import CompileError, DataDependentError, InternalE
 _OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
 
 
+_MOST_TURNS = 64  # of traces, each of which finds state that it reaches
+Traced = TypeVar("Traced")
 StandIn = Callable[[int, str, object], object]
 """What stands for a leaf of the arguments: of a position, a name and a value."""
+
+
+class FoundState:
+    """State that traces of a function have found, and of which no name in its code tells: later ones begin with it.
+
+    `roots` are modules that they reach through objects, and globals that they change.
+    """
+
+    __slots__ = ("roots", "variables")
+
+    def __init__(self) -> None:
+        self.roots: list[object] = []
+        self.variables: list[Variable] = []
+
+    def named(self) -> list[tuple[str, object]]:
+        """The roots, and what is in the variables, with their names."""
+        leaves = [leaf for variable in self.variables if (leaf := variable.leaf()) is not None]
+        return [*[(type(root).__name__, root) for root in self.roots], *[(leaf.path, leaf.value) for leaf in leaves]]
+
+    def walk(
+        self, function: object, leaves: Sequence[tuple[str, object]], prepared: list[Callable[[], None]] | None = None
+    ) -> StateWalk:
+        """What a function reaches, by itself and from the leaves of its arguments."""
+        walk = walk_prepared(function, [*leaves, *self.named()], prepared)
+        walk.add_variables(self.variables)
+        return walk
+
+    def traced(self, trace: Callable[[], Traced]) -> Traced:
+        """What a trace gives, which is begun again when it has found more. Errors: C003 where that does not end."""
+        for _ in range(_MOST_TURNS):
+            try:
+                return trace()
+            except Reroot as reached:
+                self.roots += [] if reached.root is None else [reached.root]
+        raise error_of(Reason(breaks.FAILED, "each trace reads other variables"))
 
 
 def whole_call(
@@ -33,16 +71,15 @@ def whole_call(
     recorder: Recorder,
     arguments: Arguments,
     stand_in: StandIn,
-    roots: Sequence[object],
-    variables: list[Variable],
+    found: FoundState,
     *,
     assembles: bool = True,
 ) -> Callable[..., object]:
-    """What a recorder runs to trace a call of a function; `roots` are those that earlier traces found.
+    """What a recorder runs to trace a call of a function.
 
     Unless it `assembles`, results are tensors, numbers and containers, which whoever takes them makes.
     """
-    interpreter = WholeInterpreter(None, reached_objects(recorder, arguments, stand_in, roots, variables))
+    interpreter = WholeInterpreter(None, reached_objects(recorder, arguments, stand_in, found))
 
     def trace_call(*args: object, **kwargs: object) -> object:
         try:
@@ -58,20 +95,16 @@ def reached_objects(
     recorder: Recorder,
     arguments: Arguments,
     stand_in: StandIn,
-    roots: Sequence[object],
-    variables: list[Variable],
+    found: FoundState,
 ) -> ReachedObjects:
-    """The objects among the arguments of a trace; `roots` are modules that it reaches through objects.
-
-    What no name in the function's code tells of, and the trace reads, is added to `variables`.
-    """
+    """The objects among the arguments of a trace, which adds the variables that it reads to `found`."""
 
     def stands(value: object, text: str, first: int) -> object:
         leaves = arguments.leaves[first:]
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
         return rebuild(value, iter(stand_ins), text, recorder.copies)
 
-    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, roots, variables)
+    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, found.roots, found.variables)
 
 
 def error_of(reason: Reason) -> RushlightError:

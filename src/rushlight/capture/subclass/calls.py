@@ -134,26 +134,26 @@ Graphs = TypeVar("Graphs", bound=Callable[..., Any])
 class WrapperCalls(Generic[Graphs]):
     """Calls of one function whose arguments or state hold tensors of subclasses. `make` gives what runs graphs.
 
-    `in_parts` is whether further kinds of calls run without a graph for all of them, since one has failed.
+    `kinds` are those of calls that there are graphs for, the newest last. `in_parts` is whether further kinds run
+    without a graph for all of a call, since one has failed.
     """
 
     def __init__(self, function: Callable[..., object], make: Callable[[Taking], Graphs]) -> None:
         self._function = function
         self._make = make
         self._reached: list[Handle] = []
-        self._graphs: list[tuple[Taking, Graphs]] = []
+        self.kinds: list[tuple[Taking, Graphs]] = []
         self.in_parts = False
-        self.has_graphs = False
 
     def reset(self) -> None:
         """Forgets all graphs."""
-        self._graphs.clear()
+        self.kinds.clear()
         self._reached.clear()
-        self.in_parts = self.has_graphs = False
+        self.in_parts = False
 
     def graphs(self) -> list[Graphs]:
         """What runs the graphs, the newest last."""
-        return [graphs for _, graphs in self._graphs]
+        return [graphs for _, graphs in self.kinds]
 
     def looks_again(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Looks up which tensors of subclasses the function reaches; whether they are others than before."""
@@ -184,7 +184,7 @@ class WrapperCalls(Generic[Graphs]):
             return UNKNOWN
         taken = [packed(tensor) for tensor in given]
         packings = tuple([packing for packing, _ in taken])
-        graphs = next((graphs for taking, graphs in self._graphs if taking.fits(packings, reached)), None)
+        graphs = next((graphs for taking, graphs in self.kinds if taking.fits(packings, reached)), None)
         if graphs is None and known:
             return UNKNOWN
         parts = tuple([parts for _, parts in taken])
@@ -203,13 +203,11 @@ class WrapperCalls(Generic[Graphs]):
         """What graphs give that are made for a call; they are kept unless it fails."""
         taking = Taking(self._function, packings, reached)
         made = taking, self._make(taking)
-        self._graphs.append(made)
-        self.has_graphs = True
+        self.kinds.append(made)
         try:
             return made[1](*emptied, parts)
         except BaseException:
-            self._graphs.remove(made)
-            self.has_graphs = bool(self._graphs)
+            self.kinds.remove(made)
             raise
 
 
