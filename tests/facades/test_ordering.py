@@ -143,7 +143,8 @@ def test_the_median_of_nothing_is_nan_compiled_too():
             found.backward()
             assert bool(found.isnan()) == (x.numel() == 0)
             assert x.grad.shape == shape
-    assert median(rl.zeros(0, dtype=rl.int8)).item() == -128
+    for dtype, wanted in ((rl.int8, 0), (rl.int16, 0), (rl.uint8, 0), (rl.int32, -(2**31)), (rl.int64, -(2**63))):
+        assert median(rl.zeros(0, dtype=dtype)).item() == rl.zeros(0, dtype=dtype).median().item() == wanted
 
 
 def test_spread_takes_both_ways_of_correcting():

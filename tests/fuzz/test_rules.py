@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,7 @@ def test_a_statement_that_fails_may_not_write(written: bool) -> None:
 
 
 BASE, EXPONENT = -3154968.2828301913 - 4j, -0.756892723621678 + 0.6672222572369004j
+KL = 0.9942 * math.log(0.9942)
 POWER = 9.598651411243138e-05 - 1.984575074660585e-05j
 
 
@@ -73,6 +76,9 @@ POWER = 9.598651411243138e-05 - 1.984575074660585e-05j
         ("v2 = torch.lerp(v0, v1, 0.25)", "float32", [1.0, 3.0], 1.5, 1.5000002, 1.5001),
         ("v2 = v0.pow(v1)", "complex128", [BASE, EXPONENT], POWER, POWER * (1 + 3e-15), POWER * (1 + 3e-14)),
         ("v2 = v0 ** v1", "complex128", [2 + 0j, 1 + 1j], 2 ** (1 + 1j), 2 ** (1 + 1j), 2 ** (1 + 1j) * (1 + 3e-15)),
+        # y * log(y) for y near 1 is as exact as y itself
+        ("v2 = F.kl_div(v0, v1, reduction='none')", "float64", [0.0, 0.9942], KL, KL + 3e-16, KL + 3e-14),
+        ("v3 = F.layer_norm(v0, (1,), v1, v2)", "float32", [2.0, 1000.0, 1e-3], 1e-3, 1.1e-3, 1.0),
     ],
 )
 def test_what_cancels_or_turns_is_judged_by_its_operands(statement, dtype, operands, peer, near, wrong) -> None:
@@ -80,7 +86,7 @@ def test_what_cancels_or_turns_is_judged_by_its_operands(statement, dtype, opera
         array = np.array([number]).astype(DTYPES[dtype])
         return Outcome((Value("Tensor", dtype, (1,), (1,), array),), before, ())
 
-    before = tuple([np.array([number]).astype(DTYPES[dtype]) for number in operands])
+    before = tuple([np.array([number, NAN]).astype(DTYPES[dtype]) for number in operands])
     memory = {place: array.view(np.uint8) for place, array in enumerate(before)}
     views = {f"v{place}": View(place, dtype, (1,), (1,), 0) for place in memory}
     step = Step(statement, views, memory, memory, outcome(peer).values, (None,))

@@ -168,6 +168,8 @@ def step_difference(step: Step, actual: Outcome, truth: Truth) -> str | None:
         scale = (_deviations if step.results[0].dtype == "float64" else _shifted)(step, exact)
     if name == "log_softmax":
         scale = _beside(exact, 1.0)
+    if name == "kl_div" and scale is not None:
+        scale = _beside(scale, _LAST_BITS)
     if name in _RAISING and step.results and step.results[0].dtype.startswith("complex"):
         scale = _turned(step, exact)
     if name in _SQUARING and scale is not None:
@@ -190,14 +192,14 @@ def rounds(step: Step) -> bool:
 
 def _deviations(step: Step, exact: Outcome) -> Outcome:
     """What a last bit of the mean may become: elements over the least deviation, the root of `eps`, times weights."""
-    largest = [float(np.max(np.abs(array), initial=1.0)) for array in _typed(step, step.before)]
+    largest = [_largest(array, 1.0) for array in _typed(step, step.before)]
     size = np.prod(largest) * _LEAST_DEVIATION
     return Outcome(tuple([replace(value, array=np.full(value.shape, size)) for value in exact.values]), (), ())
 
 
 def _about_rounded_mean(step: Step, scale: Outcome) -> Outcome:
     """Sums of magnitudes, and beside the first result what squares of the mean's last bit add to a variance."""
-    largest = max([float(np.max(np.abs(array), initial=0.0)) for array in _typed(step, step.before)], default=0.0)
+    largest = max([_largest(array) for array in _typed(step, step.before)], default=0.0)
     first, *rest = scale.values
     eps = float(ml_dtypes.finfo(step.results[0].array.dtype).eps)
     return replace(scale, values=(replace(first, array=np.abs(first.array) + eps * largest**2), *rest))
@@ -205,12 +207,21 @@ def _about_rounded_mean(step: Step, scale: Outcome) -> Outcome:
 
 def _shifted(step: Step, exact: Outcome) -> Outcome:
     """Results and shifts in magnitude: a result may be their difference, and magnitudes of operands cancel as well."""
-    shift = max([float(np.max(np.abs(array), initial=0.0)) for array in _typed(step, step.before)[1:]], default=0.0)
+    shift = max([_largest(array) for array in _typed(step, step.before)[1:]], default=0.0)
     return _beside(exact, 2 * shift)
 
 
+def _largest(array: Array, least: float = 0.0) -> float:
+    """The largest finite magnitude: a storage holds NaN also where no view of it has an element."""
+    sizes = np.abs(array).astype(np.float64)
+    return float(np.max(sizes, initial=least, where=np.isfinite(sizes)))
+
+
 def _beside(exact: Outcome, size: float) -> Outcome:
-    """Results in magnitude and the size of what is added to them: of log_softmax the sum, whose logarithm is taken."""
+    """Results in magnitude and the size of what is added to them: of log_softmax the sum, whose logarithm is taken.
+
+    In kl_div the logarithm is of a probability near 1, whose own last bit the result may be.
+    """
     return Outcome(tuple([replace(value, array=np.abs(value.array) + size) for value in exact.values]), (), ())
 
 

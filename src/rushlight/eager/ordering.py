@@ -113,7 +113,8 @@ class OrderMethods(ConversionOverloads):
         if dim is None and count == 0:
             if self.dtype.kind is Kind.FLOAT:
                 return self.sum() + math.nan  # so that it has a gradient
-            least = -(1 << self.dtype.bits - 1) if self.dtype.signed else 0
+            # A NaN as processors make an integer of it, of 32 bits or more.
+            least = -(1 << self.dtype.bits - 1) if self.dtype.signed and self.dtype.bits >= 32 else 0
             return full((), least if self.dtype.kind is Kind.INT else math.nan, dtype=self.dtype)
         require(count > 0, "I007", "median: there is no element to choose from", tensor=self)
         middle = _ordered(flat, along, False, "median", ((count - 1) // 2, 1))
