@@ -196,6 +196,9 @@ def _overflowing_norm(difference: Difference) -> bool:
     names = ("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm", "var_mean")
     lengths = ("cosine_similarity", "norm", "normalize", "linalg_vector_norm")
     squared = called(difference, *lengths, *names) and extreme(difference, 1e15)
+    first = difference.program.inputs[0].array
+    tiny = first.size == 1 and abs(complex(first.item())) < 1e-15
+    squared = squared or (tiny and called(difference, "norm", "linalg_vector_norm"))
     return squared or (called(difference, *names) and extreme(difference, 1e4) and apart_at_infinity(difference))
 
 
