@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Hashable
 from typing import NoReturn
 
-from rushlight.support.errors import codes_arguments, codes_building, codes_running
+from rushlight.support.errors import codes_arguments, codes_building, codes_ranks, codes_running
 from rushlight.support.errors.classes import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -27,6 +27,7 @@ from rushlight.support.errors.classes import (
     DeprecationNotice,
     DeviceError,
     DeviceWarning,
+    DistError,
     DTypeArgumentError,
     DTypeError,
     ExecutionError,
@@ -69,6 +70,7 @@ __all__ = [
     "DeprecationNotice",
     "DeviceError",
     "DeviceWarning",
+    "DistError",
     "ExecutionError",
     "FallbackError",
     "GradientWarning",
@@ -94,7 +96,7 @@ __all__ = [
 ]
 
 # The modules of tables are imported for what they register.
-TABLES = (codes_arguments, codes_running, codes_building)
+TABLES = (codes_arguments, codes_running, codes_ranks, codes_building)
 
 _warned: set[tuple[str, Hashable]] = set()
 

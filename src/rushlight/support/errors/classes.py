@@ -166,6 +166,10 @@ class LinAlgError(RushlightError, RuntimeError):
     """A matrix cannot be factored or inverted, or an iteration over it does not converge."""
 
 
+class DistError(RushlightError, RuntimeError):
+    """A collective, or a job of several ranks, has failed."""
+
+
 class FallbackError(RushlightError, RuntimeError):
     """A fallback happened while `rl.strict()` forbids fallbacks."""
 

@@ -20,6 +20,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "M": "Memory",
         "V": "Devices",
         "R": "Run time",
+        "W": "Ranks",
         "C": "Compilation",
         "K": "Cache",
         "P": "Persistence",

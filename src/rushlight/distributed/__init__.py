@@ -1,0 +1,84 @@
+"""One program on many ranks: process groups and collectives, by PyTorch's names.
+
+`rl.distributed.spawn(f, 2)` runs a function on two ranks, as threads of this process.
+"""
+
+from rushlight.distributed.collectives import (
+    all_gather,
+    all_gather_into_tensor,
+    all_reduce,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    gather,
+    monitored_barrier,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+)
+from rushlight.distributed.engine.reductions import ReduceOp
+from rushlight.distributed.engine.work import Work
+from rushlight.distributed.group import (
+    GroupMember,
+    ProcessGroup,
+    destroy_process_group,
+    get_backend,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    group,
+    init_process_group,
+    is_available,
+    is_initialized,
+    new_group,
+)
+from rushlight.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from rushlight.distributed.spawning import spawn
+from rushlight.support.peer_names import absent_name
+
+__all__ = [
+    "GroupMember",
+    "P2POp",
+    "ProcessGroup",
+    "ReduceOp",
+    "Work",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "batch_isend_irecv",
+    "broadcast",
+    "destroy_process_group",
+    "gather",
+    "get_backend",
+    "get_global_rank",
+    "get_group_rank",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "init_process_group",
+    "irecv",
+    "is_available",
+    "is_initialized",
+    "isend",
+    "monitored_barrier",
+    "new_group",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "send",
+    "spawn",
+]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,1 @@
+"""The transports of `distributed`: what moves buffers between ranks."""

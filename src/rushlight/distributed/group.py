@@ -1,0 +1,217 @@
+"""Process groups: made, found by name, asked, destroyed. PyTorch's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rushlight.distributed.engine.alone import Alone
+from rushlight.distributed.engine.call import Call
+from rushlight.distributed.engine.engine import Engine, Verbs
+from rushlight.distributed.engine.work import Timeout, Work, seconds
+from rushlight.ir import process_group
+from rushlight.ir.process_group import DEFAULT, find_default, register, registry, unregister
+from rushlight.support.errors import fail, require
+
+
+class ProcessGroup(Verbs):
+    """Ranks that call collectives together: an engine and a name, which graphs hold.
+
+    `given` is a default group that a launcher or `spawn` has made: `init_process_group` takes it over.
+    """
+
+    def __init__(self, name: str, engine: Engine, backend: str, *, given: bool = False) -> None:
+        self.name = name
+        self.engine = engine
+        self.backend = backend
+        self.given = given
+        self.made = 0  # groups that were made from this one
+
+    @property
+    def rank(self) -> int:
+        """The place of this rank in the group."""
+        return self.engine.rank
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of the group as numbers of the group of all."""
+        return self.engine.ranks
+
+    @property
+    def group_name(self) -> str:
+        """The name."""
+        return self.name
+
+    def issue(self, call: Call) -> Work:
+        """Begins a call."""
+        require(registry().groups.get(self.name) is self, "W001", f"distributed: group {self.name!r} was destroyed")
+        return self.engine.issue(call)
+
+    def __repr__(self) -> str:
+        return f"ProcessGroup({self.name!r}, {self.backend!r}, rank={self.rank}, ranks={list(self.ranks)})"
+
+
+class NoMember:
+    """What `new_group` gives a rank that is not in the group."""
+
+    def __repr__(self) -> str:
+        return "GroupMember.NON_GROUP_MEMBER"
+
+
+Group = ProcessGroup | NoMember | None
+"""A group as calls name it; None is the default group."""
+
+
+class _Members(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:  # noqa: N802 - PyTorch's name
+        """The group of all ranks; None before `init_process_group`."""
+        return current()
+
+
+class GroupMember(metaclass=_Members):
+    """`GroupMember.WORLD`, and what a rank outside of a group has in its place."""
+
+    NON_GROUP_MEMBER: ClassVar[NoMember] = NoMember()
+
+
+group = GroupMember
+
+
+def current() -> ProcessGroup | None:
+    """The default group, where there is one."""
+    found = find_default()
+    assert found is None or isinstance(found, ProcessGroup)
+    return found
+
+
+def member(group: object) -> ProcessGroup:
+    """The group that a call names; W001 before `init_process_group`, A002 for a rank that is not in it."""
+    if group is None:
+        found = process_group.default()
+    else:
+        message = "distributed: this rank is not in the group"
+        require(not isinstance(group, NoMember), "A002", message, hint="call it on the ranks of the group alone")
+        found = group
+    require(isinstance(found, ProcessGroup), "A001", "distributed: a process group is expected", group=group)
+    assert isinstance(found, ProcessGroup)
+    return found
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: Timeout = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: object = None,
+    group_name: str = "",
+    pg_options: object = None,
+    device_id: object = None,
+) -> None:
+    """Makes the group of all ranks: that of `spawn` or the launcher, or of one rank.
+
+    Errors: A002 where `world_size` or `rank` are not what they are; W001 where there is a group already.
+    """
+    made = current()
+    require(made is None or made.given, "W001", "init_process_group: there is a default process group already")
+    if made is None:
+        made = ProcessGroup(DEFAULT, Alone(), backend or "self")
+    made.given = False
+    fits = world_size in (-1, made.size) and rank in (-1, made.rank)
+    is_rank = f"this is rank {made.rank} of {made.size}"
+    message = f"init_process_group: {is_rank}"
+    hint = "start the program with `rushlight launch -n N`, or a function with distributed.spawn"
+    require(fits, "A002", message, world_size=world_size, rank=rank, hint=hint)
+    made.backend = backend or made.backend
+    if timeout is not None:
+        made.engine.timeout = seconds(timeout)
+    register(made)
+
+
+def destroy_process_group(group: Group = None) -> None:
+    """Forgets a group; without one, all groups."""
+    if group is None:
+        for made in list(registry().groups.values()):
+            destroy_process_group(member(made))
+        return
+    found = member(group)
+    unregister(found)
+    found.engine.close()
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: Timeout = None,
+    backend: str | None = None,
+    pg_options: object = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: object = None,
+) -> ProcessGroup | NoMember:
+    """A group of some ranks. All ranks call this, with the same ranks; W002 where they do not.
+
+    With `use_local_synchronization` the ranks of the group alone do.
+    """
+    world = member(None)
+    chosen = tuple(sorted(range(world.size) if ranks is None else ranks))
+    known = len(set(chosen)) == len(chosen) > 0 and set(chosen) <= set(range(world.size))
+    require(known, "A002", f"new_group: different ranks of 0 to {world.size - 1} are expected", ranks=ranks)
+    if use_local_synchronization:
+        name = f"{group_desc or 'local'}:{','.join(map(str, chosen))}"
+        name += f"#{sum(one.startswith(name) for one in registry().groups)}"
+    else:
+        world.made += 1
+        name = f"group{world.made}"
+        world.barrier(f"new_group{list(chosen)}").wait()
+    if world.rank not in chosen:
+        return GroupMember.NON_GROUP_MEMBER
+    made = ProcessGroup(name, world.engine.split(chosen), backend or world.backend)
+    made.engine.timeout = seconds(timeout) if timeout is not None else world.engine.timeout
+    register(made)
+    return made
+
+
+def is_available() -> bool:
+    """Return True."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether there is a default process group."""
+    return current() is not None
+
+
+def get_rank(group: Group = None) -> int:
+    """The place of this rank in a group; -1 if it is not in it."""
+    return -1 if isinstance(group, NoMember) else member(group).rank
+
+
+def get_world_size(group: Group = None) -> int:
+    """The number of ranks of a group; -1 for a rank that is not in it."""
+    return -1 if isinstance(group, NoMember) else member(group).size
+
+
+def get_backend(group: Group = None) -> str:
+    """The name of a group's backend, as it was asked for."""
+    return member(group).backend
+
+
+def get_process_group_ranks(group: Group = None) -> list[int]:
+    """The ranks of a group as numbers of the group of all."""
+    return list(member(group).ranks)
+
+
+def get_global_rank(group: Group, group_rank: int) -> int:
+    """The number in the group of all of a group's rank; A002 where there is none."""
+    ranks = member(group).ranks
+    require(0 <= group_rank < len(ranks), "A002", f"get_global_rank: no rank of {len(ranks)}", group_rank=group_rank)
+    return ranks[group_rank]
+
+
+def get_group_rank(group: Group, global_rank: int) -> int:
+    """The place in a group of a rank of the group of all; A002 if it is not in it."""
+    ranks = member(group).ranks
+    if global_rank not in ranks:
+        fail("A002", "get_group_rank: the rank is not in the group", global_rank=global_rank, ranks=list(ranks))
+    return ranks.index(global_rank)

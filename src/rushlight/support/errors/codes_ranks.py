@@ -1,0 +1,39 @@
+"""Codes of what fails between ranks."""
+
+from rushlight.support.errors.classes import DistError
+from rushlight.support.errors.registry import register_code
+
+register_code(
+    "W001",
+    DistError,
+    "There is no such process group",
+    "A collective needs a group of ranks: the default one, or one of new_group that was not destroyed.",
+    "call distributed.init_process_group() first",
+)
+register_code(
+    "W002",
+    DistError,
+    "Ranks disagree in what they do together",
+    "All ranks of a group make the same calls in the same order, with equal dtypes, counts, reductions and roots. "
+    "The error lists the call of each rank that has come, with its line.",
+)
+register_code(
+    "W003",
+    DistError,
+    "All ranks wait for each other",
+    "No rank can go on: each waits for a call of another one. The error lists what each waits for, with its line.",
+    "let all ranks make the same collectives in the same order, and let one of two ranks send first",
+)
+register_code(
+    "W004",
+    DistError,
+    "A rank has ended while others wait for it",
+    "The program of a rank has returned, or called sys.exit, and others have begun a collective that it belongs to.",
+    "let all ranks run the same number of steps",
+)
+register_code(
+    "W005",
+    DistError,
+    "Another rank has failed",
+    "A failure of one rank ends all of them. The error of the rank that failed first is the one to read.",
+)
