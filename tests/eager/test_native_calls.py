@@ -12,6 +12,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.eager import python_calls
+from rushlight.eager.autograd.accumulate import AccumulateGrad
+from rushlight.eager.autograd.operation import OperatorNode
+from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import Key, register
 from rushlight.eager.native import layout, learning
 from rushlight.ops.record import OPERATORS
@@ -170,15 +173,81 @@ def test_no_grad_calls_are_native_and_recorded_ones_have_a_history():
     assert x.grad.tolist() == [2, 2, 2]
 
 
+RECORDED = {
+    "product": lambda w, x: w * x,
+    "product-of-itself": lambda w, x: w * w,
+    "second-operand": lambda w, x: x - w,
+    "attribute": lambda w, x: x / w,
+    "number": lambda w, x: w * 2.5,
+    "whole-number": lambda w, x: w + 3,
+    "saves-result": lambda w, x: w.exp(),
+    "saves-result-and-operand": lambda w, x: (w.abs() + 1) ** x,
+    "three-operands": lambda w, x: rl.where(w < x, w, x),
+    "of-a-step": lambda w, x: (w * x).sigmoid() - w,
+    "view": lambda w, x: w.mT * x,
+    "view-of-a-step": lambda w, x: (w * x)[1:] * 2.0,
+    "no-derivative": lambda w, x: w < x,
+    "constant": lambda w, x: w.detach() * x,
+}
+
+
+PARTLY_PYTHON = ("attribute", "view", "view-of-a-step", "constant")
+
+
+def tape_of(tensor):
+    """The tape behind a tensor as a nested description."""
+
+    def saved(value):
+        if isinstance(value, SavedTensor):
+            tensor = value.unpack(None, None)
+            edge = None if tensor.gradient is None else tensor.requires_grad
+            return value.form, value._version, value._output, edge, tensor.numpy(force=True).tobytes(), tensor.keys
+        return value
+
+    def step(node):
+        if node is None or isinstance(node, AccumulateGrad):
+            return None if node is None else id(node.variable)
+        kept = [saved(value) for value in node.saved] if isinstance(node, OperatorNode) else []
+        edges = [(step(before), output) for before, output in node.next_functions]
+        return node.name(), str(node.frame), edges, kept, node.metadata, node.released
+
+    return tensor.requires_grad, tensor.is_leaf, tensor.output_nr, step(tensor.grad_fn)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_calls_write_the_tape_that_python_writes(name):
+    w = rl.arange(9.0).reshape(3, 3).requires_grad_()
+    x = rl.full((3, 3), 2.0)
+    call = RECORDED[name]
+    for _ in range(3):
+        call(w, x)
+    results = []
+    for scope in (python_calls, learning.native_calls):
+        with scope():
+            results.append(call(w, x))
+    assert tape_of(results[0]) == tape_of(results[1])
+    assert described(results[0].detach()) == described(results[1].detach())
+    if results[0].requires_grad:
+        gradients = [rl.autograd.grad(one.sum(), w)[0] for one in results]
+        assert described(gradients[0]) == described(gradients[1])
+
+
 @native_only
-def test_recorded_calls_and_their_derivatives_are_computed_natively():
+@pytest.mark.parametrize("name", [name for name in RECORDED if name not in PARTLY_PYTHON])
+def test_recorded_calls_run_no_python_below_the_method(name):
+    w, x = rl.arange(9.0).reshape(3, 3).requires_grad_(), rl.full((3, 3), 2.0)
+    call = RECORDED[name]
+    for _ in range(3):
+        call(w, x)
+    assert not {"dispatch", "record", "run_on_cpu", "user_frame"} & set(frames(lambda: call(w, x)))
+
+
+@native_only
+def test_derivatives_are_computed_natively():
     x, w = rl.tensor([1.0, 2.0]), rl.tensor([3.0, 4.0]).requires_grad_()
     for _ in range(4):
         (w * x).sum().backward()
     assert w.grad.tolist() == [4, 8]
-    names = frames(lambda: w * x)
-    assert "record" in names
-    assert not {"run_on_cpu", "allocate_many"} & set(names)
     result = (w * x).exp()
     start = rl.ones(2)
     result.backward(start)
@@ -187,6 +256,125 @@ def test_recorded_calls_and_their_derivatives_are_computed_natively():
     with python_calls():
         result = (w * x).exp()
         assert "allocate_many" in frames(lambda: result.backward(start, inputs=[w]))
+
+
+def learned(call):
+    for _ in range(3):
+        call()
+    return call
+
+
+def test_what_a_recorded_call_saved_is_checked_for_writes():
+    w, x = rl.ones(3).requires_grad_(), rl.ones(3)
+    result = learned(lambda: w * x)()
+    x.add_(1)
+    with pytest.raises(rl.RushlightError, match="changed in place") as caught:
+        result.sum().backward()
+    assert caught.value.code == "G003"
+    assert "w * x" in str(caught.value.frame)
+    result = learned(w.exp)()
+    with rl.no_grad():
+        result.mul_(2)
+    with pytest.raises(rl.RushlightError, match="changed in place"):
+        result.sum().backward()
+
+
+def test_hooks_see_what_recorded_calls_save():
+    w, x = rl.ones(3).requires_grad_(), rl.full((3,), 2.0)
+    call = learned(lambda: w * x)
+    seen = []
+    with rl.autograd.graph.saved_tensors_hooks(
+        lambda tensor: seen.append(tensor.tolist()) or tensor, lambda kept: kept
+    ):
+        call()
+    assert seen == [[2.0, 2.0, 2.0]]
+
+
+def test_recorded_calls_follow_a_base_that_was_written_to():
+    w, x = rl.ones(3).requires_grad_(), rl.full((3,), 2.0)
+    outcomes = []
+    for scope in (python_calls, learning.native_calls):
+        with scope():
+            base = w * x
+            view = base[1:]
+            learned(lambda view=view: view * 3.0)
+            base.mul_(x)
+            (gradient,) = rl.autograd.grad((view * 3.0).sum(), w)
+            outcomes.append((view.grad_fn.name(), gradient.tolist()))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][1] == [0, 12, 12]
+
+
+def test_writes_to_data_are_not_counted_as_the_tensors():
+    w, x = rl.ones(3).requires_grad_(), rl.full((3,), 2.0)
+    shown = x.data
+    for _ in range(4):
+        result = w * shown
+        x.data.add_(1)
+        result.sum().backward()
+    assert w.grad.tolist() == [18, 18, 18]
+
+
+def test_a_recorded_call_knows_the_line_in_a_replayed_program():
+    program = rl.export.export(lambda a, b: (a * b).exp(), (rl.ones(3), rl.ones(3))).module()
+    w = rl.ones(3).requires_grad_()
+    lines = []
+    for _ in range(4):
+        lines.append(str(program(w, rl.ones(3)).grad_fn.frame))
+        learned(lambda: (w * 2.0).exp())
+    assert len(set(lines)) == 1
+    assert "(a * b).exp()" in lines[0]
+
+
+def test_sinks_live_as_long_as_someone_refers_to_them():
+    w, x = rl.ones(3).requires_grad_(), rl.ones(3)
+    first = learned(lambda: w * x)()
+    (sink, _), _ = first.grad_fn.next_functions
+    assert (w + x).grad_fn.next_functions[0][0] is sink
+    seen = []
+    sink.register_prehook(lambda gradients: seen.append(gradients[0].tolist()))
+    (w * x).sum().backward()
+    assert seen == [[1, 1, 1]]
+    del first, sink
+    assert w.gradient.sink() is None
+
+
+def test_recorded_calls_leave_nothing_behind():
+    w, x = rl.ones(3).requires_grad_(), rl.ones(3)
+    call = learned(lambda: (w * x).exp() * 1.5)
+    gc.collect()
+    objects = [w, x, w.form, None, OPERATORS["mul"], OperatorNode, SavedTensor]
+    counts = [sys.getrefcount(one) for one in objects]
+    before = allocator.CPU.statistics().used_bytes
+    gc.disable()
+    try:
+        for _ in range(300):
+            call()
+        assert allocator.CPU.statistics().used_bytes == before
+        assert [abs(sys.getrefcount(one) - count) < 100 for one, count in zip(objects, counts, strict=True)] == [
+            True
+        ] * 7
+    finally:
+        gc.enable()
+
+
+def test_threads_that_record_keep_apart():
+    w, x = rl.ones(3).requires_grad_(), rl.full((3,), 2.0)
+    failures = []
+
+    def work(number):
+        for _ in range(200):
+            result = (w * x) * float(number)
+            (gradient,) = rl.autograd.grad(result.sum(), w)
+            if gradient.tolist() != [2.0 * number] * 3:
+                failures.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
 
 
 def test_memory_of_results_is_counted_and_comes_back():

@@ -6,6 +6,7 @@ import linecache
 import os
 import sys
 import threading
+from array import array
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -24,6 +25,11 @@ _PLUMBING = tuple(
 )
 # Whether a file's frames are the user's, by file name: asked for every frame of every recorded call.
 _is_users: dict[str, bool] = {}
+PLAIN_FILES: dict[str, bool] = {}
+"""The same, without files that have functions in whose place frames of an interpreter stand: for native code."""
+STANDING = array("q", [0])
+"""In how many scopes, of any thread, other frames stand for the user's."""
+_standing_lock = threading.Lock()
 _Line = tuple[str, int, str]  # of a file and of a function
 
 
@@ -106,6 +112,7 @@ _loop_codes: dict[int, CodeType] = {}
 def stands_for_frames(code: CodeType) -> None:
     """Makes a function of this package known that has a loop in `loops()` as long as it runs."""
     _loop_codes[id(code)] = code
+    PLAIN_FILES.pop(code.co_filename, None)
 
 
 def loops() -> list[Loop]:
@@ -131,10 +138,23 @@ def _interpreted(depth: int) -> Iterator[_Line]:
 def replayed(frames: tuple[Frame, ...]) -> Generator[None]:
     """Inside the scope, the user's frames are these, which a stored program holds."""
     before, _replayed.frames = _replayed.frames, frames
+    _count_standing(1)
     try:
         yield
     finally:
+        _count_standing(-1)
         _replayed.frames = before
+
+
+def _count_standing(change: int) -> None:
+    with _standing_lock:
+        STANDING[0] += change
+
+
+def frame_at(code: CodeType, offset: int) -> Frame:
+    """Return the frame of a function that was at an instruction, by the offset in its bytecode."""
+    lines = [line for start, end, line in code.co_lines() if start <= offset < end and line is not None]
+    return Frame(code.co_filename, lines[0] if lines else code.co_firstlineno, code.co_name)
 
 
 def user_frame(ours: int = 0) -> Frame | None:
@@ -249,4 +269,6 @@ def _classify(filename: str) -> bool:
     ours = filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
     # Code that we generate is compiled under the name `<rushlight ...>`.
     ours = ours or filename.startswith(("<rushlight", "<frozen ", *_PLUMBING))
+    if not any(code.co_filename == filename for code in _loop_codes.values()):
+        PLAIN_FILES[filename] = not ours
     return _is_users.setdefault(filename, not ours)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
-from rushlight.support.provenance import Frame, user_frame
+from rushlight.support.provenance import Frame, frame_at, user_frame
 
-_sequence: Iterator[int] = itertools.count(1)
+SEQUENCE: Iterator[int] = itertools.count(1)
 _hook_numbers: Iterator[int] = itertools.count()
 Hook = Callable[..., object]
 Hooks = dict[int, Hook]
@@ -23,7 +24,7 @@ HOOK_CHANGES = [0]
 
 def mark() -> int:
     """A number between those of the nodes that were made before and those that will be."""
-    return next(_sequence)
+    return next(SEQUENCE)
 
 
 class RemovableHandle:
@@ -81,17 +82,16 @@ class Node:
         "__weakref__",
         "_after",
         "_before",
+        "_place",
         "_retained",
         "_tensor_hooks",
         "edges",
-        "frame",
         "metadata",
         "sequence",
     )
 
     edges: tuple[Edge | None, ...]
     folds: Sequence[int] = ()
-    frame: Frame | None
     merges: bool = False
     paths: Sequence[Edge | None] | None = None
     rest: Sequence[Any] = ()
@@ -103,13 +103,24 @@ class Node:
         `ours` is the number of innermost frames, this one included, that belong to Rushlight.
         """
         self.edges = tuple(edges)
-        self.sequence = next(_sequence)
-        self.frame = user_frame(ours) if located else None
+        self.sequence = next(SEQUENCE)
+        self._place: Frame | tuple[CodeType, int] | None = user_frame(ours) if located else None
         self.metadata: dict[str, object] | None = None
         self._before: Hooks | None = None
         self._after: Hooks | None = None
         self._tensor_hooks: dict[int, Hooks] | None = None
         self._retained: dict[int, weakref.ref[Handle]] | None = None
+
+    @property
+    def frame(self) -> Frame | None:
+        """The user's line that was recorded. Native code notes code and instruction, and the line is looked up here."""
+        if isinstance(self._place, tuple):
+            self._place = frame_at(*self._place)
+        return self._place
+
+    @frame.setter
+    def frame(self, frame: Frame | None) -> None:
+        self._place = frame
 
     def name(self) -> str:
         """PyTorch's name of the node."""

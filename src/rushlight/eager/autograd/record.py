@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.derive import rule_of
 from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.autograd.operation import OperatorNode, needed_of, recipe_for, title
+from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, recipe_for, title
 from rushlight.eager.autograd.write import check_write, record_write, write_decomposed
 from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
@@ -63,6 +63,27 @@ def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[st
     for output in outputs:
         attach(results[output], node, output)
     return result
+
+
+class Recorded(NamedTuple):
+    """What a call writes on the tape: what it saves, and the numbers of the results that get a history.
+
+    Without a recipe nothing is written.
+    """
+
+    recipe: Recipe | None
+    outputs: tuple[int, ...]
+
+
+def recorded(
+    op: Any, operands: tuple[object, ...], needed: tuple[bool, ...], results: Sequence[Any]
+) -> Recorded | None:
+    """What `record` writes for a call without attributes that one kernel computes; None if it does more."""
+    rule = None if _has_no_derivative(op) else rule_of(op)
+    outputs = tuple([output for output, tensor in enumerate(results) if differentiable(tensor)])
+    if _has_no_derivative(op) or (rule is not None and not outputs):
+        return Recorded(None, ())
+    return None if rule is None else Recorded(recipe_for(op, rule, operands, {}, needed, results), outputs)
 
 
 def _require_no_tangent(op: Any, operands: tuple[object, ...]) -> None:

@@ -8,6 +8,7 @@ anything has happened:
     words    -> record                               one table; empty after a registration
     record   -> blocks, storages, tensors            objects first: making them may run Python code
     operands -> argument block -> kernel             nothing in between runs Python code, so each record has one block
+    results  -> tape                                 of a recorded call: a step, what it saves, histories
 
 `learn` (`learning.py`) answers calls without a record.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 
-from rushlight.eager.native import layout, object_text, signature_text
+from rushlight.eager.native import history_text, layout, object_text, signature_text, tape_text
 
 PYTHON_SYMBOLS = (
     "PyCapsule_GetPointer",
@@ -39,6 +40,7 @@ PYTHON_SYMBOLS = (
     "PyTuple_Size",
     "Py_DecRef",
     "Py_IncRef",
+    *tape_text.PYTHON_SYMBOLS,
 )
 NAMES = ("eager_dispatch", "eager_below", "join_thread")
 RUN_PLAN = "run_plan"
@@ -60,11 +62,14 @@ OBJECTS = (
     "excluded_name",
     "grad_name",
     "forward_name",
+    "saving_name",
     "python_dispatch",
     "learn",
     "python_below",
     "learn_below",
     "lend",
+    *history_text.OBJECTS,
+    *tape_text.OBJECTS,
 )
 """Objects that the text refers to."""
 
@@ -72,10 +77,12 @@ OFFSETS = {
     "tensor": ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"),
     "storage": ("address", "block", "nbytes", "owner"),
     "version": ("value",),
+    **history_text.OFFSETS,
+    **tape_text.OFFSETS,
 }
 """Slots that the text reads and writes, by class."""
 
-WORDS = ("enabled", "generation_at", "generation", "table", "new_object", "cpu_key", "autograd_key")
+WORDS = ("enabled", "generation_at", "generation", "table", "new_object", "cpu_key", "autograd_key", "standing_at")
 
 MISSED, DECLINED = 1, 0
 
@@ -222,7 +229,12 @@ launch:
   %pointer = inttoptr i64 %pointer.word to ptr
   %status = call i64 @run_held(ptr %entry.fn, ptr %context, ptr %pointer)
   %ran = icmp eq i64 %status, 0
-  br i1 %ran, label %give, label %drop.start
+  br i1 %ran, label %write, label %ran.not
+write:
+  %written = call i1 @write_tape(ptr %record, ptr %operands, ptr %results)
+  br i1 %written, label %give, label %ran.not
+ran.not:
+  br label %drop.start
 give:
   %bare = call i64 @word(ptr %record, i64 BARE)
   %is.bare = icmp ne i64 %bare, 0
@@ -247,7 +259,7 @@ pack.one:
 all.packed:
   ret ptr %several
 drop.start:
-  %made.count = phi i64 [ %i, %make.one ], [ %count, %fill.one ], [ %count, %launch ], [ %count, %tuple ]
+  %made.count = phi i64 [ %i, %make.one ], [ %count, %fill.one ], [ %count, %ran.not ], [ %count, %tuple ]
   br label %drop
 drop:
   %d = phi i64 [ 0, %drop.start ], [ %d.next, %drop.one ]
@@ -276,10 +288,9 @@ entry:
   %attributes.at = getelementptr ptr, ptr %call, i64 2
   %attributes = load ptr, ptr %attributes.at
   %key = alloca [KEY_WORDS x i64], align 16
-  %keys = alloca i64
+  %keys = alloca [MOST_OPERANDS x i64], align 16
   store i64 DECLINED, ptr %why
   store [KEY_WORDS x i64] zeroinitializer, ptr %key
-  store i64 0, ptr %keys
   %enabled = load i64, ptr @enabled
   %off = icmp eq i64 %enabled, 0
   br i1 %off, label %python, label %size
@@ -294,11 +305,13 @@ count.operands:
   br i1 %few, label %next, label %clear
 next:
   %i = phi i64 [ 0, %count.operands ], [ %i.next, %known ]
+  %own.keys = phi i64 [ 0, %count.operands ], [ %own.keys.next, %known ]
   %all = icmp eq i64 %i, %count
   br i1 %all, label %thread, label %look
 look:
   %operand = call ptr @PyTuple_GetItem(ptr %operands, i64 %i)
-  %word = call i64 @word_of(ptr %operand, ptr %keys)
+  %keys.at = getelementptr i64, ptr %keys, i64 %i
+  %word = call i64 @word_of(ptr %operand, ptr %keys.at)
   %strange = icmp eq i64 %word, 0
   br i1 %strange, label %python, label %known
 known:
@@ -307,6 +320,8 @@ known:
   %key.at = add i64 %i, OPERANDS
   %word.at = getelementptr i64, ptr %key, i64 %key.at
   store i64 %word, ptr %word.at
+  %one.keys = load i64, ptr %keys.at
+  %own.keys.next = or i64 %own.keys, %one.keys
   %i.next = add i64 %i, 1
   br label %next
 thread:
@@ -325,13 +340,16 @@ lower:
   %alone = icmp eq i64 %rest, %cpu
   br i1 %alone, label %search, label %python
 scopes:
-  %own = load i64, ptr %keys
-  %active.keys = call i64 @active_keys(ptr %words, i64 %own)
-  %computed = call i1 @is_computed(ptr %words, i64 %active.keys)
-  br i1 %computed, label %search, label %python
+  %active.keys = call i64 @active_keys(ptr %words, i64 %own.keys)
+  %wanted = call i64 @recorded_for(ptr %words, i64 %active.keys, ptr %flat, ptr %keys, i64 %count)
+  %unclear = icmp slt i64 %wanted, 0
+  br i1 %unclear, label %python, label %search
 search:
   %reached = phi i64 [ %cpu, %lower ], [ %active.keys, %scopes ]
+  %needed = phi i64 [ 0, %lower ], [ %wanted, %scopes ]
   store i64 %count, ptr %key
+  %needed.at = getelementptr i64, ptr %key, i64 NEEDED
+  store i64 %needed, ptr %needed.at
   %op.word = ptrtoint ptr %op to i64
   %op.at = getelementptr i64, ptr %key, i64 OPERATOR
   store i64 %op.word, ptr %op.at
@@ -520,7 +538,8 @@ def call_text(scopes_word: int) -> str:
     numbers = {name: value for name, value in vars(layout).items() if name.isupper() and isinstance(value, int)}
     numbers |= {"SCOPES_WORD": scopes_word, "TABLE_MASK": layout.TABLE_WORDS - 1}
     numbers |= {"MISSED": MISSED, "DECLINED": DECLINED}
-    parts = (object_text.HEAD, signature_text.OPERANDS, signature_text.FIND, object_text.RESULTS, _RUN, _DISPATCH)
+    signatures = (signature_text.OPERANDS, history_text.NEEDED, signature_text.FIND)
+    parts = (object_text.HEAD, *signatures, object_text.RESULTS, tape_text.TAPE, _RUN, _DISPATCH)
     text = re.sub(r"\b[A-Z][A-Z_]*[A-Z]\b", lambda word: str(numbers.get(word[0], word[0])), "".join(parts))
     return _variables() + text
 

@@ -14,9 +14,11 @@ from rushlight.support.errors import fail
 MOST_OPERANDS = 4  # of a call that is looked up
 MOST_ARGUMENTS = 8  # of a plan
 MOST_RESULTS = 4
+MOST_SAVED = 8  # of a recorded call
 
-# Words of a record: what identifies a call, then how it runs.
-COUNT, OPERATOR, ATTRIBUTES, OPERANDS = 0, 1, 2, 3
+# Words of a record: what identifies a call, then how it runs. A recorded call has the bits of the operands whose
+# gradients are needed, any other one 0.
+COUNT, OPERATOR, NEEDED, OPERANDS = 0, 1, 2, 3
 KEY_WORDS = 3 + MOST_OPERANDS
 OWNER, ENTRY, BARE, PASSES, RESULTS, POINTER, WORDS, REALS = range(KEY_WORDS, KEY_WORDS + 8)
 ARGUMENTS = KEY_WORDS + 8
@@ -27,10 +29,19 @@ OUTPUTS = ARGUMENTS + ARGUMENT_WORDS * MOST_ARGUMENTS
 # Of each result: objects for the fields of a tensor and its storage, the capacity class, the word of its address.
 FORM, KEYS, BYTES, CLASS, ADDRESS_AT = range(5)
 OUTPUT_WORDS = 5
-RECORD_WORDS = OUTPUTS + OUTPUT_WORDS * MOST_RESULTS
+# What a recorded call writes on the tape: its recipe, how many operands are there, the bits of results that get a
+# history, and for each thing that is saved where it is from, of which number, or the object.
+TAPE = OUTPUTS + OUTPUT_WORDS * MOST_RESULTS
+RECIPE, EDGE_COUNT, ATTACHED, SAVED_COUNT, SAVED = range(TAPE, TAPE + 5)
+SOURCE, NUMBER, OBJECT = range(3)
+SAVED_WORDS = 3
+RECORD_WORDS = SAVED + SAVED_WORDS * MOST_SAVED
 
 ABSENT, TENSOR, INTEGER, REAL = range(4)
 """Kinds of operands."""
+
+FORMS, OPERAND_TENSOR, OPERAND_NUMBER, RESULT_TENSOR = range(4)
+"""Where things come from that a recorded call saves."""
 
 TABLE_WORDS = 1 << 14
 HASH_FACTOR = 0x9E3779B97F4A7C15

@@ -11,12 +11,17 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from rushlight import runtime
-from rushlight.eager.autograd.record import BELOW, below_autograd, record
+from rushlight.autodiff.backward import SINK
+from rushlight.eager.autograd.accumulate import AccumulateGrad
+from rushlight.eager.autograd.node import SEQUENCE
+from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of
+from rushlight.eager.autograd.record import BELOW, Recorded, below_autograd, record, recorded
+from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, bit, dispatch, table_of
 from rushlight.eager.execution.kernels import ON_FIRST_PLAN, planned, run_on_cpu
 from rushlight.eager.execution.operands import NUMBER_FORMS
 from rushlight.eager.execution.plan import FASTER, Launch
-from rushlight.eager.handle import Handle, Version, adopted
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Version, View, adopted
 from rushlight.eager.native import call_text, layout
 from rushlight.eager.tensor import Parameter
 from rushlight.eager.tensor_meta import TensorMeta
@@ -24,7 +29,7 @@ from rushlight.ir.dtype import DType
 from rushlight.ops.record import GENERATION
 from rushlight.runtime import allocator, context, llvm
 from rushlight.runtime.descriptor import ArgumentBlock
-from rushlight.support import settings
+from rushlight.support import provenance, settings
 from rushlight.support.errors import RushlightError
 
 _MOST_RECORDS = layout.TABLE_WORDS // 4
@@ -64,6 +69,18 @@ class Record:
             words[at + layout.CLASS] = allocator.lent_class(sizes[number])
             words[at + layout.ADDRESS_AT] = launch.sheets.starts[first + number]
         self._kept = (*self._kept, launch, block, *sizes, *keys)
+
+    def set_tape(self, taped: Recorded, operands: Sequence[object], sources: Sequence[tuple[int, int, object]]) -> None:
+        """Says what the call writes on the tape; `sources` are kind, number and object of all that it saves."""
+        words = self.words
+        words[layout.RECIPE] = id(taped.recipe)
+        words[layout.EDGE_COUNT] = len([operand for operand in operands if operand is not None])
+        words[layout.ATTACHED] = sum([1 << output for output in taped.outputs])
+        words[layout.SAVED_COUNT] = len(sources)
+        for number, (source, at, kept) in enumerate(sources):
+            start = layout.SAVED + layout.SAVED_WORDS * number
+            words[start : start + layout.SAVED_WORDS] = array("q", [source, at, id(kept)])
+        self._kept = (*self._kept, taped.recipe, *[kept for _, _, kept in sources])
 
     def set_argument(
         self, number: int, kind: int, at: int = 0, scale: int = 0, bounds: tuple[int, int] = (0, 0)
@@ -112,8 +129,8 @@ class NativeCalls:
         ]
         self._generation = -1
         self._objects = self._referred_to()
-        for name, value in self._objects.items():
-            self.set_word(name, id(value))
+        for name in call_text.OBJECTS:
+            self.set_word(name, id(self._objects[name]))
         for owner, slots in call_text.OFFSETS.items():
             for slot in slots:
                 self.set_word(f"{owner}_{slot}", layout.slot_offset(_classes_by_name()[owner], slot))
@@ -124,6 +141,7 @@ class NativeCalls:
         self.set_word("table", self.table.address)
         self.set_word("cpu_key", bit(Key.CPU))
         self.set_word("autograd_key", bit(Key.AUTOGRAD))
+        self.set_word("standing_at", provenance.STANDING.buffer_info()[0])
 
     def set_word(self, name: str, value: int) -> None:
         """Sets a variable of the native code."""
@@ -140,28 +158,43 @@ class NativeCalls:
             "none": None,
             "false": False,
             "zero": 0,
+            "true": True,
             "no_arguments": (),
             "thread_key": sys.intern("rushlight.context"),
             "included_name": sys.intern("included"),
             "excluded_name": sys.intern("excluded"),
             "grad_name": sys.intern("grad"),
             "forward_name": sys.intern("forward"),
+            "saving_name": sys.intern("saving"),
+            "filename_name": sys.intern("co_filename"),
             "python_dispatch": dispatch,
             "learn": self.learn,
             "python_below": below_autograd,
             "learn_below": self.learn_below,
             "lend": _lend,
+            "sequence": SEQUENCE,
+            "sink_sequence": SINK,
+            "user_frame": provenance.user_frame,
+            "plain_files": provenance.PLAIN_FILES,
         }
 
     def learn(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object], keys: int = 0) -> Any:
         """Makes a call in Python, and the table tells native code about the next one."""
-        return self._learned(op, operands, attrs, lambda: dispatch(op, operands, attrs, keys))
+        needed = needed_of(operands) if STATE.grad and not STATE.saving else ()
+        return self._learned(op, operands, attrs, needed, lambda: dispatch(op, operands, attrs, keys))
 
     def learn_below(self, active: int, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """As `learn`, for the part of a call that is below autograd."""
-        return self._learned(op, operands, attrs, lambda: below_autograd(active, op, operands, attrs))
+        return self._learned(op, operands, attrs, (), lambda: below_autograd(active, op, operands, attrs))
 
-    def _learned(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object], call: Callable[[], Any]) -> Any:
+    def _learned(
+        self,
+        op: Any,
+        operands: tuple[Any, ...],
+        attrs: Mapping[str, object],
+        needed: tuple[bool, ...],
+        call: Callable[[], Any],
+    ) -> Any:
         here = context.current()
         if not here.words[context.SCOPES]:
             self.join_thread(here.address, vars(STATE))
@@ -173,7 +206,7 @@ class NativeCalls:
             self.set_word("generation", generation)
         result = call()
         if generation == GENERATION[0] and not attrs:
-            self._add(op, operands)
+            self._add(op, operands, needed, result)
         return result
 
     def faster(self, launch: Launch, operands: Sequence[object], run: Callable[..., Any]) -> Callable[..., Any]:
@@ -184,24 +217,63 @@ class NativeCalls:
         address = self.module.address(call_text.RUN_PLAN)
         return runtime.native.python_function(call_text.RUN_PLAN, address, (made.address, run, made))
 
-    def _add(self, op: Any, operands: tuple[Any, ...]) -> None:
+    def _add(self, op: Any, operands: tuple[Any, ...], needed: tuple[bool, ...], result: Any) -> None:
         words = [_word_of(operand) for operand in operands]
         if not 1 <= len(words) <= layout.MOST_OPERANDS or 0 in words:
             return
         words += [0] * (layout.MOST_OPERANDS - len(words))
         forms = [operand.form for operand in operands if isinstance(operand, Handle)]
-        made = Record([len(operands), id(op), 0, *words], [op, *forms])
+        bits = sum([1 << at for at, wanted in enumerate(needed) if wanted])
+        made = Record([len(operands), id(op), bits, *words], [op, *forms])
         launch = planned(op, operands)
         entries = table_of(op)
         kernel = entries.kernels[Key.CPU]
         if launch is not None and entries.prepare is None and kernel is not None and kernel.function is run_on_cpu:
             recorder = entries.kernels[Key.AUTOGRAD]
-            _describe(made, launch, operands, recorder is None or recorder.function is record)
+            passes = recorder is None or recorder.function is record
+            if not bits:
+                _describe(made, launch, operands, passes)
+            elif recorder is not None and passes:
+                _describe_recorded(made, launch, op, operands, needed, result)
         self.table.add(made)
 
 
-def _describe(made: Record, launch: Launch, operands: Sequence[Any], passes: bool) -> bool:
-    """Fills a record in; whether native code can run the call."""
+def _describe_recorded(
+    made: Record, launch: Launch, op: Any, operands: tuple[Any, ...], needed: tuple[bool, ...], result: Any
+) -> None:
+    """Fills the record of a recorded call in, if native code can write its tape."""
+    there = tuple([wanted for operand, wanted in zip(operands, needed, strict=True) if operand is not None])
+    taped = recorded(op, operands, there, result if isinstance(result, tuple) else (result,))
+    if taped is None:
+        return
+    if taped.recipe is None:
+        _describe(made, launch, operands, passes=True)
+        return
+    sources = _sources(taped.recipe, operands)
+    if sources is not None and _describe(made, launch, operands, passes=True, attached=taped.outputs):
+        made.set_tape(taped, operands, sources)
+
+
+def _sources(recipe: Recipe, operands: tuple[object, ...]) -> list[tuple[int, int, object]] | None:
+    """What the calls of a recipe save: kind, number and object; None if native code cannot."""
+    sources: list[tuple[int, int, object]] = []
+    for position, (is_result, at, used) in enumerate(recipe.sources):
+        if position not in recipe.differing:
+            sources.append((layout.FORMS, 0, recipe.saved[position]))
+        elif isinstance(used, tuple):
+            return None
+        elif is_result:
+            sources.append((layout.RESULT_TENSOR, at, None))
+        else:
+            kind = layout.OPERAND_TENSOR if isinstance(operands[at], Handle) else layout.OPERAND_NUMBER
+            sources.append((kind, at, None))
+    return sources if len(sources) <= layout.MOST_SAVED else None
+
+
+def _describe(
+    made: Record, launch: Launch, operands: Sequence[Any], passes: bool, attached: Sequence[int] = ()
+) -> bool:
+    """Fills a record in; whether native code can run the call. Results that are `attached` get a history."""
     sizes = [form.nbytes for form in launch.outputs]
     if len(sizes) > layout.MOST_RESULTS or any(size > allocator.LENT_BYTES for size in sizes):
         return False
@@ -223,7 +295,8 @@ def _describe(made: Record, launch: Launch, operands: Sequence[Any], passes: boo
             made.set_argument(number, kind, slots[position].at, 0, bounds)
         position += 1
     made.words[layout.PASSES] = passes
-    made.set_launch(launch, launch.sheets.fresh(), sizes, [form.keys for form in launch.outputs])
+    keys = [form.keys | AUTOGRAD if at in attached else form.keys for at, form in enumerate(launch.outputs)]
+    made.set_launch(launch, launch.sheets.fresh(), sizes, keys)
     return True
 
 
@@ -263,7 +336,17 @@ def _lend(nbytes: int) -> None:
 
 
 def _classes_by_name() -> dict[str, type]:
-    return {"tensor": adopted(), "storage": allocator.Storage, "version": Version}
+    return {
+        "tensor": adopted(),
+        "storage": allocator.Storage,
+        "version": Version,
+        "form": TensorMeta,
+        "view": View,
+        "gradient": Gradient,
+        "step": OperatorNode,
+        "sink": AccumulateGrad,
+        "saved": SavedTensor,
+    }
 
 
 _calls: list[NativeCalls] = []

@@ -1,9 +1,10 @@
 """What identifies an eager call, as LLVM IR: the words of its operands, the keys that are active, and its record."""
 
 OPERANDS = """
-; The word of an operand in a signature, and its keys added to those of the others; 0 where Python has to look.
+; The word of an operand in a signature, and its keys; 0 where Python has to look.
 define internal i64 @word_of(ptr %operand, ptr %keys) {
 entry:
+  store i64 0, ptr %keys
   %none = load ptr, ptr @none
   %absent = icmp eq ptr %operand, %none
   br i1 %absent, label %nothing, label %look
@@ -24,9 +25,7 @@ to.form:
   br i1 %unmade, label %strange, label %add
 add:
   %own = call i64 @PyLong_AsLongLong(ptr %keys.object)
-  %before = load i64, ptr %keys
-  %all = or i64 %before, %own
-  store i64 %all, ptr %keys
+  store i64 %own, ptr %keys
   %word = ptrtoint ptr %form to i64
   ret i64 %word
 number:
@@ -89,33 +88,57 @@ define internal i64 @active_keys(ptr %words, i64 %keys) {
   ret i64 %active
 }
 
-; Whether a call with these keys goes to the CPU's kernel alone: it is the only key, or autograd is and passes it on.
-define internal i1 @is_computed(ptr %words, i64 %active) {
+; Whether the calls of this thread are recorded where autograd is active: 1 or 0, and 2 where Python has to look.
+define internal i64 @is_recording(ptr %words) {
 entry:
-  %cpu = load i64, ptr @cpu_key
-  %only = icmp eq i64 %active, %cpu
-  br i1 %only, label %yes, label %more
-more:
-  %autograd = load i64, ptr @autograd_key
-  %two = or i64 %cpu, %autograd
-  %both = icmp eq i64 %active, %two
-  br i1 %both, label %mode, label %no
-mode:
   %none = load ptr, ptr @none
   %grad.name = load ptr, ptr @grad_name
   %grad = call ptr @scope(ptr %words, ptr %grad.name, ptr %none)
   %off = load ptr, ptr @false
   %is.off = icmp eq ptr %grad, %off
-  br i1 %is.off, label %forward, label %no
+  br i1 %is.off, label %forward, label %saving
 forward:
   %forward.name = load ptr, ptr @forward_name
   %transform = call ptr @scope(ptr %words, ptr %forward.name, ptr %none)
   %no.transform = icmp eq ptr %transform, %none
-  ret i1 %no.transform
-yes:
-  ret i1 true
-no:
-  ret i1 false
+  %silent = select i1 %no.transform, i64 0, i64 2
+  ret i64 %silent
+saving:
+  ; Hooks want to see what is saved.
+  %saving.name = load ptr, ptr @saving_name
+  %no.hooks = load ptr, ptr @no_arguments
+  %hooks = call ptr @scope(ptr %words, ptr %saving.name, ptr %no.hooks)
+  %hook.count = call i64 @PyTuple_Size(ptr %hooks)
+  %unhooked = icmp eq i64 %hook.count, 0
+  %recording = select i1 %unhooked, i64 1, i64 2
+  ret i64 %recording
+}
+
+; The bits of the operands for which a call with these active keys is recorded, 0 for one that is computed alone; -1
+; where Python has to look. Each operand has keys of its own.
+define internal i64 @recorded_for(ptr %words, i64 %active, ptr %flat, ptr %keys, i64 %count) {
+entry:
+  %cpu = load i64, ptr @cpu_key
+  %only = icmp eq i64 %active, %cpu
+  br i1 %only, label %alone, label %more
+more:
+  %autograd = load i64, ptr @autograd_key
+  %two = or i64 %cpu, %autograd
+  %both = icmp eq i64 %active, %two
+  br i1 %both, label %mode, label %python
+mode:
+  %recording = call i64 @is_recording(ptr %words)
+  switch i64 %recording, label %python [
+    i64 0, label %alone
+    i64 1, label %look
+  ]
+look:
+  %needed = call i64 @needed_of(ptr %flat, ptr %keys, i64 %count)
+  ret i64 %needed
+alone:
+  ret i64 0
+python:
+  ret i64 -1
 }
 """
 
