@@ -8,6 +8,7 @@ has computed on the way. Gradients that arrive there start in the order to which
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rushlight.build import Executable
 
 Compile = Callable[[Graph], "Executable"]
+_MOST_VARIANTS = 64  # of one order, beside its first: parts of many results, and sizes that a walk asks about
 
 
 class Request(NamedTuple):
@@ -184,10 +186,19 @@ class Order:
         self.goals: list[Goal] = []
         self.differentiable: Sequence[int] = ()
         self._variants: dict[Request, list[Variant]] = {}
+        self._later: deque[Request] = deque()  # in the order in which graphs were made, without the first
 
     def prepare(self, request: Request, variant: Variant) -> None:
-        """Adds a graph for a request."""
+        """Adds a graph for a request. Of too many the oldest goes; it is made again when it is asked for."""
+        if self._variants:
+            self._later.append(request)
         self._variants.setdefault(request, []).append(variant)
+        if len(self._later) > _MOST_VARIANTS:
+            oldest = self._later.popleft()
+            first = next(iter(self._variants))
+            del self._variants[oldest][oldest == first]
+            if not self._variants[oldest]:
+                del self._variants[oldest]
 
     def variant(self, request: Request, sizes: Mapping[SizeExpr, Size]) -> Variant:
         """The graph for a request, in a call with these sizes; it is made when it is first asked for."""
