@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.func import functionalize
 from rushlight.support.errors import RushlightError
 
 
@@ -108,6 +109,39 @@ def test_writes_are_seen_by_all_that_share_the_memory(function):
             x = rl.from_numpy(grid())
             found = run(x)
             assert (found.tolist(), x.tolist()) == meaning(function)
+
+
+def of_a_row(x):
+    x[1] *= 2
+
+
+def of_a_repeated_row(x):
+    x.expand(2, 3, 3)[1, 2] += x[0]
+
+
+def of_a_filled_row(x):
+    x[1].fill_(9)
+
+
+def of_a_filled_repeated_row(x):
+    x.expand(2, 3, 3)[1, 2].zero_()
+
+
+def of_all(x):
+    x.fill_(9)
+
+
+@pytest.mark.parametrize(
+    "function", [of_a_row, of_a_repeated_row, of_a_filled_row, of_a_filled_repeated_row, of_all]
+)
+def test_writes_to_a_part_of_what_overlaps_are_seen_by_the_rest(function):
+    """An argument shows a place several times: where one part of it is written to, so are others."""
+    outcomes = []
+    for run in (function, rl.compile(function), functionalize(function)):
+        base = rl.arange(10.0)
+        run(base.as_strided((3, 3), (1, 2)))
+        outcomes.append(base.tolist())
+    assert outcomes == outcomes[:1] * 3
 
 
 @pytest.mark.parametrize("function", [expanded_and_turned, window_of_windows, by_strides, turned_by_strides])

@@ -92,6 +92,27 @@ def test_random_numbers_and_sizes_of_values_are_those_of_the_function():
     assert outcomes[0] == outcomes[1]
 
 
+def filled(x):
+    y = x * 2
+    y.t()[:, None].fill_(3)
+    return y
+
+
+def copied(x):
+    y = x * 2
+    return y.copy_(x.exp())
+
+
+@pytest.mark.parametrize("function", [filled, copied])
+def test_what_is_written_over_has_a_gradient_of_zeros(function):
+    gradients = []
+    for one in (function, functionalize(function), rl.compile(functionalize(function))):
+        x = rl.arange(6.0).reshape(2, 3).requires_grad_()
+        one(x).sum().backward()
+        gradients.append(x.grad.tolist())
+    assert gradients == gradients[:1] * 3
+
+
 class Doubled(rl.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -109,7 +130,15 @@ def unseen(x):
     return y
 
 
-@pytest.mark.parametrize("function", [Doubled.apply, unseen], ids=["own derivative", "unseen write"])
+def bytes_of(x):
+    y = x * 2
+    y.view(rl.int32).bitwise_and_(-256)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [Doubled.apply, unseen, bytes_of], ids=["own derivative", "unseen write", "write to bytes"]
+)
 def test_what_would_have_other_gradients_is_refused(function):
     with pytest.raises(RushlightError) as caught:
         functionalize(function)(rl.ones(2, requires_grad=True))

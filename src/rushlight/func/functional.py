@@ -11,12 +11,13 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.composite.replaying import Interpreter
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import PYTHON, Handle
+from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import flatten_tree, unflatten_tree
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tracing import Tracer
 from rushlight.eager.tracing.tensor_values import Binding
 from rushlight.fx.ops import relayout
-from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder
+from rushlight.ir.graph import RELAYOUT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact
@@ -53,9 +54,6 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     return call
 
 
-_DETACH = OPERATORS["detach"]
-
-
 class _FunctionalTracer(Tracer):
     """Detaches what is computed under no_grad, and notes what is written to while gradients are recorded."""
 
@@ -86,9 +84,15 @@ class _FunctionalTracer(Tracer):
         binding = self.binding(op.target_of(operands))
         if STATE.grad:
             self.recorded.add(id(binding.cell))
-        if not STATE.grad or any(step[0] is _DETACH for step in binding.steps):
+        if not STATE.grad or any(Fact.NONDIFFERENTIABLE in step[0].facts for step in binding.steps):
             self._refuse_hidden(op, binding)
         return super()._write(op, operands, attrs)
+
+    def _over(self, target: Handle, op: Mutation, value: Node) -> Node:
+        """A value that replaces another has its history all the same, and gives it a gradient of 0."""
+        if op.base is not None or not STATE.grad or not requires(target):
+            return value
+        return self.builder.apply(OPERATORS["where"], (True, value, self.binding(target).node), {})
 
     def _refuse_hidden(self, op: Any, binding: Binding) -> None:
         """A006 where a write that autograd does not see changes what has a gradient."""

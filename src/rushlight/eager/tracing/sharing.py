@@ -98,14 +98,18 @@ def _join(tracer: Any, doubt: MaybeAlias) -> None:
     counter.value += 1  # what was saved of the copy is going to be written to
 
 
-def overlaps_itself(tensor: Handle, binding: Any) -> bool:
+def overlaps_itself(tensor: Handle, binding: Any, fills: bool) -> bool:
     """Whether several elements of a tensor that is written to may be one place in memory.
 
-    Asked of what steps through views, or who made an input, may have done; asserted where sizes are not known.
+    Asked of what steps through views, or who made an input, may have done; asserted where sizes are not known. An input
+    is asked about however it is shown: the rest of it is written as it was, over what a view has in the same place. A
+    write that `fills` all of what overlaps is none.
     """
-    repeating = any(Fact.REPEATING in op.facts for op, _, _ in binding.steps)
-    shown = tensor if repeating else binding.cell.source
-    return shown is not None and shows_twice(shown.form.type)
+    source = binding.cell.source
+    if source is not None and (binding.steps or not fills) and shows_twice(source.form.type):
+        return True
+    repeating = not fills and any(Fact.REPEATING in op.facts for op, _, _ in binding.steps)
+    return repeating and shows_twice(tensor.form.type)
 
 
 def steps_by_strides(base: TensorType, layout: Layout, steps: tuple[Any, ...]) -> tuple[Any, ...]:

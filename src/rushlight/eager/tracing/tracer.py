@@ -196,6 +196,10 @@ class Tracer(TensorValues):
         size: SizeExpr = OPERATORS["item"](tensor).node.node.call.attr("value")
         return size
 
+    def _over(self, target: Handle, op: Mutation, value: Node) -> Node:
+        """What a tensor holds after a write of `value`."""
+        return value
+
     def _write(self, op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         target: Handle = op.target_of(operands)
         self.resolve_alias(target)
@@ -204,7 +208,7 @@ class Tracer(TensorValues):
         nodes = tuple([self._operand(node) for node in base])
         nodes = tuple([Node(self.builder, self.builder.operand(node)) if _is_number(node) else node for node in nodes])
         require(
-            op.fills or not overlaps_itself(target, binding),
+            not overlaps_itself(target, binding, op.fills),
             "S013",
             f"{op.name}: the target's elements overlap",
             target=target.form.type,
@@ -213,7 +217,7 @@ class Tracer(TensorValues):
         check_numbers(base, type_.dtype if op.base is None or Fact.FITTING in op.base.facts else None)
         value = computed_value(self.builder, op, nodes, attrs)
         op.check(type_, value.type)
-        value = self.builder.laid_out(written_value(op, value, type_), type_)
+        value = self.builder.laid_out(self._over(target, op, written_value(op, value, type_)), type_)
         cell = binding.cell
         cell.node = carried_back(self, binding, target, value)
         cell.writes += 1
