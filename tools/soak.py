@@ -32,16 +32,17 @@ from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import Call, Graph, GraphBuilder, Node
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.llvm import LoadedModule
+from rushlight.sym import Scope, SizeExpr
 
 WARM_UP = 100
 COUNTS = {"failed": 100, "finished": 100, "rounds": 1000, "distinct": 200, "eager": 5000, "compiled": 5000}
 MOST_GROWTH_KB = 1024
 PARTS = 10  # of a run, of each of which the growth is printed
-OF_A_CAPTURE = (Graph, Call, Node, GraphBuilder, Tracer, Storage, Handle, LoadedModule)
+OF_A_CAPTURE = (Graph, Call, Node, GraphBuilder, Tracer, Scope, SizeExpr, Storage, Handle, LoadedModule)
 
 
 def living() -> Counter[str]:
-    """Objects by type of what captures make: graphs, calls, tracers, storages, loaded code, tensors real and fake."""
+    """Objects by type of what captures make: graphs, sizes, tracers, storages, loaded code, tensors real and fake."""
     found: Counter[str] = Counter()
     for living in gc.get_objects():
         if isinstance(living, Handle):

@@ -107,7 +107,8 @@ def _graph(body: str, parameters: str = "%x: f32[s0, 4]") -> Graph:
 @pytest.mark.parametrize("backend", ["rushlight", "reference"])
 def test_strides_that_no_size_tells_are_left_to_the_caller(backend: str):
     builder = GraphBuilder()
-    size, stride = (Scope().symbol() for _ in range(2))
+    scope = Scope()
+    size, stride = (scope.symbol() for _ in range(2))
     node = builder.parameter("x", TensorType((1,), float32, strides=(stride,)))
     rest = builder.parameter("y", TensorType((size,), float32))
     executable = compile_graph(builder.graph([OPERATORS["alias"](node), OPERATORS["neg"](rest)]), backend)

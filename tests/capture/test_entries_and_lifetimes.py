@@ -2,6 +2,7 @@
 
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.compiler import graph_count
-from tools.soak import left_behind
+from rushlight.term.term import forget_dead
+from tools.soak import collector_off, compile_and_reset, fail_to_capture, left_behind, resident_kb, tracked
 
 WAYS = pytest.mark.parametrize("fullgraph", [None, False], ids=["whole", "parts"])
 THREADS = 8
@@ -74,6 +76,23 @@ def test_a_hundred_failed_captures_leave_nothing(fullgraph: bool | None):
 
     assert left_behind(run, 97) == {}
     assert len(failed) == 100
+
+
+@pytest.mark.row("11.3")
+@pytest.mark.parametrize("run", [fail_to_capture, compile_and_reset])
+def test_a_hundred_compiles_leave_neither_memory_nor_weak_references(run: Callable[[int], None]):
+    """With the collector off. Events are counted: of each compile some stay in their ring, which is bounded."""
+    for number in range(100):
+        run(number)
+    with collector_off():
+        before, resident = tracked(), resident_kb()
+        for number in range(100, 200):
+            run(number)
+        forget_dead()
+        grown, added = resident_kb() - resident, tracked() - before
+    assert grown < 1024
+    assert added["_InternedRef"] + added["ReferenceType"] < 10, added
+    assert added["Event"] + added["Frame"] + 20 > added.total(), added
 
 
 @WAYS

@@ -14,7 +14,7 @@ from rushlight.ir.plan import ArenaSlot, Assertion, Launch, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer, constant, load
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
-from rushlight.sym import Scope, axis_symbol, ceildiv
+from rushlight.sym import axis_symbol, ceildiv, size_of_code
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -63,14 +63,14 @@ def tensor(name, *shape, scope="global", strides=None):
 
 def pointwise(op):
     """A kernel out[i] = op(x[i]) with names and symbols of its own."""
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     i, x, out = axis_symbol(n, "i"), tensor("x", n), tensor("out", n)
     return kernel(parallel(i, Store(out, i, op(load(x, i)))))
 
 
 def two_steps(grain=1000):
     """y = (x + 1) * 3 by way of the arena; x has n >= 2 elements."""
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     x, middle, y = tensor("x", n), tensor("t", n, scope="arena"), tensor("y", n)
     kernels = (pointwise(lambda a: a + 1.0), pointwise(lambda a: a * 3.0))
     size = ceildiv(n * 4, 64) * 64
@@ -134,7 +134,7 @@ def test_interrupt_stops_between_launches():
 
 
 def test_interrupt_is_not_asked_after_an_input_was_written():
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     x, y = tensor("x", n), tensor("y", n)
     kernels = (pointwise(lambda a: a + 1.0), pointwise(lambda a: a * 3.0))
     launches = (Launch(0, (x, x, n), n, 50), Launch(1, (x, y, n), n, 50))
@@ -148,9 +148,8 @@ def test_interrupt_is_not_asked_after_an_input_was_written():
 
 
 def test_strides_are_read_from_descriptors():
-    scope = Scope()
-    n, s = scope.symbol("n"), scope.symbol("s")
-    m, t = scope.symbol("m"), scope.symbol("t")
+    n, s = size_of_code("n"), size_of_code("s")
+    m, t = size_of_code("m"), size_of_code("t")
     i, a, out = axis_symbol(m, "i"), tensor("a", m, strides=(t,)), tensor("out", m)
     k = kernel(parallel(i, Store(out, i, load(a, i * t) + constant(1.0, float32))))
     x, y = tensor("x", n, strides=(s,)), tensor("y", n)
@@ -164,7 +163,7 @@ def test_strides_are_read_from_descriptors():
 
 
 def test_kernels_that_differ_in_names_only_are_one_function():
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     x, y = tensor("x", n), tensor("y", n)
     first, second = pointwise(lambda a: a + 1.0), pointwise(lambda a: a + 1.0)
     other = Kernel("other", *(getattr(first, name) for name in ("buffers", "sizes", "body")))

@@ -22,7 +22,7 @@ from rushlight.ir.scalar import (
     reduce,
     select,
 )
-from rushlight.sym import Scope, axis_symbol, floordiv, minimum, mod
+from rushlight.sym import axis_symbol, floordiv, minimum, mod, size_of_code
 
 ELEMENTS = 3000
 ORDERS = (LANES, BLOCKED, Order(8, 2, 4), Order(20, 4, 5), Order(64, 16, 4), Order(24, 1, 8), SEQUENTIAL)
@@ -33,8 +33,7 @@ class Maker:
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
-        scope = Scope()
-        self.sizes = [scope.symbol(name) for name in "abcd"]
+        self.sizes = [size_of_code(name) for name in "abcd"]
         self.values = {size: self.draw.choice([0, 1, 2, 3, 5, 8, 13]) for size in self.sizes}
         self.values[self.sizes[0]] = self.draw.choice([1, 2, 3, 5, 8, 13])
         self.values[self.sizes[1]] = self.draw.choice([1, 3, 17, 33, 40])

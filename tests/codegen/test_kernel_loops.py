@@ -39,7 +39,7 @@ from rushlight.ir.kernel import Barrier, Kernel, Store
 from rushlight.ir.scalar import LANES, Buffer, apply, cast, constant, guard, index, load, reduce, select
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
-from rushlight.sym import Scope, axis_symbol, floordiv, maximum, minimum, mod
+from rushlight.sym import axis_symbol, floordiv, maximum, minimum, mod, size_of_code
 
 SIZES = (0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 200)
 
@@ -51,8 +51,7 @@ def rng():
 
 @pytest.fixture
 def sizes():
-    scope = Scope()
-    return scope.symbol("m"), scope.symbol("n"), scope.symbol("p")
+    return size_of_code("m"), size_of_code("n"), size_of_code("p")
 
 
 def floats(rng, count):

@@ -39,7 +39,7 @@ from rushlight.ir.dtype import (
 )
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import apply, bitcast, cast, constant, fma, guard, index, load, select
-from rushlight.sym import Scope, axis_symbol
+from rushlight.sym import axis_symbol, size_of_code
 
 INTEGERS = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 FLOATS = (float32, float64)
@@ -88,7 +88,7 @@ def check_all(operations, dtypes, inputs, wanted=None):
 
     `wanted` has results that are given rather than evaluated.
     """
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     count = len(inputs[0])
     sources = [buffer(f"x{place}", dtype) for place, dtype in enumerate(dtypes)]
     arrays = dict(zip(sources, inputs, strict=True))
@@ -235,7 +235,7 @@ def test_bitcast_keeps_bits(a, b, rng):
 @pytest.mark.parametrize("dtype", REAL, ids=lambda dtype: dtype.name)
 def test_select_and_constants(dtype, rng):
     values = edges(dtype, rng, 9)
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     i, c, x, out = axis_symbol(n, "i"), buffer("c", bool_), buffer("x", dtype), buffer("out", dtype)
     k = kernel(parallel(i, Store(out, i, select(load(c, i), load(x, i), constant(3, dtype)))))
     check(k, {c: rng.random(len(values)) < 0.5, x: values, out: np.zeros(len(values), dtype.numpy)}, {n: len(values)})
@@ -263,7 +263,7 @@ def test_a_select_of_a_select_with_the_same_constant(dtype, number, rng):
 
 
 def test_guarded_loads_do_not_happen(rng):
-    n, m = Scope().symbol("n"), Scope().symbol("m")
+    n, m = size_of_code("n"), size_of_code("m")
     for make in (parallel, loop):
         i, x, out = axis_symbol(n, "i"), buffer("x", float32), buffer("out", float32)
         inside = apply("lt", index(i), index(m))
@@ -272,7 +272,7 @@ def test_guarded_loads_do_not_happen(rng):
 
 
 def test_complex_elements_are_refused():
-    n = Scope().symbol("n")
+    n = size_of_code("n")
     i, x, out = axis_symbol(n, "i"), buffer("x", complex64), buffer("out", complex64)
     k = kernel(parallel(i, Store(out, i, load(x, i))))
     with pytest.raises(NotImplementedError, match="complex64"):

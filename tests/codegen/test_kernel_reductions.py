@@ -23,7 +23,7 @@ from rushlight.ir.scalar import (
     load,
     reduce,
 )
-from rushlight.sym import Scope, axis_symbol
+from rushlight.sym import axis_symbol, size_of_code
 
 ORDERS = (LANES, BLOCKED, Order(100, 4, 25), Order(96, 1, 16), SEQUENTIAL)
 ids = {"ids": str}
@@ -36,8 +36,7 @@ def rng():
 
 @pytest.fixture
 def sizes():
-    scope = Scope()
-    return scope.symbol("m"), scope.symbol("n"), scope.symbol("p")
+    return size_of_code("m"), size_of_code("n"), size_of_code("p")
 
 
 def data(rng, dtype, count):

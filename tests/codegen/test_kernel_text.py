@@ -6,13 +6,12 @@ from rushlight.ir.dtype import float32, float64
 from rushlight.ir.kernel import Barrier, Store
 from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.scalar import BLOCKED, LANES, Order, load, reduce
-from rushlight.sym import Scope, axis_symbol
+from rushlight.sym import axis_symbol, size_of_code
 
 
 def row_kernel(names="imn", order=LANES, kind="sum", dtype=float32, make=parallel, where=False, extra=0, one=False):
     """Rows minus their sums; names of everything vary with `names`."""
-    scope = Scope()
-    m, n = scope.symbol(names[1]), scope.symbol(names[2])
+    m, n = size_of_code(names[1]), size_of_code(names[2])
     i, j, k = axis_symbol(m, names[0]), axis_symbol(n, "j" + names), axis_symbol(n, "k")
     if one:
         k = j

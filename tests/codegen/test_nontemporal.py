@@ -21,7 +21,7 @@ from rushlight.ir.scalar import load
 from rushlight.ir.target import Target
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
-from rushlight.sym import Scope, axis_symbol
+from rushlight.sym import axis_symbol, size_of_code
 
 SKYLAKE = CodeTarget("x86_64", 64)
 PAST = "!nontemporal"
@@ -29,8 +29,7 @@ PAST = "!nontemporal"
 
 def doubled_rows(dtype: DType = float32, start: int = 0) -> Kernel:
     """out[i, j + start] = x[i, j] twice, for rows of n; `start` shifts where rows begin."""
-    scope = Scope()
-    m, n = scope.symbol("m"), scope.symbol("n")
+    m, n = size_of_code("m"), size_of_code("n")
     i, j = axis_symbol(m, "i"), axis_symbol(n, "j")
     x, out = buffer("x", dtype), buffer("out", dtype)
     at = i * n + j

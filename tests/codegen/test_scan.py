@@ -10,7 +10,7 @@ from rushlight.codegen.llvm import CodeTarget, emit_kernel
 from rushlight.ir.dtype import BY_NAME, float32
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import SEQUENTIAL, Order, Scalar, apply, cast, constant, guard, index, load, reduce
-from rushlight.sym import Scope, Size, axis_symbol, maximum
+from rushlight.sym import Size, axis_symbol, maximum, size_of_code
 
 SIZES = ((1, 1), (3, 0), (0, 3), (2, 5), (9, 40), (33, 3))
 
@@ -19,8 +19,8 @@ class Rows:
     """Buffers of rows by columns, the axes of a loop over them, and chains up to the inner one's place."""
 
     def __init__(self, name: str = "float32") -> None:
-        self.dtype, scope = BY_NAME[name], Scope()
-        self.rows, self.columns = scope.symbol("rows"), scope.symbol("columns")
+        self.dtype = BY_NAME[name]
+        self.rows, self.columns = size_of_code("rows"), size_of_code("columns")
         self.row, self.column = axis_symbol(self.rows, "row"), axis_symbol(self.columns, "column")
         self.x, self.out = buffer("x", self.dtype), buffer("out", self.dtype)
 

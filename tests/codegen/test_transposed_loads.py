@@ -22,7 +22,7 @@ from rushlight.codegen.llvm import CodeTarget, emit_kernel
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Scalar, apply, constant, guard, index, load
-from rushlight.sym import Scope, Size, axis_symbol
+from rushlight.sym import Size, axis_symbol, size_of_code
 
 SIDE = 8
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int16", "int8", "bool")
@@ -35,9 +35,9 @@ class Transposed:
     def __init__(
         self, name: str = "float32", written: int = SIDE, step: int = 1, guarded: bool = False, gap: int = 0
     ) -> None:
-        scope, self.dtype = Scope(), BY_NAME[name]
+        self.dtype = BY_NAME[name]
         self.written, self.gap = written, gap
-        self.count, self.rows, self.groups = scope.symbol("count"), scope.symbol("rows"), scope.symbol("groups")
+        self.count, self.rows, self.groups = size_of_code("count"), size_of_code("rows"), size_of_code("groups")
         b, j, i = axis_symbol(self.count, "b"), axis_symbol(self.rows, "j"), axis_symbol(self.groups, "i")
         self.x, self.out = buffer("x", self.dtype), buffer("out", self.dtype)
         columns = self.groups * written

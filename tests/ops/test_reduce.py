@@ -106,7 +106,8 @@ def test_mean_of_no_elements_is_nan():
 
 
 def test_mean_over_a_symbolic_size_divides_by_it():
-    n = Scope().symbol("n", hint=4)
+    scope = Scope()
+    n = scope.symbol("n", hint=4)
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     types = [TensorType((n, 3), float32)]
     attrs = {"dim": 0, "keepdim": False, "dtype": None}

@@ -138,16 +138,16 @@ def with_open_batch(array: np.ndarray[Any, Any]) -> Any:
 def test_single_chains_of_integers_over_a_short_axis_share_a_loop(
     dynamic: bool | None, captured: Callable[..., Graph]
 ) -> None:
-    def launch_of(columns: int) -> tuple[Kernel, Launch]:
+    def launch_of(columns: int) -> tuple[Kernel, Launch, int]:
         x, y = (with_open_batch(np.ones((300, n, 32), np.int32)) for n in (4, columns))
         plan = run_passes(captured(lambda x, y: x @ y.mT, x, y, dynamic=dynamic), TARGET, until="07-tiled.ir")
         (kernel,), (launch,) = plan.kernels, plan.launches
         assert isinstance(kernel, Kernel)
-        return kernel, launch
+        return kernel, launch, optimization_hint(launch.count)
 
-    (kernel, launch), (single, one_by_one) = launch_of(4), launch_of(9)
+    (kernel, launch, count), (single, one_by_one, count_one_by_one) = launch_of(4), launch_of(9)
     assert [len(loop_body(kernel)), len(loop_body(single))] == [4, 1]
-    assert [optimization_hint(found.count) for found in (launch, one_by_one)] == [4 * 300, 36 * 300]
+    assert [count, count_one_by_one] == [4 * 300, 36 * 300]
     assert isinstance(launch.grain, int)
     assert isinstance(one_by_one.grain, int)
     assert 3 * launch.grain < one_by_one.grain  # a share of its own is worth as much work

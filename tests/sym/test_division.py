@@ -1,6 +1,7 @@
 """Floor division: what is dropped must be droppable, for every value; what must be dropped for loops is dropped."""
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,9 +25,10 @@ from rushlight.sym import (
 
 
 @pytest.fixture
-def sizes() -> tuple[Size, ...]:
+def sizes() -> Iterator[tuple[Size, ...]]:
     scope = Scope()
-    return tuple(scope.symbol(f"s{number}", hint=5) for number in range(4))
+    yield tuple(scope.symbol(f"s{number}", hint=5) for number in range(4))
+    assert scope.symbols  # kept as long as the sizes are asked about
 
 
 def assert_equal_everywhere(built: Size, meaning, symbols, limit: int = 4) -> None:

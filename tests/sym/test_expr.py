@@ -145,9 +145,11 @@ def test_what_is_no_integer_is_refused(s):
 
 
 def test_a_size_is_neither_truth_nor_int(s):
+    scope = Scope()
+    size = scope.symbol("s0") + 1
     for ask in (bool, int, lambda e: [0][e], range):
         with pytest.raises(InternalError, match="the size s0 \\+ 1" if ask is not bool else "no truth value"):
-            ask(Scope().symbol("s0") + 1)
+            ask(size)
 
 
 def test_equality_is_identity(s):
@@ -246,7 +248,8 @@ def test_bounds_of_remainders_and_quotients():
 def test_unused_expressions_are_freed_at_once_but_for_the_memo():
     gc.disable()
     try:
-        size = Scope().symbol()
+        scope = Scope()
+        size = scope.symbol()
         axis = axis_symbol(size)
         made = [weakref.ref(e) for e in (axis, axis * size, (axis + size) // 3, minimum(axis, 5), axis + 987654321)]
         assert all(ref() is not None for ref in made)

@@ -33,7 +33,8 @@ def test_no_rule_forces_a_size(part):
 
 @pytest.mark.usefixtures("unforced")
 def test_a_forced_size_is_noticed():
-    size = Scope().symbol()
+    scope = Scope()
+    size = scope.symbol()
     for force in (int, bool, float, list, len):
         with pytest.raises(AssertionError, match="was called"):
             force(size)

@@ -14,12 +14,12 @@ from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph, ValueAssert
 from rushlight.ir.plan import ENTRY, ONCE
 from rushlight.ir.sizes import bind_symbols
-from rushlight.ir.type import TensorType
+from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime import context, descriptor, native
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, evaluate, free_symbols, is_symbol, simplify, to_python
+from rushlight.sym import Size, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of, simplify, to_python
 
 Shapes = Sequence[Sequence[int]]
 Layouts = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -87,7 +87,7 @@ class Executable(ABC):
     them has changed; its outputs are further inputs, behind the graph's.
     """
 
-    __slots__ = ("_infer", "cached", "input_types", "once", "output_types", "reads", "summary")
+    __slots__ = ("_infer", "_scopes", "cached", "input_types", "once", "output_types", "reads", "summary")
 
     def __init__(
         self, inputs: Sequence[TensorType], outputs: Sequence[TensorType], summary: Summary, cached: bool
@@ -98,6 +98,7 @@ class Executable(ABC):
         self.reads: tuple[int, ...] = ()
         self.summary = summary
         self.cached = cached
+        self._scopes = scopes_of(symbols_in((*inputs, *outputs)))  # sizes are asked when results are first inferred
         self._infer: Callable[[Shapes], Layouts] | None = None
 
     def launcher(self, work: int) -> Callable[[descriptor.ArgumentBlock], None]:

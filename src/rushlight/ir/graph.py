@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from rushlight.ir.dtype import DType, bool_, complex128, float64, int64
@@ -12,7 +12,7 @@ from rushlight.ir.type import CPU, Device, Mentions, TensorType, dense_order, ro
 from rushlight.ir.value import Value
 from rushlight.support.frozen import frozen
 from rushlight.support.provenance import Frame
-from rushlight.sym import Branch, Size, SizeExpr, free_symbols, scopes_of
+from rushlight.sym import Branch, Scope, Size, SizeExpr, free_symbols, scopes_of
 from rushlight.term import Attrs, Op, Term, attr_key, slot_setter
 
 
@@ -127,18 +127,39 @@ class Graph:
     `mutations` maps a parameter's position to the value its storage holds at the end; `views` are outputs rebuilt as
     views; `frozen` are positions of parameters that have the same elements at each call, or the caller says so. `sizes`
     are symbols born in the graph that the caller asks for too. Where one of `asserts` does not hold, a call writes to
-    no parameter.
+    no parameter. A graph keeps the scopes of its symbols.
     """
 
     parameters: tuple[Call, ...]
     calls: tuple[Call, ...]
     outputs: tuple[Call, ...]
-    mutations: tuple[tuple[int, Call], ...] = ()
-    views: tuple[OutputView, ...] = ()
-    name: str = "graph"
-    frozen: tuple[int, ...] = ()
-    sizes: tuple[SizeExpr, ...] = ()
-    asserts: tuple[ValueAssert, ...] = ()
+    mutations: tuple[tuple[int, Call], ...]
+    views: tuple[OutputView, ...]
+    name: str
+    frozen: tuple[int, ...]
+    sizes: tuple[SizeExpr, ...]
+    asserts: tuple[ValueAssert, ...]
+    scopes: tuple[Scope, ...]
+
+    def __init__(
+        self,
+        parameters: tuple[Call, ...],
+        calls: tuple[Call, ...],
+        outputs: tuple[Call, ...],
+        mutations: tuple[tuple[int, Call], ...] = (),
+        views: tuple[OutputView, ...] = (),
+        name: str = "graph",
+        frozen: tuple[int, ...] = (),
+        sizes: tuple[SizeExpr, ...] = (),
+        asserts: tuple[ValueAssert, ...] = (),
+        scopes: tuple[Scope, ...] | None = None,
+    ) -> None:
+        if scopes is None:
+            parts = [part for call in (*parameters, *calls) for part in (call.type, *_values(call))]
+            scopes = tuple(scopes_of(symbols_in(parts)))
+        given = (parameters, calls, outputs, mutations, views, name, frozen, sizes, asserts, scopes)
+        for set_field, value in zip(_GRAPH_SETTERS, given, strict=True):
+            set_field(self, value)
 
     @property
     def inner(self) -> tuple[Graph, ...]:
@@ -167,6 +188,9 @@ class Graph:
                     stack.extend([unbacked_outputs[symbol] for symbol in call.symbols() if symbol in unbacked_outputs])
         calls = tuple([call for call in self.calls if id(call) in needed])
         return self if len(calls) == len(self.calls) else replace(self, calls=calls)
+
+
+_GRAPH_SETTERS = [slot_setter(Graph, one.name) for one in fields(Graph)]
 
 
 class Inner(Mentions):

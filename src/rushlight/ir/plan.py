@@ -9,7 +9,7 @@ from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.support.frozen import frozen
-from rushlight.sym import Scope, Size, SizeExpr, format_size, optimization_hint
+from rushlight.sym import Scope, Size, SizeExpr, format_size, optimization_hint, size_of_code
 
 # The functions that a module exports: its plan's, and that of what is made once.
 ENTRY, ONCE = "entry", "once"
@@ -150,7 +150,7 @@ class RowBlockKernel:
 
 AnyKernel = Kernel | GemmKernel | RowBlockKernel
 
-THREADS = Scope().symbol("threads", optimization_hint=2)
+THREADS = size_of_code("threads", 2)
 """The number of threads that a call may use, for sizes of scratch memory: the entry knows it."""
 
 
@@ -160,7 +160,7 @@ class Plan:
 
     `once` is a plan of its own that runs before, and again when a frozen input has changed: its inputs are frozen ones,
     its outputs are the last inputs of this one. `asserted` are bools that launches compute and that are False, or no
-    launch writes to an input.
+    launch writes to an input. A plan keeps the `scopes` of its symbols.
     """
 
     inputs: tuple[Buffer, ...]
@@ -173,6 +173,7 @@ class Plan:
     launches: tuple[Launch, ...]
     once: Plan | None = None
     asserted: tuple[Buffer, ...] = ()
+    scopes: tuple[Scope, ...] = ()
 
     @property
     def tiles(self) -> tuple[GemmTile, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rushlight.ir.plan import Assertion, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer
@@ -34,7 +35,7 @@ def make_plan(schedule: Schedule) -> Plan:
         cached = cached_outputs(maker.launches, first.launches, schedule.inputs)
         for launches in (first, maker):
             launches.replace_buffers(cached)
-        once = _once_plan(first, schedule.inputs, tuple(cached.values()))
+        once = replace(_once_plan(first, schedule.inputs, tuple(cached.values())), scopes=schedule.graph.scopes)
     return _main_plan(schedule, maker, once)
 
 
@@ -54,6 +55,7 @@ def _main_plan(schedule: Schedule, maker: LaunchMaker, once: Plan | None) -> Pla
         tuple(maker.launches),
         once,
         asserted,
+        schedule.graph.scopes,
     )
 
 

@@ -32,7 +32,7 @@ from rushlight.sym.scope import (
     statically_known,
 )
 from rushlight.sym.simplify import simplify
-from rushlight.sym.symbols import axis_size, axis_symbol, is_axis, is_symbol
+from rushlight.sym.symbols import axis_size, axis_symbol, is_axis, is_symbol, size_of_code
 from rushlight.sym.text import format_size, parse_size, to_python
 
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "scope_of",
     "scopes_of",
     "simplify",
+    "size_of_code",
     "statically_known",
     "substitute",
     "to_python",

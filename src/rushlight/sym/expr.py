@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
@@ -159,13 +160,14 @@ Size = int | SizeExpr
 class SymbolOwner:
     """What symbols can belong to: a `Scope`."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
 
 class SymbolFacts(NamedTuple):
     """What is known of a symbol from its birth. It never changes, so canonical forms may use it.
 
-    A symbol is a loop axis (`size` is not None) or belongs to a scope.
+    A symbol is a loop axis (`size` is not None) or belongs to a scope, whose facts are expressions of its symbols. So
+    that both die at once with what uses them, a symbol does not keep its scope: a graph does, and what traces one.
     """
 
     name: str
@@ -176,7 +178,7 @@ class SymbolFacts(NamedTuple):
     preferred: int | None = None  # the optimization hint of an unbacked symbol, if someone gave one
     source: Origin | None = None
     size: Size | None = None  # of an axis: 0 <= axis < size
-    scope: SymbolOwner | None = None
+    scope: weakref.ref[SymbolOwner] | None = None
 
     @property
     def is_bounded(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ class Scope(SymbolOwner):
         self._hints = Hints(self.knowledge)
         self._locate = locate
         self._numbers = {"s": 0, "u": 0}
+        self._reference: weakref.ref[SymbolOwner] = weakref.ref(self)
 
     def symbol(
         self,
@@ -121,7 +123,7 @@ class Scope(SymbolOwner):
         name = self._fresh_name("s" if hint is not None else "u") if name is None else name
         if name in self.symbols:
             fail("X001", f"sym: the scope has a symbol {name} already")
-        facts = SymbolFacts(name, lower, upper, multiple_of, hint, optimization_hint, source, None, self)
+        facts = SymbolFacts(name, lower, upper, multiple_of, hint, optimization_hint, source, None, self._reference)
         if hint is not None and not facts.allow(hint):
             outside = f"[{lower}, {upper}] or no multiple of {multiple_of}"
             fail("X001", f"sym: the hint {hint} of {name} is outside {outside}")
@@ -271,7 +273,7 @@ class Scope(SymbolOwner):
 
     def _require_own_symbols(self, fact: Condition) -> None:
         for symbol in symbols_of(fact.expr):
-            if symbol.facts.scope is not self:
+            if symbol.facts.scope is not self._reference:
                 whose = (
                     "a symbol of another scope"
                     if symbol.facts.size is None
@@ -302,10 +304,18 @@ class Scope(SymbolOwner):
 
 
 def scope_of(e: Size) -> Scope | None:
-    """The scope of the symbols in `e`; None if it has none (integers and loop axes over integers)."""
+    """The scope of the symbols in `e`; None if it has none (integers and loop axes over integers).
+
+    Errors: X001 where it is gone, with the graph and the trace that it was of.
+    """
     symbol = first_scoped_symbol(e)
-    owner = symbol.facts.scope if symbol is not None else None
-    return owner if isinstance(owner, Scope) else None
+    reference = symbol.facts.scope if symbol is not None else None
+    if reference is None:
+        return None
+    owner = reference()
+    if not isinstance(owner, Scope):
+        fail("X001", f"sym: a question about {format_size(e)}, whose graph and scope are gone")
+    return owner
 
 
 def scopes_of(symbols: Iterable[SizeExpr]) -> list[Scope]:

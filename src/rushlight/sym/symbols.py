@@ -26,6 +26,11 @@ def axis_symbol(size: Size, name: str | None = None) -> SizeExpr:
     return new_symbol(SymbolFacts(name or f"a{next(_axis_numbers)}", size=need_size(size)))
 
 
+def size_of_code(name: str, optimization_hint: int | None = None) -> SizeExpr:
+    """A size of generated code, such as a tile's: at least 0. No scope learns of it."""
+    return new_symbol(SymbolFacts(name, preferred=optimization_hint))
+
+
 def is_symbol(e: object) -> TypeGuard[SizeExpr]:
     """Whether `e` is a symbol."""
     return isinstance(e, SizeExpr) and e.op is SYMBOL

@@ -21,7 +21,6 @@ from rushlight.schedule.gemm.recognition import match_gemm
 from rushlight.schedule.lower.nodes import Node, make_node
 from rushlight.schedule.lower.rewrite import Index, Substitution, as_size, free_axes, fresh_axes, loads
 from rushlight.sym import (
-    Scope,
     Size,
     SizeExpr,
     axis_size,
@@ -29,6 +28,7 @@ from rushlight.sym import (
     coefficient,
     lt,
     minimum,
+    size_of_code,
     statically_known,
     substitute,
 )
@@ -93,7 +93,7 @@ class Limits:
                 self.beyond[node.buffer] = value
         ends = [end for group in groups for end in self.ends_of(group)]
         self.ends = [end for end in ends if axis_size(end.axis) == axis_size(ends[0].axis)]
-        self.causal_bound = Scope().symbol("reach", optimization_hint=64)
+        self.causal_bound = size_of_code("reach", 64)
 
     @property
     def columns(self) -> Size:

@@ -34,7 +34,6 @@ from rushlight.schedule.loops.tiles import in_blocks
 from rushlight.schedule.lower.constants import is_constant
 from rushlight.schedule.lower.rewrite import Substitution, at_position, flat_position, fresh_axes, rebuild, step_along
 from rushlight.sym import (
-    Scope,
     Size,
     SizeExpr,
     axis_size,
@@ -46,6 +45,7 @@ from rushlight.sym import (
     maximum,
     minimum,
     product,
+    size_of_code,
     statically_known,
     substitute,
 )
@@ -352,7 +352,7 @@ def _epilogue(group: Group, shape: GemmShape, aliases: Mapping[Buffer, Buffer], 
 
 def _given(words: Sequence[str]) -> tuple[SizeExpr, ...]:
     """The sizes that a product passes to an attached kernel."""
-    return tuple([Scope().symbol(text, optimization_hint=TILE_HINT) for text in words])
+    return tuple([size_of_code(text, TILE_HINT) for text in words])
 
 
 def _at_positions(positions: Sequence[tuple[Sequence[SizeExpr], Size]]) -> dict[SizeExpr, Size]:

@@ -25,7 +25,6 @@ from rushlight.schedule.lower.rewrite import Index, Substitution, as_size
 from rushlight.schedule.memory.arena import plan_memory
 from rushlight.support.frozen import frozen
 from rushlight.sym import (
-    Scope,
     Size,
     SizeExpr,
     axis_size,
@@ -36,6 +35,7 @@ from rushlight.sym import (
     maximum,
     minimum,
     product,
+    size_of_code,
     substitute,
 )
 
@@ -228,11 +228,10 @@ def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> Loc
     `makers` maps the values of the program to their nodes.
     """
     lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
-    scope = Scope()
     loops: list[RowBlockLoop] = []
     for position, axis in enumerate(lead):
         step = _block_rows(chain, axis_size(axis)) if position == chain.batch else 1
-        start, length = (scope.symbol(f"{name}{position}", optimization_hint=1) for name in ("block", "length"))
+        start, length = (size_of_code(f"{name}{position}", 1) for name in ("block", "length"))
         loops.append(RowBlockLoop(start, length, step, axis_size(axis)))
     maker = _ChainLocaliser(chain, loops)
     made = [(group, whole) for whole in chain.groups for group in maker.groups(whole)]
