@@ -131,9 +131,7 @@ def of_all(x):
     x.fill_(9)
 
 
-@pytest.mark.parametrize(
-    "function", [of_a_row, of_a_repeated_row, of_a_filled_row, of_a_filled_repeated_row, of_all]
-)
+@pytest.mark.parametrize("function", [of_a_row, of_a_repeated_row, of_a_filled_row, of_a_filled_repeated_row, of_all])
 def test_writes_to_a_part_of_what_overlaps_are_seen_by_the_rest(function):
     """An argument shows a place several times: where one part of it is written to, so are others."""
     outcomes = []
