@@ -1,0 +1,5 @@
+"""`python -m mergedog` is the command."""
+
+from mergedog.cli import main
+
+main()

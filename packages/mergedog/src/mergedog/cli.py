@@ -1,0 +1,5 @@
+"""The command."""
+
+
+def main() -> None:
+    """Run the command."""
