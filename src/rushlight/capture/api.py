@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -33,14 +34,26 @@ SEARCHING = ("max-autotune", "max-autotune-no-cudagraphs")
 
 
 class CompiledModule:
-    """A module whose call runs compiled traces; everything else is the module's."""
+    """A module whose call runs compiled traces; everything else is the module's.
+
+    `isinstance` sees the module's class, so it can be a part of other modules, which then have its parameters.
+    """
 
     _compiled: CompiledFunction
+    _options: Mapping[str, object]
     _orig_mod: object
 
-    def __init__(self, module: object, compiled: CompiledFunction) -> None:
+    def __init__(self, module: object, compiled: CompiledFunction, options: Mapping[str, object]) -> None:
         object.__setattr__(self, "_orig_mod", module)
         object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_options", options)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        return _compile_again, (self._orig_mod, dict(self._options))
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - a proxy's
+        return type(self._orig_mod)
 
     @property
     def __rushlight_traced__(self) -> object:
@@ -75,6 +88,11 @@ class CompiledModule:
 
     def __repr__(self) -> str:
         return f"CompiledModule({self._orig_mod!r})"
+
+
+def _compile_again(module: object, options: dict[str, Any]) -> Any:
+    """A copy of a compiled module: what it has compiled is not copied."""
+    return compile(module, **options)
 
 
 def _is_of_every_module(method: MethodType, name: str) -> bool:
@@ -160,7 +178,7 @@ def compile(
         compiled: CompiledFunction = SpecifiedFunction(model, chosen, parsed)
     else:
         compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
-    return CompiledModule(model, compiled) if hasattr(type(model), "forward") else compiled
+    return CompiledModule(model, compiled, again.keywords) if hasattr(type(model), "forward") else compiled
 
 
 def _budget_of(options: dict[str, object] | None) -> float | None:
