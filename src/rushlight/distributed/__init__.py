@@ -36,6 +36,12 @@ from rushlight.distributed.group import (
     is_initialized,
     new_group,
 )
+from rushlight.distributed.objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    scatter_object_list,
+)
 from rushlight.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from rushlight.distributed.spawning import spawn
 from rushlight.support.peer_names import absent_name
@@ -48,14 +54,17 @@ __all__ = [
     "Work",
     "all_gather",
     "all_gather_into_tensor",
+    "all_gather_object",
     "all_reduce",
     "all_to_all",
     "all_to_all_single",
     "barrier",
     "batch_isend_irecv",
     "broadcast",
+    "broadcast_object_list",
     "destroy_process_group",
     "gather",
+    "gather_object",
     "get_backend",
     "get_global_rank",
     "get_group_rank",
@@ -75,6 +84,7 @@ __all__ = [
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
+    "scatter_object_list",
     "send",
     "spawn",
 ]
