@@ -131,6 +131,10 @@ class SafetensorsFile:
         """Return the names of the tensors, in the file's order."""
         return list(self._placed)
 
+    def places(self) -> dict[str, Placed]:
+        """Return the dtype and shape of each tensor, and where in the file its elements begin."""
+        return {name: (dtype, shape, self._data + start) for name, (dtype, shape, start) in self._placed.items()}
+
     def read(self, name: str) -> Tensor:
         """Return a tensor."""
         dtype, shape, start = self._placed[name]

@@ -1,0 +1,19 @@
+"""Checkpoints that many ranks write together and any number of ranks reads: `torch.distributed.checkpoint`'s names.
+
+    checkpoint.save({"model": model.state_dict(), "step": 300}, "run/step-300")
+    checkpoint.load(state, "run/step-300")
+
+A checkpoint is a folder of safetensors files and an index. Those of PyTorch are read as well.
+"""
+
+from rushlight.distributed.checkpoint.consolidating import consolidate
+from rushlight.distributed.checkpoint.flat import Stateful
+from rushlight.distributed.checkpoint.loading import load
+from rushlight.distributed.checkpoint.saving import async_save, save
+from rushlight.support.peer_names import absent_name
+
+__all__ = ["Stateful", "async_save", "consolidate", "load", "save"]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,35 @@
+"""The checkpoint of a folder, opened: ours, or one of PyTorch's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Protocol
+
+from rushlight.distributed.checkpoint.box import Box
+from rushlight.distributed.checkpoint.index import Index
+from rushlight.distributed.checkpoint.peer import METADATA, PeerShards
+from rushlight.distributed.checkpoint.reading import Shards
+from rushlight.eager.memory import Array
+
+
+class Opened(Protocol):
+    """A checkpoint whose tensors can be read box by box."""
+
+    @property
+    def index(self) -> Index:
+        """What it holds."""
+        ...
+
+    def open(self, names: Iterable[str]) -> None:
+        """Find and checks the pieces of tensors, without reading them."""
+        ...
+
+    def read(self, name: str, box: Box, target: Array) -> None:
+        """Fill an array with a box of a tensor."""
+        ...
+
+
+def open_folder(folder: str) -> Opened:
+    """Return the checkpoint of a folder. P001 where there is none, P002 where it is damaged."""
+    return PeerShards(folder) if os.path.isfile(os.path.join(folder, METADATA)) else Shards(folder)

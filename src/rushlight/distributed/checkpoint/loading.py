@@ -1,0 +1,118 @@
+"""Loading a checkpoint into a state dict: each rank reads the boxes that it holds, whoever wrote them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.data.source import Path
+from rushlight.distributed.checkpoint.box import whole
+from rushlight.distributed.checkpoint.flat import Leaf, Stateful, flatten
+from rushlight.distributed.checkpoint.folder import Opened, open_folder
+from rushlight.distributed.checkpoint.holding import Holding, holdings
+from rushlight.distributed.checkpoint.index import Index
+from rushlight.distributed.checkpoint.ranks import ranks_of, together
+from rushlight.distributed.checkpoint.saving import state_of
+from rushlight.distributed.group import Group
+from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.memory import Array, array_of
+from rushlight.eager.tensor import Tensor
+from rushlight.ir.type import CPU
+from rushlight.support.errors import fail, require
+
+
+def load(
+    state_dict: MutableMapping[str, object],
+    checkpoint_id: Path,
+    *,
+    process_group: Group = None,
+    no_dist: bool = False,
+    strict: bool = True,
+) -> None:
+    """Fill the tensors of a state dict, in place, from a checkpoint, and replace its other values.
+
+    Tensors may be sharded in another way, over another number of ranks, than when they were saved. On every rank P001
+    where there is no checkpoint, P002 where a shard is missing or damaged, P004 where names or sizes do not fit:
+    nothing is written then. With `strict=False` what the checkpoint lacks stays as it is.
+
+    >>> state = {"model": model.state_dict(), "step": 0}
+    >>> checkpoint.load(state, "run/step-300")
+    """
+    ranks = ranks_of(process_group, no_dist)
+    states: dict[str, Any] = state_of(state_dict)
+    leaves = flatten(states)
+    held = holdings(leaves)
+    shards = together(ranks, lambda: _opened(os.fspath(checkpoint_id), leaves, held, strict))
+    values = together(ranks, lambda: _values(shards, leaves))
+    together(ranks, lambda: _fill(shards, held))
+    for name, value in values.items():
+        leaves[name].put(value)
+    for key, value in state_dict.items():
+        if isinstance(value, Stateful):
+            value.load_state_dict(states[key])
+        else:
+            state_dict[key] = states[key]
+
+
+def _opened(folder: str, leaves: Mapping[str, Leaf], held: Mapping[str, Holding], strict: bool) -> Opened:
+    shards = open_folder(folder)
+    index = shards.index
+    missing = [name for name, leaf in leaves.items() if name not in index.tensors and not _is_value(index, name, leaf)]
+    message = f"checkpoint: {folder} lacks names of the state dict"
+    require(not missing or not strict, "P004", message, missing=missing[:5])
+    found = [name for name in held if name in index.tensors]
+    for name in found:
+        wanted, stored = held[name].part, index.tensors[name]
+        if wanted.shape != stored.shape:
+            fail("P004", f"checkpoint: {name} has another shape", stored=stored.shape, wanted=wanted.shape)
+    shards.open(found)
+    return shards
+
+
+def _is_value(index: Index, name: str, leaf: Leaf) -> bool:
+    return name in index.objects and not isinstance(leaf.value, Tensor)
+
+
+def _values(shards: Opened, leaves: Mapping[str, Leaf]) -> dict[str, object]:
+    """Read what is no tensor in the state dict. Optimizers of PyTorch count steps by tensors, ours by numbers."""
+    values: dict[str, object] = {}
+    for name, leaf in leaves.items():
+        if _is_value(shards.index, name, leaf):
+            values[name] = shards.index.objects[name]
+        elif not isinstance(leaf.value, Tensor) and name in shards.index.tensors:
+            values[name] = _number(shards, name, leaf.value)
+    return values
+
+
+def _number(shards: Opened, name: str, before: object) -> object:
+    entry = shards.index.tensors[name]
+    fits = entry.shape == () and isinstance(before, int | float)
+    require(fits, "P004", f"checkpoint: {name} is a tensor, and no {type(before).__name__}", stored=entry.shape)
+    number: Array = np.empty((), entry.dtype.numpy)
+    shards.open([name])
+    shards.read(name, whole(()), number)
+    return int(number) if isinstance(before, int) else float(number)
+
+
+def _fill(shards: Opened, held: Mapping[str, Holding]) -> None:
+    for name, one in held.items():
+        entry = shards.index.tensors.get(name)
+        if entry is None:
+            continue
+        if entry.dtype is one.tensor.dtype and one.tensor.device == CPU:
+            shards.read(name, one.part.box, array_of(one.tensor))
+            one.tensor.version.value += 1
+        else:
+            _convert(shards, name, one)
+
+
+def _convert(shards: Opened, name: str, held: Holding) -> None:
+    """Read what has another dtype in the checkpoint, or is on a device, by way of a tensor of its own."""
+    entry = shards.index.tensors[name]
+    read = Tensor.new_empty(held.tensor, held.part.box.sizes, dtype=entry.dtype, device="cpu")
+    shards.read(name, held.part.box, array_of(read))
+    with no_grad():
+        held.tensor.copy_(read)

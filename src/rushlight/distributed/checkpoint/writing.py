@@ -1,0 +1,126 @@
+"""Writing a checkpoint: each rank a shard, then one rank the index, by whose renaming all of it appears at once.
+
+Boxes that several ranks hold are written by one of them, so that all write about as many bytes. The shards of the
+checkpoint that was there before are removed only after the new index has taken its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from rushlight.data.atomic_file import write_atomically
+from rushlight.data.safetensors_file import safetensors_parts
+from rushlight.distributed.checkpoint.holding import Part, Holding
+from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece
+from rushlight.eager.tensor import Tensor
+from rushlight.support.errors import error, fail
+from rushlight.support.frozen import frozen
+
+_SHARD = re.compile(r"^shard-[0-9a-f]{12}-\d{5,}\.safetensors$")
+
+
+@frozen(eq=False)
+class Writing:
+    """What is written to a folder: the parts that each rank writes. The same on all ranks."""
+
+    folder: str
+    mark: str
+    shares: Sequence[Sequence[Part]]
+
+    def file(self, rank: int) -> str:
+        """Return the name of a rank's shard."""
+        return f"shard-{self.mark}-{rank:05}.safetensors"
+
+    def files(self) -> list[str]:
+        """Return the names of all shards."""
+        return [self.file(rank) for rank, share in enumerate(self.shares) if share]
+
+    def index(self, objects: Mapping[str, object]) -> Index:
+        """Return the index of the shards."""
+        pieces: dict[str, list[Piece]] = {}
+        parts: dict[str, Part] = {}
+        for rank, share in enumerate(self.shares):
+            for part in share:
+                parts.setdefault(part.name, part)
+                pieces.setdefault(part.name, [])
+                if part.box.numel:
+                    pieces[part.name].append(Piece(self.file(rank), _key(part), part.box))
+        return Index({name: _entry(part, pieces[name]) for name, part in sorted(parts.items())}, objects)
+
+    def write_shard(self, rank: int, held: Mapping[str, Holding]) -> None:
+        """Write the shard of a rank. P003 where the disk refuses, P006 for a dtype that the format lacks."""
+        tensors: dict[str, Tensor] = {_key(part): held[part.name].tensor for part in self.shares[rank]}
+        if tensors:
+            write_atomically(os.path.join(self.folder, self.file(rank)), safetensors_parts(tensors, {}))
+
+    def remove_shard(self, rank: int) -> None:
+        """Remove the shard of a rank, after another one has failed."""
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.folder, self.file(rank)))
+
+    def commit(self, index: Index) -> None:
+        """Make the checkpoint the folder's, and then removes the shards of others."""
+        write_atomically(os.path.join(self.folder, FILE_NAME), [index.text().encode()])
+        kept = {*index.files(), *self.files()}
+        for name in os.listdir(self.folder):
+            if _SHARD.match(name) and name not in kept:
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.folder, name))
+
+
+def make_folder(folder: str) -> None:
+    """Make the folder of a checkpoint where it is missing. P003 where the system refuses."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as cause:
+        raise error("P003", f"checkpoint: {folder} cannot be a folder: {cause.strerror}") from cause
+
+
+def shares_of(held: Sequence[Sequence[Part]]) -> list[list[Part]]:
+    """Return what each rank writes, given what each holds: each box once, large ones first, by who has least."""
+    holders: dict[Part, list[int]] = {}
+    for rank, parts in enumerate(held):
+        for part in parts:
+            holders.setdefault(part, []).append(rank)
+    _check(list(holders))
+    shares: list[list[Part]] = [[] for _ in held]
+    load = [0] * len(held)
+    for part in sorted(holders, key=lambda part: (-part.nbytes, part.name, part.box.offsets)):
+        writer = min(holders[part], key=lambda rank: (load[rank], rank))
+        shares[writer].append(part)
+        load[writer] += part.nbytes
+    return shares
+
+
+def _check(parts: Sequence[Part]) -> None:
+    """Boxes of one tensor are of one tensor, and make up all of it once."""
+    first: dict[str, Part] = {}
+    covered: dict[str, int] = {}
+    for part in parts:
+        known = first.setdefault(part.name, part)
+        if (known.dtype, known.shape) != (part.dtype, part.shape):
+            fail("P006", f"checkpoint: ranks hold different tensors under the name {part.name}", one=known, other=part)
+        covered[part.name] = covered.get(part.name, 0) + part.nbytes
+    for name, part in first.items():
+        if covered[name] != _nbytes(part):
+            fail("P006", f"checkpoint: what the ranks hold of {name} does not make up all of it", shape=part.shape)
+
+
+def _nbytes(part: Part) -> int:
+    total = part.dtype.itemsize
+    for size in part.shape:
+        total *= size
+    return total
+
+
+def _entry(part: Part, pieces: Sequence[Piece]) -> Entry:
+    return Entry(part.dtype, part.shape, tuple(sorted(pieces, key=lambda piece: piece.box.offsets)))
+
+
+def _key(part: Part) -> str:
+    """Return the name of a box in its shard: the tensor's, and where the box begins if that is not all of it."""
+    whole = part.box.sizes == part.shape
+    return part.name if whole else f"{part.name}@{','.join([str(offset) for offset in part.box.offsets])}"
