@@ -41,3 +41,21 @@ def another_rank_has_failed():
         dist.spawn(step, 2)
     except ValueError:
         raise seen[0] from None
+
+
+@triggers("W006")
+def a_gradient_never_comes():
+    class Net(rl.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = rl.nn.Linear(2, 2), rl.nn.Linear(2, 2)
+
+        def forward(self, x: rl.Tensor) -> rl.Tensor:
+            return self.used(x)
+
+    def step():
+        model = rl.nn.parallel.DistributedDataParallel(Net())
+        for _ in range(2):
+            model(rl.ones(1, 2)).sum().backward()
+
+    dist.spawn(step, 2)

@@ -37,3 +37,10 @@ register_code(
     "Another rank has failed",
     "A failure of one rank ends all of them. The error of the rank that failed first is the one to read.",
 )
+register_code(
+    "W006",
+    DistError,
+    "The gradients of a step are not complete",
+    "Data parallelism waits for one gradient of each parameter in a step. One never came, or came twice.",
+    "pass find_unused_parameters=True, or let every parameter take part in the loss",
+)

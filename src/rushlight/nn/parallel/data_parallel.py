@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import fail, require
-from rushlight.support.peer_names import absent_name
+from rushlight.support.errors import require
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
@@ -30,14 +29,6 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-class DistributedDataParallel(Module):
-    """A class for imports and `isinstance`: A006 for each new one, since programs run in one process."""
-
-    def __init__(self, module: Module, *args: object, **options: object) -> None:
-        super().__init__()
-        fail("A006", "DistributedDataParallel: programs run in one process here", hint="train the module itself")
-
-
 def data_parallel(
     module: Module,
     inputs: object,
@@ -49,7 +40,3 @@ def data_parallel(
     """Call a module on inputs, which are one or a tuple."""
     positional = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*positional, **(module_kwargs or {}))
-
-
-def __getattr__(name: str) -> object:
-    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,122 @@
+"""Data parallelism: each rank runs the model on its own part of a batch, and all take the mean of the gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.eager.autograd.modes import is_grad_enabled, no_grad
+from rushlight.eager.memory import array_of, tensor_of
+from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.ir.process_group import ProcessGroup, default
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parallel.reducer import CommunicationHook, Reducer
+from rushlight.support.errors import fail, require
+
+_FIRST_BYTES = 1 << 20  # of the first bucket, which is on its way soonest
+_MEBIBYTE = 1 << 20
+
+
+class DistributedDataParallel(Module):
+    """A model on every rank of a group: after `backward()` each has the mean of the gradients of all.
+
+    Parameters and buffers are those of the group's first rank when the model is wrapped, and with `broadcast_buffers`
+    buffers are at each call. Gradients are sent in buckets of about `bucket_cap_mb` mebibytes while the backward pass
+    goes on, and are views of them. `find_unused_parameters` is for models of which a call may leave out parameters.
+    Errors: W001 without a group; W002 where ranks have different models; W006 where gradients of a step never came.
+
+    >>> dist.init_process_group()
+    >>> model = DistributedDataParallel(model)
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Sequence[object] | None = None,
+        output_device: object = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = True,
+        static_graph: bool = False,
+        **options: object,
+    ) -> None:
+        super().__init__()
+        require(isinstance(module, Module), "A003", f"DistributedDataParallel: {type(module).__name__} is no Module")
+        require(not options, "A003", "DistributedDataParallel: options that are not known", options=sorted(options))
+        self.module = module
+        self.process_group = default() if process_group is None else process_group
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters
+        self.require_backward_grad_sync = True
+        ignored: set[str] = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        named = [(name, one) for name, one in module.named_parameters() if name not in ignored and one.requires_grad]
+        if not named:
+            fail("A002", "DistributedDataParallel: no parameter of the model requires a gradient")
+        self._buffers_to_send = [one for name, one in module.named_buffers() if name not in ignored]
+        self._check_alike(named)
+        if init_sync:
+            self._send([one.detach() for name, one in module.named_parameters() if name not in ignored])
+            self._send(self._buffers_to_send)
+        most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEBIBYTE)
+        names, parameters = [name for name, _ in named], [one for _, one in named]
+        first = min(_FIRST_BYTES, most) if bucket_cap_mb is None else most
+        self.reducer = Reducer(parameters, names, self.process_group, first, most)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Return what the module returns."""
+        reduces = is_grad_enabled() and self.require_backward_grad_sync
+        if reduces and self.broadcast_buffers:
+            self._send(self._buffers_to_send)
+        outputs = self.module(*inputs, **kwargs)
+        if reduces:
+            self.reducer.prepare(outputs, self.find_unused_parameters)
+        return outputs
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Generator[None]:
+        """Within it gradients are added up on each rank alone, until a step outside of it sends them.
+
+        >>> with model.no_sync():
+        ...     loss(model(first)).backward()
+        >>> loss(model(second)).backward()
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def register_comm_hook(self, state: object, hook: CommunicationHook) -> None:
+        """Let `hook(state, bucket)` reduce buckets: it returns the reduced values, or a work or future of them."""
+        require(callable(hook), "A001", "register_comm_hook: a function is expected", hook=hook)
+        require(self.reducer.hook is None, "A002", "register_comm_hook: there is a hook already")
+        self.reducer.hook, self.reducer.hook_state = hook, state
+
+    def _send(self, tensors: Iterable[Tensor]) -> None:
+        """Put the first rank's elements into tensors."""
+        for tensor in tensors:
+            array = np.ascontiguousarray(array_of(tensor)).reshape(-1)
+            array = array if array.flags.writeable else array.copy()
+            self.process_group.broadcast(array, 0).wait()
+            if self.process_group.rank != 0:
+                with no_grad():
+                    tensor.copy_(tensor_of(array.reshape(tuple(tensor.shape))))
+
+    def _check_alike(self, named: Sequence[tuple[str, Parameter]]) -> None:
+        """Fail where the ranks have models of different names, shapes or dtypes."""
+        text = ";".join([f"{name}:{tuple(one.shape)}:{one.dtype.name}" for name, one in named])
+        sums = np.zeros(self.process_group.size, np.int64)
+        mine = np.array([zlib.crc32(text.encode())], np.int64)
+        self.process_group.all_gather(sums, mine, [1] * len(sums)).wait()
+        other = [rank for rank, one in enumerate(sums) if one != sums[0]]
+        message = "DistributedDataParallel: ranks have models whose parameters differ in names, shapes or dtypes"
+        require(not other, "W002", message, ranks=other)
