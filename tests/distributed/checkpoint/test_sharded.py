@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.distributed.checkpoint.box import Box, whole
 from rushlight.distributed.checkpoint.folder import open_folder
-from rushlight.distributed.checkpoint.holding import Part, Holding
+from rushlight.distributed.checkpoint.holding import Holding, Part
 from rushlight.distributed.checkpoint.writing import Writing, shares_of
 from rushlight.eager.memory import array_of
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from rushlight.data.atomic_file import write_atomically
 from rushlight.data.safetensors_file import safetensors_parts
-from rushlight.distributed.checkpoint.holding import Part, Holding
+from rushlight.distributed.checkpoint.holding import Holding, Part
 from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import error, fail
