@@ -416,3 +416,59 @@ def test_a_program_whose_globals_have_no_name_makes_classes():
     exec("def makes(x):\n made = type('Made', (), {'value': x + 1})\n return made.value, made", space)
     value, made = rl.compile(space["makes"], fullgraph=False)(rl.ones(2))
     assert value.tolist() == [2.0, 2.0] and made.value is value
+
+
+def test_methods_that_c_calls_are_interpreted():
+    def looks_up(x, log):
+        class Key:
+            def __init__(self, value):
+                self.value = value
+
+            def __hash__(self):
+                log.append("hash")
+                return hash(self.value)
+
+            def __eq__(self, other):
+                log.append("eq")
+                return self.value == other.value
+
+            def __lt__(self, other):
+                log.append("lt")
+                return self.value < other.value
+
+            def __bool__(self):
+                log.append("bool")
+                return self.value > 1
+
+        table = {Key(1): x, Key(2): x * 2}
+        highest, *rest = sorted(map(Key, (1, 3, 2)), reverse=True)
+        found = any(map(Key, (0, 1, 2))), Key(2) in rest, [Key(5)].count(Key(5))
+        return table[Key(2)] + highest.value, found, len(list(filter(None, [Key(0), Key(4)])))
+
+    compiled = rl.compile(looks_up, fullgraph=False)
+    for value in (1.0, 2.0):
+        expected, log = [], []
+        x = rl.full((3,), value)
+        first, *others = looks_up(x, expected)
+        result, *same = compiled(x, log)
+        assert result.equal(first) and same == others and log == expected
+    assert not codes() and rl.compiler.graph_count() == 1
+
+
+def test_methods_stay_those_of_the_class_where_c_calls_them():
+    def compares(x):
+        class Item:
+            def __eq__(self, other):
+                return vars(Item)["__eq__"] is eq and Item.__eq__ is eq
+
+            __hash__ = None
+
+        eq = Item.__eq__
+        return x + 1, [Item()] == [Item()], list(vars(Item))
+
+    compiled = rl.compile(compares, fullgraph=False)
+    for _ in range(2):
+        result, *others = compiled(rl.ones(2))
+        assert others == list(compares(rl.ones(2))[1:])
+        assert result.tolist() == [2.0, 2.0] and others[0]
+    assert not codes()

@@ -143,7 +143,7 @@ class InterpretedGenerator:
         result, finished = outcome
         if finished:
             raise StopIteration(result) if result is not None else StopIteration
-        return result
+        return self._interpreter.hands(result)
 
     def resume(self, interpreter: Evaluator, value: object, consume: Consume) -> bool:
         """Puts the frame on top again, to go on with a value; at the end `consume` is told at once."""

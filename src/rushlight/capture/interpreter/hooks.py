@@ -88,6 +88,10 @@ class Hooks:
     def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
         """Is told of the operands of what C is going to do, and which methods it may ask them for."""
 
+    def hands(self, value: object) -> object:
+        """Is told of a value that C gets from what it has called back."""
+        return value
+
     def advances(self, iterator: object) -> None:
         """Is told of an iterator whose next value is going to be taken."""
 

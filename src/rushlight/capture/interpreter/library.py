@@ -41,7 +41,7 @@ class Callback:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """What an interpreted call gives."""
-        return self._interpreter.call(self._function, args, kwargs)
+        return self._interpreter.hands(self._interpreter.call(self._function, args, kwargs))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _itself, (self._function,)
@@ -422,6 +422,24 @@ class _Shown:
 
     def __format__(self, spec: str) -> str:
         return self._text
+
+
+@_in_place_of(hash, 1, 1)
+def _hash(interpreter: Evaluator, value: object) -> object:
+    method = slots.python_method(interpreter, type(value), "__hash__")
+    if method is None:
+        return interpreter.native(hash, (value,), {})
+    return hash(_Hashed(interpreter.call(method, (value,))))
+
+
+class _Hashed:
+    """Has CPython check a hash that a method gave."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __hash__(self) -> int:
+        return self._value
 
 
 @_in_place_of(repr, 1, 1)

@@ -22,6 +22,7 @@ STOPPED = object()
 """In place of the next value of an iterator that has none."""
 HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
 _SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
+_INDEXED = (*_SEQUENCES, range, memoryview)
 _OF_CONTAINERS = LOOKING_UP | {"getitem", "missing"}  # of a container whose items C gets, sets or deletes
 _NAMES = ("__name__", "__qualname__")  # of a generator
 _REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
@@ -283,9 +284,35 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
         if not dict.__contains__(container, key):
             return interpreter.call(missing, (container, key))
         return dict.__getitem__(container, key)
+    key = _index(interpreter, container, key)
     interpreter.runs(container, asked=_OF_CONTAINERS)
     interpreter.runs(key, asked=LOOKING_UP)
     return container[key]
+
+
+def _index(interpreter: Evaluator, container: object, key: Any) -> object:
+    """A key of a sequence as C gets it: the numbers that stand for objects, also in a slice."""
+    if not isinstance(container, _INDEXED):
+        return key
+    if type(key) is slice:
+        return slice(*[_number(interpreter, part) for part in (key.start, key.stop, key.step)])
+    return _number(interpreter, key)
+
+
+def _number(interpreter: Evaluator, value: object) -> object:
+    kind = type(value)
+    method = None if issubclass(kind, int) else python_method(interpreter, kind, "__index__")
+    return value if method is None else _Number(interpreter.call(method, (value,)))
+
+
+class _Number:
+    """Has CPython check a number that a method gave."""
+
+    def __init__(self, number: Any) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        return self._number
 
 
 def _made_item(interpreter: Evaluator, container: defaultdict[object, object], key: object) -> object:
@@ -300,6 +327,7 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
     """Sets an item."""
     method = python_method(interpreter, type(container), "__setitem__")
     if method is None:
+        key = _index(interpreter, container, key)
         interpreter.runs(container, asked=_OF_CONTAINERS)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.replaces(container, key, value)
@@ -312,6 +340,7 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
     """Deletes an item."""
     method = python_method(interpreter, type(container), "__delitem__")
     if method is None:
+        key = _index(interpreter, container, key)
         interpreter.runs(container, asked=_OF_CONTAINERS)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.writes(container)

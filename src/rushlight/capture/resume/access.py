@@ -20,6 +20,7 @@ from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 
+_UNCHANGEABLE = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range})  # C raises
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 
 
@@ -137,7 +138,7 @@ class AccessingInterpreter(Interpreter):
 
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
-        if self.is_state(target, *values):
+        if type(target) in _UNCHANGEABLE or self.is_state(target, *values):
             return
         if id(target) in self.given and any(map(self._is_of_trace, values)) and not self.reached.refills(target):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from types import (
@@ -17,6 +19,7 @@ from typing import Any
 from rushlight.capture.interpreter.hooks import ANY_METHOD, COMPARING, ITERATING, LOOKING_UP, MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup
 from rushlight.capture.resume.blueprint import is_ours
+from rushlight.capture.resume.stubs import is_stub
 from rushlight.eager.handle import Handle
 
 SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
@@ -37,6 +40,25 @@ _ASKED: dict[str, frozenset[str]] = {
     **dict.fromkeys(["index", "count", "remove", "__contains__", "__eq__", "__ne__"], COMPARING),
     **dict.fromkeys(["update", "union", "intersection", "difference", "symmetric_difference"], _EXTENDING),
 }  # by methods of containers
+
+
+class _Indexed:
+    def __getitem__(self, index: int) -> int:
+        raise IndexError
+
+
+OVER_ITERATORS = frozenset(
+    {zip, map, filter, enumerate, reversed, type(iter(_Indexed())), type(iter(int, 0))}
+    | {kind for kind in [*vars(itertools).values(), type(next(itertools.groupby("a"))[1])] if isinstance(kind, type)}
+)  # of C, that ask others for each value
+_LOOKING_AT = frozenset(
+    {filter, itertools.filterfalse, itertools.takewhile, itertools.dropwhile, itertools.compress}
+    | {itertools.accumulate, itertools.groupby, type(next(itertools.groupby("a"))[1])}
+)
+_OVER_CONTAINERS = frozenset(
+    {type(iter(held)) for held in ([], (), set[int](), {}, {}.values(), {}.items(), deque[int]())}
+    | {type(reversed(held)) for held in ([], {}, {}.values(), {}.items())}
+)
 _MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
 _known: dict[type, frozenset[str]] = {}
 
@@ -68,21 +90,42 @@ def asked_by(function: object, owner: object) -> frozenset[str]:
     return _ASKED[name] if cls in _WITH_METHODS or _ASKED[name] is _NOTHING else ANY_METHOD
 
 
-def called_in(operand: object, asked: frozenset[str]) -> type | None:
-    """The class of an operand, or of what it holds, that has one of these methods in Python, if one has."""
+def called_in(operand: object, asked: frozenset[str]) -> list[type]:
+    """The classes of an operand, and of what it holds, that have one of these methods in Python."""
     seen: set[int] = set()
-    waiting, of_held = [operand], asked - ITERATING
+    found: list[type] = []
+    of_held = asked - ITERATING
+    waiting = [(operand, asked)]
     while waiting:
-        value = waiting.pop()
+        value, wanted = waiting.pop()
         kind = type(value)
         if kind in SCALARS or issubclass(kind, Handle):
             continue
-        if python_methods(kind) & (asked if value is operand else of_held):
-            return kind
-        if id(value) not in seen and of_held:
+        if python_methods(kind) & wanted and kind not in found:
+            found.append(kind)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if kind in OVER_ITERATORS:
+            waiting += [(part, asked) for part in gc.get_referents(value)]
+        elif kind in _OVER_CONTAINERS and of_held:
+            waiting += [(part, of_held) for part in gc.get_referents(value)]
+        elif of_held:
+            waiting += [(part, of_held) for part in _held(kind, value)]
+    return found
+
+
+def asked_on_the_way(iterator: object) -> frozenset[str]:
+    """The methods that iterators of C ask the values for that others give them."""
+    waiting, seen = [iterator], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if type(value) in _LOOKING_AT:
+            return ANY_METHOD
+        if type(value) in OVER_ITERATORS and id(value) not in seen:
             seen.add(id(value))
-            waiting += _held(kind, value)
-    return None
+            waiting += gc.get_referents(value)
+    return _NOTHING
 
 
 def _held(kind: type, value: Any) -> Iterable[object]:
@@ -90,7 +133,7 @@ def _held(kind: type, value: Any) -> Iterable[object]:
     if kind is slice:
         return value.start, value.stop, value.step
     if issubclass(kind, dict):
-        return [part for key in dict.__iter__(value) for part in (key, dict.__getitem__(value, key))]
+        return [part for pair in dict.items(value) for part in pair]  # no key is looked up, which might call methods
     base: Any = next((base for base in _CONTAINERS if issubclass(kind, base)), None)
     return () if base is None else base.__iter__(value)
 
@@ -112,5 +155,10 @@ def is_of_c(method: object) -> bool:
     function = getattr(method, "__func__", method) if type(method) in (staticmethod, classmethod) else method
     if type(function) is FunctionType and isinstance(function, FunctionType):
         module: str = function.__globals__.get("__name__", "")
-        return module in ("collections", "enum") or is_ours(module)
+        return module in ("collections", "enum") or (is_ours(module) and not is_stub(function))
     return function is MISSING or type(function) in _OF_C
+
+
+def is_interpretable(method: object) -> bool:
+    """Whether a method can be interpreted where C calls it, or need not be."""
+    return type(method) in (FunctionType, classmethod, staticmethod) or is_of_c(method)

@@ -22,16 +22,27 @@ from typing import Any
 import numpy as np
 
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.interpreter.hooks import ANY_METHOD, LOOKING_UP, MISSING
+from rushlight.capture.interpreter.hooks import ANY_METHOD, ITERATING, LOOKING_UP, MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.access import AccessingInterpreter
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break
-from rushlight.capture.resume.calling import SCALARS, asked_by, called_in, definer, forget_methods, is_of_c
+from rushlight.capture.resume.calling import (
+    OVER_ITERATORS,
+    SCALARS,
+    asked_by,
+    asked_on_the_way,
+    called_in,
+    definer,
+    forget_methods,
+    is_interpretable,
+    is_of_c,
+)
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
+from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.handle import Handle
@@ -142,11 +153,13 @@ def module_of(function: Any) -> str:
 class CautiousInterpreter(AccessingInterpreter):
     """An interpreter that breaks before a program does what a graph cannot hold."""
 
-    __slots__ = ("used",)
+    __slots__ = ("asking", "stubs", "used")
 
     def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(is_leaf, reached)
         self.used = False  # whether the instruction has done something that a break cannot take back
+        self.stubs = Stubs(self)
+        self.asking = ANY_METHOD  # which methods C may ask its operands for
 
     def entered(self, frame: Frame) -> None:
         """Is told of the frame of a call, whose keywords may be in a new dict."""
@@ -156,16 +169,32 @@ class CautiousInterpreter(AccessingInterpreter):
             self.note(frame.locals[code.co_argcount + code.co_kwonlyargcount + positional])
 
     def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
-        """Breaks before C may run methods that are written in Python; `asked` are those that it may ask for."""
+        """Has methods interpreted that C may ask for, which are `asked`. Breaks before it calls others."""
+        for operand in operands:
+            if type(operand) in OVER_ITERATORS:
+                asked |= asked_on_the_way(operand)
+        self.asking = asked
         for operand in operands:
             kind = type(operand)
             if kind is Opaque:
                 raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
             if kind is defaultdict and "missing" in asked:
                 raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
-            cls = called_in(operand, asked)
-            if cls is not None:
-                raise Break(breaks.CALLED_BACK, f"C calls methods of {cls.__name__}")
+            for cls in called_in(operand, asked):
+                self._covers(cls, asked)
+
+    def hands(self, value: object) -> object:
+        """Has methods interpreted that C may call of a value that it has got from what it has called back."""
+        asked = self.asking - ITERATING
+        if asked:
+            self.runs(value, asked=asked)
+        return value
+
+    def _covers(self, cls: type, asked: frozenset[str]) -> None:
+        """Has methods interpreted that C calls of a class. Errors: Break where it may be somebody else's."""
+        if id(cls) not in self.made or not all(is_interpretable(lookup(cls, f"__{name}__")) for name in asked):
+            raise Break(breaks.CALLED_BACK, f"C calls methods of {cls.__name__}")
+        self.stubs.cover(cls)
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute set. Of a class that the trace has made it is set at once."""
@@ -225,6 +254,8 @@ class CautiousInterpreter(AccessingInterpreter):
         interpreted = python_method(self, type(iterator), "__next__") is not None
         if id(iterator) not in self.made and not interpreted:
             raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
+        if type(iterator) in OVER_ITERATORS:
+            self.runs(iterator, asked=ITERATING)
 
     def class_of(self, value: object) -> type:
         """The class of a value, as programs see it."""
@@ -315,6 +346,8 @@ class CautiousInterpreter(AccessingInterpreter):
             raise Break(breaks.NATIVE, f"{function.__qualname__} runs as it is")
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
+        if function is hash and all(map(_has_fixed_hash, args)):
+            return
         if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or (
             module not in _PURE and function not in _PURE_FUNCTIONS
         ):
@@ -345,6 +378,14 @@ def _receiver(function: object, args: tuple[object, ...]) -> tuple[object, tuple
 
 def _is_scalar(value: object) -> bool:
     return type(value) in SCALARS or isinstance(value, (np.generic, TracedNumber))
+
+
+def _has_fixed_hash(value: object) -> bool:
+    """Whether the hash of a value is the same at each call: that of others is their identity's, or of a method."""
+    kind = type(value)
+    if kind in (tuple, frozenset) and isinstance(value, (tuple, frozenset)):
+        return all(map(_has_fixed_hash, value))
+    return kind in SCALARS or kind is TracedNumber
 
 
 def _entries_in(args: Sequence[object]) -> Iterator[object]:

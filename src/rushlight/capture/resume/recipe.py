@@ -324,11 +324,17 @@ def is_plain(value: Any, made: Mapping[int, object], given: Collection[int], see
 
 def _holds_traced(container: Any) -> bool:
     """Whether a container has values of the trace in it: then the trace has made it, inside of an object of C."""
-    for item in container.values() if isinstance(container, dict) else container:
-        if type(item) in (list, tuple, dict) and _holds_traced(item):
-            return True
-        if issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
-            return True
+    waiting, seen = [container], set[int]()
+    while waiting:
+        inside = waiting.pop()
+        if id(inside) in seen:
+            continue
+        seen.add(id(inside))
+        for item in inside.values() if isinstance(inside, dict) else inside:
+            if type(item) in (list, tuple, dict):
+                waiting.append(item)
+            elif issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
+                return True
     return False
 
 

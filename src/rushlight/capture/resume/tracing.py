@@ -6,7 +6,8 @@ import inspect
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from types import GeneratorType
@@ -164,9 +165,26 @@ class TracingInterpreter(CautiousInterpreter):
     def _is_handled(self) -> bool:
         return any(frame.body.code.handlers[frame.position - 1] is not None for frame in self.frames)
 
+    def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
+        """What a call gives, by a loop of its own, in which C calls nothing."""
+        with self._uncovered():
+            return super().call(function, args, kwargs)
+
     def _run_frames(self) -> None:
         self.used = True
-        super()._run_frames()
+        with self._uncovered():
+            super()._run_frames()
+
+    @contextmanager
+    def _uncovered(self) -> Iterator[None]:
+        """Takes stubs away while something else runs than the instruction of C that calls them."""
+        lifted, asking = self.stubs.lift(), self.asking
+        try:
+            yield
+        finally:
+            self.asking = asking
+            for cls in lifted:
+                self.stubs.cover(cls)
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
@@ -222,7 +240,11 @@ def _and_note(name: str, operation: Operation) -> Operation:
     note = _NOTES.get(name, TracingInterpreter.note_fresh)
 
     def carry_out(interpreter: TracingInterpreter, frame: Frame, operand: Any) -> object:
-        changed = operation(interpreter, frame, operand)
+        try:
+            changed = operation(interpreter, frame, operand)
+        finally:
+            if interpreter.stubs:
+                interpreter.stubs.lift()
         note(interpreter, frame, operand)
         return changed
 
