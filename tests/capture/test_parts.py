@@ -2,6 +2,7 @@
 
 import functools
 import io
+import types
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 
@@ -30,6 +31,7 @@ STEP = 16  # one program in so many; `python -m tests.capture.programs_in_parts`
 @pytest.fixture(autouse=True)
 def fresh():
     rl.compiler.reset()
+    events.reset()
 
 
 @pytest.mark.row("3.1")
@@ -414,3 +416,61 @@ def test_a_function_that_keeps_a_tensor_of_a_graph_gets_the_real_one():
     compiled = rl.compile(curved)
     for factor in (1.0, 2.0):
         assert compiled(w * factor, x).tolist() == curved(w * factor, x).tolist()
+
+
+def test_coroutines_and_asynchronous_generators_are_part_of_one_graph():
+    def awaits(x, log):
+        async def doubled(y):
+            log.append("doubled")
+            return y * 2
+
+        async def counted(n):
+            for i in range(n):
+                yield await doubled(x) + i
+
+        async def total():
+            return sum([y async for y in counted(2)], x)
+
+        running = total()
+        try:
+            running.send(None)
+        except StopIteration as stop:
+            return stop.value
+
+    compiled = rl.compile(awaits, fullgraph=False)
+    for value in (1.0, 2.0):
+        expected, log, x = [], [], rl.full((3,), value)
+        assert compiled(x, log).equal(awaits(x, expected)) and log == expected
+    assert not events.events("graph_break") and rl.compiler.graph_count() == 1
+
+
+def test_a_coroutine_that_nobody_awaits_is_warned_of_at_each_call():
+    def forgets(x):
+        async def nothing():
+            return 1
+
+        y = x * 2
+        nothing()
+        return y + 1
+
+    compiled = rl.compile(forgets, fullgraph=False)
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="was never awaited"):
+            assert compiled(rl.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_a_generator_that_has_not_begun_is_one_of_pythons():
+    def begins(x, *rest, scale=2, **more):
+        def numbers(first, *others, last, **names):
+            total = first + scale * x
+            yield total
+            yield from (others, last, names)
+
+        return numbers(x + 1, *rest, last=scale, **more)
+
+    compiled = rl.compile(begins, fullgraph=True)
+    for _ in range(2):
+        made = compiled(rl.ones(2), 5, scale=3, key=4)
+        assert type(made) is types.GeneratorType and made.__qualname__.endswith("numbers")
+        first, *others = made
+        assert first.tolist() == [5.0, 5.0] and others == [(5,), 3, {"key": 4}]

@@ -130,7 +130,7 @@ def run_as_it_is(function: Any, fullgraph: bool) -> Any:
         fail(
             "C041", f"compile: {name} is a generator or coroutine function", hint="compile the functions that it calls"
         )
-    events.record("graph_break", NATIVE.code, f"{name} runs as it is", hint="compile the functions that it calls")
+    events.record("graph_break", NATIVE.code, f"{name} runs as it is", hint=NATIVE.hint)
     return function
 
 

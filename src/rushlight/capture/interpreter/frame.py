@@ -199,7 +199,7 @@ class Evaluator(Hooks, ABC):
 
 
 class Suspended(Protocol):
-    """A frame that can be put aside, as a loop drives it. `InterpretedGenerator` says what its methods do."""
+    """A frame that can be put aside, as a loop drives it. `Resumable` says what its methods do."""
 
     def resume(self, interpreter: Evaluator, value: object, consume: Consume) -> bool:
         """Puts the frame on top again."""
@@ -222,16 +222,28 @@ class Suspended(Protocol):
         ...
 
 
+def _is_executing() -> None:
+    raise RuntimeError("cannot clear an executing frame")
+
+
 class FrameView:
     """A frame as programs see it: number `at` of some that run, or one that is suspended.
 
     `outer` is CPython's frame around the outermost one, `contents` gives what cells hold.
     """
 
-    __slots__ = ("_at", "_contents", "_frame", "_frames", "_outer")
+    __slots__ = ("_at", "_contents", "_frame", "_frames", "_outer", "clear")
 
-    def __init__(self, frames: list[Frame], contents: Contents, at: int = 0, outer: FrameType | None = None) -> None:
+    def __init__(
+        self,
+        frames: list[Frame],
+        contents: Contents,
+        at: int = 0,
+        outer: FrameType | None = None,
+        clear: Callable[[], None] = _is_executing,
+    ) -> None:
         self._frames = frames
+        self.clear = clear
         self._contents = contents
         self._at = at
         self._frame = frames[at]

@@ -1,9 +1,11 @@
-"""Generators of interpreted functions: frames that are put aside and taken up again."""
+"""Generators of interpreted functions, and what coroutines share with them: frames that are put aside."""
 
 from __future__ import annotations
 
-from types import GeneratorType
+from functools import partial
+from types import CodeType, GeneratorType
 from typing import Any, NoReturn, SupportsIndex
+from weakref import ref
 
 from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled
 
@@ -11,76 +13,53 @@ _HARMLESS = ("CALL_INTRINSIC_1", "CLEANUP_THROW")  # handlers of whole bodies, f
 _DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
 
 
-class InterpretedGenerator:
-    """A generator whose frame is interpreted. For programs it is one of CPython's, also in the text of errors."""
+class Resumable:
+    """A function whose frame is interpreted, and put aside between its values. `KIND` is what errors call it."""
 
     __slots__ = (
         "__name__",
         "__qualname__",
         "__weakref__",
+        "_code",
         "_consume",
         "_frame",
         "_handled",
         "_interpreter",
+        "_running",
         "_started",
-        "gi_code",
-        "gi_running",
     )
+    KIND = "generator"
+    STOPS: tuple[type[Exception], ...] = (StopIteration,)  # errors that are its end for who asks it for values
 
     def __init__(self, interpreter: Evaluator, frame: Frame) -> None:
         self._interpreter = interpreter
         self._frame: Frame | None = frame
         self._handled = Handled()
         self._started = False
-        self.gi_running = False
-        self.gi_code = frame.body.raw
+        self._running = False
+        self._code = frame.body.raw
         self.__name__, self.__qualname__ = frame.names_of_function()
         self._consume: Consume | None = None
 
-    @property
-    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - what `isinstance` sees
-        return GeneratorType
-
     def __repr__(self) -> str:
-        return f"<generator object {self.__qualname__} at {id(self):#x}>"
+        return f"<{type(self).__name__} object {self.__qualname__} at {id(self):#x}>"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("cannot pickle 'generator' object")
-
-    def __iter__(self) -> InterpretedGenerator:
-        return self
-
-    def __next__(self) -> object:
-        return self.send(None)
-
-    @property
-    def gi_frame(self) -> FrameView | None:
-        """The frame, None when it has ended."""
-        return None if self._frame is None else FrameView([self._frame], self._interpreter.contents)
-
-    @property
-    def gi_suspended(self) -> bool:
-        """Whether it waits at a `yield`."""
-        return self._frame is not None and self._started and not self.gi_running
-
-    @property
-    def gi_yieldfrom(self) -> object:
-        """The iterator that it delegates to."""
-        return self._delegate()
+        raise TypeError(f"cannot pickle {type(self).__name__!r} object")
 
     def send(self, value: object, /) -> object:
         """The next value. Errors: StopIteration at the end; TypeError for a value before the first one."""
         if value is not None and not self._started:
-            raise TypeError("can't send non-None value to a just-started generator")
+            raise TypeError(f"can't send non-None value to a just-started {self.KIND}")
         return self._advanced(value, None)
 
     def throw(self, *given: object) -> object:
-        """Raises an error where the generator waits; the value that it yields next."""
+        """Raises an error where it waits; the value that it yields next."""
         _thrown(*given)
         return self._advanced(None, given)
 
     def close(self) -> None:
-        """Ends the generator by GeneratorExit. Errors: RuntimeError where it yields instead."""
+        """Ends it by GeneratorExit. Errors: RuntimeError where it yields instead."""
         if self._frame is None:
             return
         if not self._started:
@@ -90,26 +69,51 @@ class InterpretedGenerator:
             self._advanced(None, (GeneratorExit,))
         except (GeneratorExit, StopIteration):
             return
-        raise RuntimeError("generator ignored GeneratorExit")
+        raise RuntimeError(f"{self.KIND} ignored GeneratorExit")
+
+    def _view(self) -> FrameView | None:
+        """The frame, None when it has ended."""
+        frame, contents = self._frame, self._interpreter.contents
+        if frame is None:
+            return None
+        if self._running:
+            return FrameView([frame], contents)
+        return FrameView([frame], contents, clear=partial(_closed, ref(self)))
+
+    def _is_suspended(self) -> bool:
+        return self._frame is not None and self._started and not self._running
+
+    def ended_again(self) -> None:
+        """Is told that it is asked for a value after its end. A generator says that it has ended."""
 
     @property
     def frame(self) -> Frame | None:
         """Its interpreted frame; None of one that has ended, runs, or handles an exception."""
-        return None if self.gi_running or self._handled.error is not None else self._frame
+        return None if self._running or self._handled.error is not None else self._frame
 
     @property
     def is_begun(self) -> bool:
         """Whether its body has begun to run."""
         return self._started
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its body runs no more."""
+        return self._frame is None
+
+    @property
+    def code(self) -> CodeType:
+        """Its code object."""
+        return self._code
+
     def run_by(self, interpreter: Evaluator) -> None:
         """Has an interpreter run it from now on."""
         self._interpreter = interpreter
 
-    @staticmethod
-    def resumed(interpreter: Evaluator, frame: Frame, names: tuple[str, str], begun: bool) -> InterpretedGenerator:
-        """A generator that goes on where a frame is."""
-        made = InterpretedGenerator(interpreter, frame)
+    @classmethod
+    def resumed(cls, interpreter: Evaluator, frame: Frame, names: tuple[str, str], begun: bool) -> Resumable:
+        """One that goes on where a frame is."""
+        made = cls(interpreter, frame)
         made.__name__, made.__qualname__ = names
         made._started = begun
         return made
@@ -119,9 +123,9 @@ class InterpretedGenerator:
         frame = self._frame
         if frame is None or not self._started:
             return True
-        delegate = self._delegate()
+        delegate = self.delegate()
         if delegate is not None and hasattr(type(delegate), "close"):
-            return type(delegate) is InterpretedGenerator and delegate.ends_quietly()
+            return isinstance(delegate, Resumable) and delegate.ends_quietly()
         handler = frame.body.code.handlers[frame.position - 1]
         return handler is None or frame.body.code.instructions[handler.target].name in _HARMLESS
 
@@ -130,7 +134,7 @@ class InterpretedGenerator:
         self._frame = None
 
     def __del__(self) -> None:
-        if self._frame is not None and self._started and not self.gi_running:
+        if self._frame is not None and self._started and not self._running:
             self.close()
 
     def _advanced(self, value: object, thrown: tuple[object, ...] | None) -> object:
@@ -151,16 +155,17 @@ class InterpretedGenerator:
             assert self._frame is not None
             self._frame.stack.append(value)
             return True
+        self.ended_again()
         consume(None, True)
         return False
 
     def raise_in(self, interpreter: Evaluator, thrown: tuple[object, ...], consume: Consume) -> None:
         """Puts the frame on top again and raises an error in it. One that it delegates to gets the error first."""
-        delegate, frame = self._delegate(), self._frame
+        delegate, frame = self.delegate(), self._frame
         error: BaseException | None = None
         if delegate is not None and frame is not None:
             interpreter.push(frame)
-            self.gi_running = True
+            self._running = True
             stop: StopIteration | None = None
             try:
                 passed_on = _thrown_further(delegate, thrown)
@@ -173,7 +178,7 @@ class InterpretedGenerator:
                     consume(passed_on, False)
                     return
             finally:
-                self.gi_running = False
+                self._running = False
                 interpreter.frames.pop()
             if stop is not None:
                 self._leave_delegate(frame, stop.value, interpreter, consume)
@@ -183,6 +188,8 @@ class InterpretedGenerator:
             interpreter.has_context = True
             if error.__context__ is None and self._handled.error not in (None, error):
                 error.__context__ = self._handled.error
+        else:
+            self.ended_again()
         raise error
 
     def _leave_delegate(self, frame: Frame, value: object, interpreter: Evaluator, consume: Consume) -> None:
@@ -195,10 +202,10 @@ class InterpretedGenerator:
             frame.stack.append(None)  # the receiver, which END_SEND takes away
         frame.stack.append(value)
 
-    def _delegate(self) -> object:
+    def delegate(self) -> object:
         """The iterator that a suspended frame delegates to; None if it does not."""
         frame = self._frame
-        if frame is None or not self._started or self.gi_running:
+        if frame is None or not self._started or self._running:
             return None
         following = frame.body.code.instructions[frame.position]
         delegates = following.name == "RESUME" and int(str(following.operand)) & 3 in _DELEGATES
@@ -206,12 +213,12 @@ class InterpretedGenerator:
 
     def _entered(self, interpreter: Evaluator, consume: Consume) -> bool:
         """Puts the frame on top; False if it has ended. Errors: ValueError if it runs already."""
-        if self.gi_running:
-            raise ValueError("generator already executing")
+        if self._running:
+            raise ValueError(f"{self.KIND} already executing")
         if self._frame is None:
             return False
         interpreter.push(self._frame)
-        self.gi_running = self._started = True
+        self._running = self._started = True
         self._frame.generator = self
         self._consume = consume
         self._handled.outer = interpreter.handled
@@ -222,7 +229,7 @@ class InterpretedGenerator:
         interpreter.frames.pop().generator = None
         interpreter.handled = self._handled.outer or interpreter.handled
         self._handled.outer = None
-        self.gi_running = False
+        self._running = False
         consume, self._consume = self._consume, None
         assert consume is not None
         return consume
@@ -243,13 +250,62 @@ class InterpretedGenerator:
         """Ends the frame, which is not on top any more, by an error; the error that who resumed it gets."""
         interpreter.handled = self._handled.outer or interpreter.handled
         self._handled.outer = None
-        self.gi_running = False
+        self._running = False
         self._frame = self._consume = None
-        if not isinstance(error, StopIteration):
+        stops = next((stop for stop in self.STOPS if isinstance(error, stop)), None)
+        if stops is None:
             return error
-        instead = RuntimeError("generator raised StopIteration")
+        instead = RuntimeError(f"{self.KIND} raised {stops.__name__}")
         instead.__cause__ = instead.__context__ = error
         return instead
+
+
+def _closed(suspended: ref[Resumable]) -> None:
+    """Closes what a frame belongs to, if that lives: a frame does not keep it alive."""
+    owner = suspended()
+    if owner is not None:
+        owner.close()
+
+
+class InterpretedGenerator(Resumable):
+    """A generator whose frame is interpreted. For programs it is one of CPython's, also in the text of errors."""
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - what `isinstance` sees
+        return GeneratorType
+
+    def __iter__(self) -> InterpretedGenerator:
+        return self
+
+    def __next__(self) -> object:
+        return self.send(None)
+
+    @property
+    def gi_code(self) -> CodeType:
+        """The code object."""
+        return self._code
+
+    @property
+    def gi_frame(self) -> FrameView | None:
+        """The frame, None when it has ended."""
+        return self._view()
+
+    @property
+    def gi_running(self) -> bool:
+        """Whether it runs."""
+        return self._running
+
+    @property
+    def gi_suspended(self) -> bool:
+        """Whether it waits at a `yield`."""
+        return self._is_suspended()
+
+    @property
+    def gi_yieldfrom(self) -> object:
+        """The iterator that it delegates to."""
+        return self.delegate()
 
 
 InterpretedGenerator.__name__ = InterpretedGenerator.__qualname__ = "generator"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
@@ -12,7 +11,6 @@ from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, Callback, Rule
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 
-_SUSPENDS = CO_COROUTINE | CO_ASYNC_GENERATOR  # these run as they are
 _METHODS_CALLING_BACK = {(list, "sort")}
 _CALL = type.__dict__["__call__"]
 _OF_CLASSES = type.__dict__["__init__"]  # which looks at how many arguments there are
@@ -23,7 +21,7 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
     function = interpreter.callee(function)
     kind = type(function)
     if kind is FunctionType:
-        if interpreter.is_leaf(function) or function.__code__.co_flags & _SUSPENDS:
+        if interpreter.is_leaf(function):
             return interpreter.native(function, args, kwargs)
         return bind(interpreter, function, args, kwargs)
     if kind is MethodType:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from rushlight.capture.interpreter import slots
 from rushlight.capture.interpreter.binding import take_closure
 from rushlight.capture.interpreter.frame import UNBOUND, Evaluator, Frame, FrameView, body_of, contents_of
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.slots import Native
 from rushlight.capture.interpreter.tracebacks import outer_frame
 
@@ -138,7 +138,8 @@ def _super(interpreter: Evaluator, *args: object) -> object:
 @_in_place_of(type)
 def _type(interpreter: Evaluator, *args: Any, **kwargs: object) -> object:
     if len(args) == 1 and not kwargs:
-        return types.GeneratorType if type(args[0]) is InterpretedGenerator else interpreter.class_of(args[0])
+        kind = type(args[0])
+        return args[0].__class__ if issubclass(kind, Resumable) else interpreter.class_of(args[0])
     return _new_class(interpreter, type, *args, **kwargs)
 
 

@@ -13,7 +13,7 @@ from types import FunctionType, MemberDescriptorType
 from typing import Any
 
 from rushlight.capture.interpreter.frame import Evaluator
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import InterpretedGenerator, Resumable
 from rushlight.capture.interpreter.hooks import COMPARING, LOOKING_UP, MISSING
 
 Native = Callable[..., object]
@@ -458,7 +458,7 @@ def _by_descriptor(interpreter: Evaluator, owner: object, cls: type, name: str) 
 def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:
     """Sets an attribute."""
     cls = type(owner)
-    if cls is InterpretedGenerator and name in _NAMES and not isinstance(value, str):
+    if issubclass(cls, Resumable) and name in _NAMES and not isinstance(value, str):
         raise TypeError(f"{name} must be set to a string object")
     method = python_method(interpreter, cls, "__setattr__")
     if method is not None:
@@ -484,7 +484,7 @@ def set_attribute(interpreter: Evaluator, owner: object, name: str, value: objec
 def delete_attribute(interpreter: Evaluator, owner: object, name: str) -> None:
     """Deletes an attribute."""
     cls = type(owner)
-    if cls is InterpretedGenerator and name in _NAMES:
+    if issubclass(cls, Resumable) and name in _NAMES:
         raise TypeError(f"{name} must be set to a string object")
     method = python_method(interpreter, cls, "__delattr__")
     if method is not None:

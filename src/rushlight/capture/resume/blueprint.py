@@ -9,7 +9,7 @@ from functools import partial
 from types import BuiltinFunctionType, MemberDescriptorType
 from typing import Any, NamedTuple
 
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, slot_value
 from rushlight.capture.state.globals import module_of_class
@@ -73,7 +73,7 @@ def blueprint_of(value: Any) -> Blueprint | None:
 
 def is_of_program(kind: type) -> bool:
     """Whether a class is none of ours: no tensor, module or optimizer, and no generator of the interpreter."""
-    if hasattr(kind, MARK) or issubclass(kind, (Handle, InterpretedGenerator)):
+    if hasattr(kind, MARK) or issubclass(kind, (Handle, Resumable)):
         return False
     return module_of_class(kind).partition(".")[0] != _PACKAGE
 

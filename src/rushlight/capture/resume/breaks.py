@@ -90,8 +90,9 @@ CALLED_BACK = _register(
 NATIVE = _register(
     "B008",
     "A function runs as it is",
-    "Coroutines, asynchronous generators and some functions of the library are called without looking into them.",
-    "call it outside of the compiled function",
+    "A generator or coroutine function that is compiled itself gives an object that runs later, as Python has it."
+    " Within a compiled function both are looked into.",
+    "compile the functions that it calls",
 )
 CLASS = _register(
     "B009",

@@ -158,7 +158,7 @@ class CautiousInterpreter(AccessingInterpreter):
     def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(is_leaf, reached)
         self.used = False  # whether the instruction has done something that a break cannot take back
-        self.stubs = Stubs(self)
+        self.stubs = Stubs()
         self.asking = ANY_METHOD  # which methods C may ask its operands for
 
     def entered(self, frame: Frame) -> None:
@@ -194,7 +194,7 @@ class CautiousInterpreter(AccessingInterpreter):
         """Has methods interpreted that C calls of a class. Errors: Break where it may be somebody else's."""
         if id(cls) not in self.made or not all(is_interpretable(lookup(cls, f"__{name}__")) for name in asked):
             raise Break(breaks.CALLED_BACK, f"C calls methods of {cls.__name__}")
-        self.stubs.cover(cls)
+        self.stubs.cover(cls, self)
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute set. Of a class that the trace has made it is set at once."""
@@ -342,8 +342,6 @@ class CautiousInterpreter(AccessingInterpreter):
             raise Break(breaks.CLASS, "a class is made")
         if APART in (variables_of(function) or ()):
             raise Break(breaks.DISABLED, f"{function.__qualname__} is kept out of graphs")
-        if isinstance(function, FunctionType):
-            raise Break(breaks.NATIVE, f"{function.__qualname__} runs as it is")
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
         if function is hash and all(map(_has_fixed_hash, args)):

@@ -219,7 +219,7 @@ class Continuation(Traced):
             interpreter.leave_generators(())
             return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)
-        writer = RecipeWriter(interpreter.made, before, interpreter.variables)
+        writer = RecipeWriter(interpreter.made, before, interpreter.variables, returns=returned)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
         interpreter.leave_generators(writer.known)
         for copy in refilled:

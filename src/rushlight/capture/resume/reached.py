@@ -24,7 +24,7 @@ from weakref import getweakrefcount
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.frame import UNBOUND, contents_of
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.hooks import MISSING, CallParts
 from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot_value
 from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
@@ -99,7 +99,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return not issubclass(type(value.__self__), ModuleType) and is_passed(value.__self__)
     if hasattr(kind, MARK) or is_object(value):
         return False
-    if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or kind is InterpretedGenerator:
+    if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or issubclass(kind, Resumable):
         return True
     return not module_of_class(kind).startswith(_PACKAGE)
 

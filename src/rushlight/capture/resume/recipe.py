@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -20,7 +21,7 @@ from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame, contents_of
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.library import Callback
 from rushlight.capture.resume.blueprint import blueprint_of
 from rushlight.capture.resume.breaks import CLASS, SUSPENDED, UNBUILT, Reason, Retrace
@@ -74,11 +75,14 @@ class RecipeWriter:
 
     `made` has the objects that the trace made, by identity, with the number of the instruction that did; `given` the
     identities of containers that it was given; `variables` says of which object a dict has the variables. Others were
-    there before, and are constants.
+    there before, and are constants. If it `returns`, nothing is interpreted any more.
     """
 
-    def __init__(self, made: dict[int, tuple[object, int]], given: set[int], variables: Mapping[int, object]) -> None:
+    def __init__(
+        self, made: dict[int, tuple[object, int]], given: set[int], variables: Mapping[int, object], *, returns: bool
+    ) -> None:
         self.made = made
+        self._returns = returns
         self.variables = variables
         self.given = given
         self.steps: list[Step] = []
@@ -171,7 +175,7 @@ class RecipeWriter:
             return place
         if kind is FunctionType:
             return self._function(value)
-        if kind is InterpretedGenerator:
+        if issubclass(kind, Resumable):
             return self._generator(value)
         found = parts_of(value)
         if found is not None:
@@ -190,19 +194,22 @@ class RecipeWriter:
             self._fills.append((place, blueprint.others, blueprint.fill, self.steps))
         return place
 
-    def _generator(self, value: InterpretedGenerator) -> int:
+    def _generator(self, value: Resumable) -> int:
         frame = value.frame
+        if self._returns and (value.has_ended or (frame is not None and not value.is_begun)):
+            return self._generator_of_python(value, frame)
         if frame is None:
             raise Retrace(self._instruction, Reason(SUSPENDED, "a generator runs, or has ended"))
+        kind = type(value)
         body, variables, position = frame.body, frame.globals, frame.position
         names, begun, size = (value.__name__, value.__qualname__), value.is_begun, len(frame.locals)
 
         def made(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
             resumed = Frame(body, [], variables, None)
             resumed.position = position
-            return InterpretedGenerator.resumed(Interpreter(is_leaf), resumed, names, begun)
+            return kind.resumed(Interpreter(is_leaf), resumed, names, begun)
 
-        def fill(generator: InterpretedGenerator, parts: list[Any]) -> None:
+        def fill(generator: Resumable, parts: list[Any]) -> None:
             assert generator.frame is not None
             generator.frame.locals, generator.frame.stack = parts[:size], parts[size:]
 
@@ -210,6 +217,38 @@ class RecipeWriter:
         self._generators.append(place)
         self._fills.append((place, [*frame.locals, *frame.stack], fill, self.steps))
         return place
+
+    def _generator_of_python(self, value: Resumable, frame: Frame | None) -> int:
+        """A step for one of CPython's own: it has not begun, or (no frame) has ended."""
+        code, variables, names = value.code, {}, (value.__name__, value.__qualname__)
+        count = code.co_argcount + code.co_kwonlyargcount
+        closure: Sequence[object] = [CellType() for _ in code.co_freevars]
+        given: Sequence[object] = [None] * count
+        rest: object = ()
+        by_name: object = {}
+        if frame is not None:
+            variables, closure = frame.globals, frame.closure or ()
+            values = [contents_of(part) for part in frame.locals[: count + 2]]
+            given, others = values[:count], values[count:]
+            rest = others.pop(0) if code.co_flags & CO_VARARGS else ()
+            by_name = others.pop(0) if code.co_flags & CO_VARKEYWORDS else {}
+        cells, places = [self._add(cell) for cell in closure], [self._add(part) for part in given]
+        others_at = self._add(rest), self._add(by_name)
+        only = code.co_varnames[code.co_argcount : count]
+        self._fill()
+
+        def made(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+            function: Any = FunctionType(code, variables, None, None, tuple([made[cell] for cell in cells]))
+            args = [made[place] for place in places]
+            named = zip(only, args[code.co_argcount :], strict=True)
+            made_rest, made_by_name = made[others_at[0]], made[others_at[1]]
+            suspended = function(*args[: code.co_argcount], *made_rest, **dict(named), **made_by_name)
+            suspended.__name__, suspended.__qualname__ = names
+            if frame is None:
+                suspended.close()
+            return suspended
+
+        return self._step(value, made)
 
     def _class(self, value: type) -> int:
         """A step for a class, which what stands in it may refer to."""

@@ -17,23 +17,22 @@ _Covered = tuple[type, dict[str, object]]
 class Stubs:
     """The stubs of one interpreter, in classes that nobody else has."""
 
-    __slots__ = ("_covered", "_interpreter")
+    __slots__ = ("_covered",)
 
-    def __init__(self, interpreter: Evaluator) -> None:
-        self._interpreter = interpreter
+    def __init__(self) -> None:
         self._covered: list[_Covered] = []
 
     def __bool__(self) -> bool:
         return bool(self._covered)
 
-    def cover(self, cls: type) -> None:
-        """Puts stubs into a class, in the place of its methods."""
+    def cover(self, cls: type, interpreter: Evaluator) -> None:
+        """Puts stubs into a class, in the place of its methods, which an interpreter runs."""
         if any(cls is covered for covered, _ in self._covered):
             return
         own = vars(cls)
         methods = {name: lookup(cls, name) for base in cls.__mro__ for name in vars(base)}
         called = {name: method for name, method in methods.items() if type(method) in _KINDS}
-        stubs = {name: _stub(self, method) for name, method in called.items() if name not in _NOT_CALLED}
+        stubs = {name: _stub(interpreter, method) for name, method in called.items() if name not in _NOT_CALLED}
         self._covered.append((cls, {name: own.get(name, MISSING) for name in stubs}))
         for name, stub in stubs.items():
             type.__setattr__(cls, name, stub)
@@ -50,24 +49,23 @@ class Stubs:
                     type.__setattr__(cls, name, method)
         return lifted
 
-    def called(self, function: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """What a method gives that C calls."""
-        return self._interpreter.hands(self._interpreter.call(function, args, kwargs))
 
-
-def _stub(stubs: Stubs, method: Any) -> object:
+def _stub(interpreter: Evaluator, method: Any) -> object:
     """A method that has another one interpreted."""
     kind = type(method)
     function = method if kind is FunctionType else method.__func__
 
     def stub(*args: object, **kwargs: object) -> object:
-        return stubs.called(function, args, kwargs)
+        return interpreter.hands(interpreter.call(function, args, kwargs))
 
     return stub if kind is FunctionType else kind(stub)
 
 
+_NOBODY: Any = None
+
+
 def _code_of_stubs() -> CodeType:
-    function: Any = _stub(Stubs.__new__(Stubs), _code_of_stubs)
+    function: Any = _stub(_NOBODY, _code_of_stubs)
     return function.__code__
 
 

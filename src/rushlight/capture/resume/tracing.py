@@ -6,7 +6,7 @@ import inspect
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -14,7 +14,7 @@ from types import GeneratorType
 from typing import Any, TypeGuard
 
 from rushlight.capture.interpreter.frame import Body, Frame
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
@@ -87,7 +87,7 @@ class TracingInterpreter(CautiousInterpreter):
         """Ends generators, and returns which instructions made those that would do something at their ends."""
         unfinished: list[int] = []
         for made, at in reversed(list(self.made.values())):
-            if type(made) is InterpretedGenerator:
+            if issubclass(type(made), Resumable) and isinstance(made, Resumable):
                 quiet = id(made) in kept or made.ends_quietly()
                 unfinished += [] if quiet else [at]
                 made.discard()  # its `finally` blocks are run by the generator that takes its place
@@ -176,7 +176,7 @@ class TracingInterpreter(CautiousInterpreter):
             super()._run_frames()
 
     @contextmanager
-    def _uncovered(self) -> Iterator[None]:
+    def _uncovered(self) -> Generator[None]:
         """Takes stubs away while something else runs than the instruction of C that calls them."""
         lifted, asking = self.stubs.lift(), self.asking
         try:
@@ -184,7 +184,7 @@ class TracingInterpreter(CautiousInterpreter):
         finally:
             self.asking = asking
             for cls in lifted:
-                self.stubs.cover(cls)
+                self.stubs.cover(cls, self)
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
@@ -158,7 +158,7 @@ class WholeInterpreter(TracingInterpreter):
         before = self.reached.before()
         if is_plain(result, self.made, before, set()):
             return result
-        writer = RecipeWriter(self.made, before, self.variables)
+        writer = RecipeWriter(self.made, before, self.variables, returns=True)
         try:
             recipe = writer.write([result])
         except (Break, Retrace) as unbuilt:
@@ -168,7 +168,7 @@ class WholeInterpreter(TracingInterpreter):
     def _end_generators(self, result: object) -> None:
         """Ends the generators that the call has left before their end, as Python does with a last reference."""
         for made, _ in reversed(list(self.made.values())):
-            if isinstance(made, (InterpretedGenerator, GeneratorType)) and made is not result:
+            if isinstance(made, (Resumable, GeneratorType)) and made is not result:
                 made.close()
 
     def _raised(self, error: BaseException, frame: Frame) -> None:

@@ -517,3 +517,27 @@ def case_coroutine_returned_unstarted(x, env):
     c = f()
     c.close()
     return c, x.relu() + 1
+
+
+def case_what_coroutines_say_of_themselves(x, env):
+    async def f():
+        await suspend(c.cr_running)
+        return x * 2
+
+    c = f()
+    states = [c.cr_code.co_name, c.cr_frame.f_code is c.cr_code, c.cr_running, c.cr_suspended]
+    running = c.send(None)
+    states += [running, c.cr_suspended, c.cr_frame is None]
+    return finish(c), states, c.cr_frame is None
+
+
+def case_what_asynchronous_generators_say_of_themselves(x, env):
+    async def g():
+        await suspend(it.ag_running)
+        yield x + 1
+
+    it = g()
+    states = [it.ag_code.co_name, it.ag_frame.f_code is it.ag_code, it.ag_running, it.ag_await]
+    step = it.asend(None)
+    states += [step.send(None), it.ag_await is None]
+    return finish(step), states, repr(it)[:24]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import operator
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from opcode import opmap
 from types import CodeType, FunctionType
 
+from rushlight.capture.interpreter.coroutines import Wrapped
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.opcodes.exceptions import prepare_reraise
@@ -25,9 +27,13 @@ def _import_star(interpreter: Interpreter, frame: Frame, module: object) -> obje
 
 
 def _stop_iteration(interpreter: Interpreter, frame: Frame, error: object) -> object:
-    if not isinstance(error, StopIteration):
+    flags, stops = frame.body.raw.co_flags, "StopIteration"
+    if isinstance(error, StopAsyncIteration) and flags & CO_ASYNC_GENERATOR:
+        stops = "StopAsyncIteration"
+    elif not isinstance(error, StopIteration):
         return error
-    instead = RuntimeError("generator raised StopIteration")
+    kind = "coroutine" if flags & CO_COROUTINE else "async generator" if flags & CO_ASYNC_GENERATOR else "generator"
+    instead = RuntimeError(f"{kind} raised {stops}")
     instead.__cause__ = instead.__context__ = error
     return instead
 
@@ -35,6 +41,7 @@ def _stop_iteration(interpreter: Interpreter, frame: Frame, error: object) -> ob
 _OF_ONE: dict[int, Native] = {
     2: _import_star,
     3: _stop_iteration,
+    4: lambda interpreter, frame, value: Wrapped(value),
     5: lambda interpreter, frame, value: unary(interpreter, "__pos__", operator.pos, value),
     6: lambda interpreter, frame, value: tuple(value),
 }

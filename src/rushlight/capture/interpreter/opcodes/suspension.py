@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from inspect import CO_COROUTINE
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from rushlight.capture.code.instructions import VERSION
+from rushlight.capture.interpreter.coroutines import InterpretedAsyncGenerator, InterpretedCoroutine, Wrapped
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.generators import InterpretedGenerator
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
-from rushlight.capture.interpreter.slots import iterator_of
+from rushlight.capture.interpreter.slots import iterator_of, lookup
 
 _KEEPS_RECEIVER = VERSION > 11
 _ITERABLE_COROUTINE = 256
@@ -20,8 +22,13 @@ _ITERABLE_COROUTINE = 256
 @operation("RETURN_GENERATOR")
 def return_generator(interpreter: Interpreter, frame: Frame, operand: int) -> bool:
     """Gives the caller a generator that goes on from here."""
-    made = InterpretedGenerator(interpreter, frame)
-    return interpreter.deliver(made)
+    flags = frame.body.raw.co_flags
+    kind = InterpretedGenerator
+    if flags & CO_COROUTINE:
+        kind = InterpretedCoroutine
+    elif flags & CO_ASYNC_GENERATOR:
+        kind = InterpretedAsyncGenerator
+    return interpreter.deliver(kind(interpreter, frame))
 
 
 @operation("YIELD_VALUE")
@@ -52,9 +59,10 @@ def return_const(interpreter: Interpreter, frame: Frame, constant: object) -> bo
 def get_yield_from_iter(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Begins a `yield from`."""
     value = frame.stack[-1]
-    if type(value) is CoroutineType and not frame.body.raw.co_flags & (CO_COROUTINE | _ITERABLE_COROUTINE):
+    awaits = frame.body.raw.co_flags & (CO_COROUTINE | _ITERABLE_COROUTINE)
+    if type(value) in (CoroutineType, InterpretedCoroutine) and not awaits:
         raise TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")
-    if type(value) not in (GeneratorType, CoroutineType, InterpretedGenerator):
+    if type(value) not in (GeneratorType, CoroutineType, InterpretedGenerator, InterpretedCoroutine):
         frame.stack[-1] = iterator_of(interpreter, value)
 
 
@@ -75,7 +83,7 @@ def send(interpreter: Interpreter, frame: Frame, target: int) -> bool:
             stack[-2:] = [result]
         frame.position = target
 
-    if type(receiver) is InterpretedGenerator:
+    if type(receiver) is InterpretedGenerator or type(receiver) is InterpretedCoroutine:
         return receiver.resume(interpreter, value, consume)
     try:
         result = _sent(interpreter, receiver, value)
@@ -113,40 +121,79 @@ def cleanup_throw(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 
 @operation("GET_AWAITABLE")
 def get_awaitable(interpreter: Interpreter, frame: Frame, operand: int) -> None:
-    """Begins an `await`."""
+    """Begins an `await`; the operand says whether `async with` does."""
     value = frame.stack[-1]
-    if isinstance(value, CoroutineType):
-        return
-    if isinstance(value, GeneratorType) and value.gi_code.co_flags & _ITERABLE_COROUTINE:
-        return
-    method = getattr(type(value), "__await__", None)
-    if method is None:
-        raise TypeError(f"object {type(value).__name__} can't be used in 'await' expression")
-    frame.stack[-1] = interpreter.call(method, (value,))
+    if operand and not _can_be_awaited(value):
+        method = "__aenter__" if operand == 1 else "__aexit__"
+        kind = type(value).__name__
+        raise TypeError(f"'async with' received an object from {method} that does not implement __await__: {kind}")
+    awaitable = _awaitable(interpreter, value)
+    if isinstance(awaitable, CoroutineType) and awaitable.cr_await is not None:
+        raise RuntimeError("coroutine is being awaited already")
+    frame.stack[-1] = awaitable
+
+
+def _is_coroutine(value: Any) -> bool:
+    if type(value) in (CoroutineType, InterpretedCoroutine):
+        return True
+    return type(value) in (GeneratorType, InterpretedGenerator) and value.gi_code.co_flags & _ITERABLE_COROUTINE
+
+
+def _can_be_awaited(value: object) -> bool:
+    return _is_coroutine(value) or lookup(type(value), "__await__") is not MISSING
+
+
+def _awaitable(interpreter: Interpreter, value: object) -> object:
+    """The coroutine or iterator that `await` goes over. Errors: TypeError."""
+    if _is_coroutine(value):
+        return value
+    kind = type(value)
+    if lookup(kind, "__await__") is MISSING:
+        raise TypeError(f"object {kind.__name__} can't be used in 'await' expression")
+    iterator = interpreter.call(_bound(value, "__await__"), ())
+    if _is_coroutine(iterator):
+        raise TypeError("__await__() returned a coroutine")
+    if not hasattr(type(iterator), "__next__"):
+        raise TypeError(f"__await__() returned non-iterator of type '{type(iterator).__name__}'")
+    return iterator
+
+
+def _bound(owner: object, name: str) -> object:
+    """A method that the protocol looks up on the class, bound."""
+    method = lookup(type(owner), name)
+    bind = getattr(type(method), "__get__", None)
+    return method if bind is None else bind(method, owner, type(owner))
 
 
 @operation("GET_AITER")
 def get_aiter(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Begins an `async for`."""
     value = frame.stack[-1]
-    method = getattr(type(value), "__aiter__", None)
-    if method is None:
+    if lookup(type(value), "__aiter__") is MISSING:
         raise TypeError(f"'async for' requires an object with __aiter__ method, got {type(value).__name__}")
-    frame.stack[-1] = interpreter.call(method, (value,))
+    iterator = interpreter.call(_bound(value, "__aiter__"), ())
+    if lookup(type(iterator), "__anext__") is MISSING:
+        raise TypeError(
+            "'async for' received an object from __aiter__ that does not implement __anext__: "
+            + type(iterator).__name__
+        )
+    frame.stack[-1] = iterator
 
 
 @operation("GET_ANEXT")
 def get_anext(interpreter: Interpreter, frame: Frame, operand: int) -> None:
     """Pushes what is to be awaited for the next value of an `async for`."""
     value = frame.stack[-1]
-    method = getattr(type(value), "__anext__", None)
-    if method is None:
+    if lookup(type(value), "__anext__") is MISSING:
         raise TypeError(f"'async for' requires an iterator with __anext__ method, got {type(value).__name__}")
-    frame.stack.append(interpreter.call(method, (value,)))
-    if not isinstance(frame.stack[-1], (CoroutineType, AsyncGeneratorType)):
-        awaits = getattr(type(frame.stack[-1]), "__await__", None)
-        if awaits is not None:
-            frame.stack[-1] = interpreter.call(awaits, (frame.stack[-1],))
+    following = interpreter.call(_bound(value, "__anext__"), ())
+    if type(value) not in (AsyncGeneratorType, InterpretedAsyncGenerator):
+        try:
+            following = _awaitable(interpreter, following)
+        except Exception as error:
+            kind = type(following).__name__
+            raise TypeError(f"'async for' received an invalid object from __anext__: {kind}") from error
+    frame.stack.append(following)
 
 
 @operation("END_ASYNC_FOR")
@@ -162,5 +209,5 @@ def end_async_for(interpreter: Interpreter, frame: Frame, operand: int) -> None:
 
 @operation("ASYNC_GEN_WRAP")
 def async_gen_wrap(interpreter: Interpreter, frame: Frame, operand: int) -> None:
-    """Refuses: asynchronous generators run as they are."""
-    raise SystemError("an asynchronous generator is not interpreted")
+    """Marks what an asynchronous generator gives who iterates over it."""
+    frame.stack[-1] = Wrapped(frame.stack[-1])
