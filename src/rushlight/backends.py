@@ -14,8 +14,7 @@ from rushlight.eager.dispatch import forget_device
 from rushlight.eager.execution.artifact import reset
 from rushlight.eager.execution.device import fallback_counts as fallbacks
 from rushlight.eager.execution.device import forget_fallbacks as reset_fallbacks
-from rushlight.eager.execution.kernels import forget_plans
-from rushlight.eager.execution.mutate import forget_writes
+from rushlight.eager.execution.tables import forget_plans
 from rushlight.ir.type import Device, TensorType
 from rushlight.runtime.backend import (
     GROUP,
@@ -62,7 +61,7 @@ def get(name: str) -> Backend:
 def unregister(name: str) -> None:
     """Forget a backend and all that was planned for it. Tensors on it that are still there are of no use."""
     forget_device(name)
-    for forget in (forget_plans, forget_writes, reset):
+    for forget in (forget_plans, reset):
         forget()
 
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.eager.execution import artifact
+from rushlight.eager.execution.tables import forget_plans
+from rushlight.support import settings
 
 pytestmark = pytest.mark.usefixtures("devices")
 
@@ -49,6 +52,30 @@ def test_a_program_of_the_device_refuses_addresses_of_the_host(mica: rl.backends
     y.storage = x.storage  # what no program can do: a tensor on the device with memory of the host's
     with pytest.raises(rl.DeviceError, match="which is the host's"):
         y + 1
+
+
+def test_a_block_and_what_is_outside_of_it_share_no_executables(monkeypatch: pytest.MonkeyPatch):
+    made: list[str] = []
+    original = artifact.build.compile_for
+
+    def noted(*args: object) -> object:
+        made.append(settings.key())
+        return original(*args)
+
+    monkeypatch.setattr(artifact.build, "compile_for", noted)
+    artifact.reset()
+    forget_plans()
+    x = rl.ones(3, device="mica")
+    made.clear()
+    for optimise in (1, 0, 1, 0):
+        with settings.override(optimise=optimise) as within:
+            (x * 2 + 1).mul_(x)
+        made.append(within.key)
+    first, second = made[0], made[-1]
+    each = made.count(first) - 1
+    assert first != second
+    assert each > 3
+    assert made == [*[first] * each, *[second] * each, first, second]
 
 
 def test_operands_on_several_devices_are_refused():

@@ -1,18 +1,24 @@
 """Which calls share an executable, and what a call launches."""
 
+import threading
+from contextlib import nullcontext
+from contextvars import copy_context
+
 import numpy as np
 import pytest
 
 from rushlight.eager.creation import arange, empty, full, linspace, ones, tensor, zeros
 from rushlight.eager.execution import artifact
 from rushlight.eager.execution.attributes import RUN_TIME, split_sizes
-from rushlight.eager.execution.kernels import forget_plans
 from rushlight.eager.execution.signature import ONE, ROW_MAJOR, Layout, collapsed_signature, signature_of
+from rushlight.eager.execution.tables import forget_plans
 from rushlight.eager.functions import pad, where
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import bool_, float32, float64, int64
 from rushlight.ops import OPERATORS
 from rushlight.support import settings
+from rushlight.support.errors import ExecutionError
+from rushlight.support.settings import SETTINGS
 
 
 @pytest.fixture
@@ -217,10 +223,94 @@ def test_sizes_of_one_stay_literal():
     assert key[0][1][1:] == (RUN_TIME, RUN_TIME)
 
 
-def test_kernels_that_a_block_has_checked_for_nan_serve_later_calls_unchecked():
-    x = full((2,), 0.5, dtype=float64)
-    forget_plans()
+OTHER_VALUES = {
+    "backend": "reference",
+    "target": "x86-64-v3",
+    "numerics": "fast",
+    "optimise": 0,
+    "nan_asserts": True,
+}
+
+
+@pytest.fixture
+def keys_compiled(monkeypatch):
+    """The settings' keys under which executables are made, one for each."""
+    made = []
+    original = artifact.build.compile_graph
+
+    def noted(graph):
+        made.append(settings.key())
+        return original(graph)
+
+    monkeypatch.setattr(artifact.build, "compile_graph", noted)
     artifact.reset()
-    with settings.override(nan_asserts=True):
+    forget_plans()
+    yield made
+    artifact.reset()
+    forget_plans()
+
+
+def calls_of_all_kinds():
+    """Pointwise calls and reductions, recorded and not, a write, an index with its check, and their gradients."""
+    x, w = full((3,), 0.5), full((3,), 2.0).requires_grad_()
+    for _ in range(3):  # in Python, then learned by native code, then native
+        (w * x).sum().backward()
+        (x + 1.0).mul_(x).index_select(0, tensor([1, 2]))
+
+
+def test_other_values_are_of_all_settings_in_the_key():
+    assert set(OTHER_VALUES) == {name for name, row in SETTINGS.items() if row.in_key}
+
+
+@pytest.mark.parametrize("block_first", [False, True])
+@pytest.mark.parametrize("name", list(OTHER_VALUES))
+def test_a_block_and_what_is_outside_of_it_share_no_executables(name, block_first, keys_compiled):
+    block = {name: OTHER_VALUES[name]}
+    for at in range(4):
+        with settings.override(**block) if (at % 2 == 0) == block_first else nullcontext():
+            calls_of_all_kinds()
+            keys_compiled.append(settings.key())
+    first, second = keys_compiled[0], keys_compiled[-1]
+    each = keys_compiled.count(first) - 1
+    assert each > 7
+    assert keys_compiled == [*[first] * each, *[second] * each, first, second]
+
+
+def test_a_context_that_outlives_its_block_keeps_its_executables(keys_compiled):
+    calls_of_all_kinds()
+    with settings.override(optimise=0) as within:
+        kept = copy_context()
+    made = len(keys_compiled)
+    kept.run(calls_of_all_kinds)
+    assert set(keys_compiled[made:]) == {within.key}
+    made = len(keys_compiled)
+    thread = threading.Thread(target=calls_of_all_kinds)
+    with settings.override(optimise=0):
+        thread.start()
+        thread.join()
+    assert len(keys_compiled) == made
+
+
+def test_an_update_of_the_process_makes_other_executables(keys_compiled):
+    before = settings.get().optimise
+    calls_of_all_kinds()
+    made = len(keys_compiled)
+    try:
+        settings.update(optimise=0)
+        calls_of_all_kinds()
+        assert keys_compiled[made:] == [settings.key()] * made
+        settings.update(num_threads=settings.get().num_threads)
+        calls_of_all_kinds()
+    finally:
+        settings.update(optimise=before)
+    calls_of_all_kinds()
+    assert len(keys_compiled) == 2 * made
+
+
+def test_a_block_checks_eager_calls_for_nan_and_what_follows_is_unchecked():
+    x = full((2,), 0.5, dtype=float64)
+    for _ in range(3):
         assert x.acosh().isnan().all()
+    with settings.override(nan_asserts=True), pytest.raises(ExecutionError, match="acosh: made NaN"):
+        x.acosh()
     assert x.acosh().isnan().all()

@@ -7,7 +7,9 @@ Nothing else reads the environment. `settings.get()` returns the values in force
 """
 
 import os
-from collections.abc import Generator, Mapping
+import sys
+from array import array
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Generic, TypeVar, cast, overload
@@ -102,8 +104,7 @@ class Settings:
     nan_asserts = Setting(
         flag(),
         False,
-        "Check the results of every kernel for NaN and infinity, and name the first that has any. What runs uncompiled"
-        " is checked where the process has it set, not a block alone.",
+        "Check the results of every kernel for NaN and infinity, and name the first that has any.",
         in_key=True,
     )
     eager_calls = Setting(
@@ -168,7 +169,7 @@ class Settings:
     def __init__(self, values: Mapping[str, object]) -> None:
         named = {name: values.get(name, setting.default) for name, setting in SETTINGS.items()}
         key = ";".join(f"{name}={named[name]}" for name, setting in SETTINGS.items() if setting.in_key)
-        self.__dict__.update(named, key=key)
+        self.__dict__.update(named, key=sys.intern(key))
 
     def __setattr__(self, name: str, value: object) -> None:
         fail("A004", f"settings: {name} cannot be assigned", hint="use settings.override() or settings.update()")
@@ -186,15 +187,17 @@ SETTINGS: Mapping[str, Setting[object]] = {
 _process: Settings | None = None
 _overridden: ContextVar[Settings | None] = ContextVar("rushlight_settings", default=None)
 
+KEY_OF_BLOCK: ContextVar[str | None] = ContextVar("rushlight_settings_key", default=None)
+"""`key()` where a block overrides settings, None elsewhere. Equal keys are one object, which native code compares."""
+BLOCKS = array("q", [0])
+"""How many such blocks there have been: while it is 0, native code need not ask for the key."""
+ON_NEW_KEY: list[Callable[[], None]] = []
+"""What is called when `update` has changed the key: it forgets what was decided outside of blocks."""
+
 
 def get() -> Settings:
     """Return the values in force here. The first call reads the environment, and may raise T001, T002 or T003."""
     return _overridden.get() or _process or _load()
-
-
-def of_process() -> Settings:
-    """Return the values in force where nothing overrides them."""
-    return _process or _load()
 
 
 def key() -> str:
@@ -210,22 +213,29 @@ def cache_dir() -> str:
 def update(**values: object) -> None:
     """Change settings for the whole process, as `rl.set_num_threads` does."""
     global _process
-    process = (_process or _load()).changed(values)
+    before = _process or _load()
+    _process = before.changed(values)
     overridden = _overridden.get()
     if overridden is not None:
-        _overridden.set(overridden.changed(values))
-    _process = process
+        changed = overridden.changed(values)
+        _overridden.set(changed)
+        KEY_OF_BLOCK.set(changed.key)
+    if _process.key != before.key:
+        for forget in ON_NEW_KEY:
+            forget()
 
 
 @contextmanager
 def override(**values: object) -> Generator[Settings]:
     """Change settings for the statements within, in this thread or task alone."""
     changed = get().changed(values)
-    token = _overridden.set(changed)
+    BLOCKS[0] += 1
+    token, key_token = _overridden.set(changed), KEY_OF_BLOCK.set(changed.key)
     try:
         yield changed
     finally:
         _overridden.reset(token)
+        KEY_OF_BLOCK.reset(key_token)
 
 
 def read_environment(environment: Mapping[str, str]) -> Settings:

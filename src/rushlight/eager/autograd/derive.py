@@ -9,10 +9,11 @@ from rushlight.eager.dispatch import Memo
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.decompose import as_node, replay
-from rushlight.eager.execution.kernels import laid_out, plan_table, results_in
+from rushlight.eager.execution.kernels import laid_out, results_in
 from rushlight.eager.execution.operands import attribute_key, flatten, form_of_operand, structure_of, unflatten
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import result_layouts, signature_of
+from rushlight.eager.execution.tables import block_key, plan_table
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of_type
@@ -190,6 +191,7 @@ def derivative_plan(
     rule: Rule, attrs: Mapping[str, object], key: Hashable, structure: object, needed: Needed, values: Sequence[object]
 ) -> DerivativePlan:
     """The plan for a rule on values of these forms: gradients of the results, then what the rule needs."""
+    key = (key, block_key())
     plan = _plans.get(key)
     if plan is None:
         plan = _make_plan(rule, attrs, structure, needed, values)

@@ -1,4 +1,4 @@
-"""Artifacts: executables by signature. A signature may have several, told apart by what tracing guarded."""
+"""Artifacts: executables by settings and signature; several of one signature are told apart by what tracing guarded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def artifact_for(
     `has_sizes`: the last operand is one that `with_run_time_sizes` added. Errors: Declined where the device makes no
     code of the program's graph.
     """
-    key = (program, signature.specs) if device is CPU else (program, signature.specs, device)
+    key = (settings.key(), program, signature.specs, device)
     for artifact in _artifacts.get(key, ()):
         if artifact.accepts(signature.values):
             return artifact.executable
@@ -93,10 +93,7 @@ def _compile(trace: Tracer, signature: Signature, has_sizes: bool, device: Devic
     nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(made.types)]
     sizes = nodes.pop().type.shape if has_sizes else ()
     graph = trace(builder, nodes, sizes)
-    with settings.override(
-        nan_asserts=settings.of_process().nan_asserts
-    ):  # it serves later calls and other threads too
-        executable = build.compile_graph(graph) if device is CPU else build.compile_for(device, graph)
+    executable = build.compile_graph(graph) if device is CPU else build.compile_for(device, graph)
     if executable is None:
         raise Declined
     conditions = _conditions(made)

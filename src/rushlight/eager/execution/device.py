@@ -11,9 +11,10 @@ from rushlight.eager.dispatch.table import backend_key, device_named
 from rushlight.eager.execution.artifact import Declined
 from rushlight.eager.execution.copying import call_on_cpu, copy_between, on_cpu, region_of
 from rushlight.eager.execution.decompose import decomposition
-from rushlight.eager.execution.kernels import Run, composite_plan, operator_plan, plan_table
+from rushlight.eager.execution.kernels import Run, composite_plan, operator_plan
 from rushlight.eager.execution.mutate import check_target, run_mutation, target_of
 from rushlight.eager.execution.operands import attribute_key, flatten, form_key, form_of_operand
+from rushlight.eager.execution.tables import block_key, plan_table
 from rushlight.eager.execution.views import runs_in_parts, view_plan
 from rushlight.eager.handle import Handle, allocate
 from rushlight.eager.memory import array_of
@@ -48,7 +49,7 @@ def run_on_device(op: Any, active: int, operands: Operands, attrs: Attrs) -> Any
     device = _device_of(active, operands, attrs)
     if op.__class__ is Mutation:
         return _mutated(device, op, operands, attrs)
-    key = (op, device, attribute_key(attrs), *[form_key(operand) for operand in operands])
+    key = (op, block_key(), device, attribute_key(attrs), *[form_key(operand) for operand in operands])
     run = _plans.get(key)
     if run is not None:
         return run(operands)

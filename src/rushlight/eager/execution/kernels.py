@@ -30,6 +30,7 @@ from rushlight.eager.execution.signature import (
     result_layouts,
     signature_of,
 )
+from rushlight.eager.execution.tables import block_key, plan_table
 from rushlight.eager.execution.views import runs_in_parts, view_plan
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of, copied
@@ -38,7 +39,7 @@ from rushlight.eager.tensor_meta import TensorMeta, form_of, form_of_type
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.value import map_operands
 from rushlight.ops.pointwise.definition import array_type
-from rushlight.ops.record import GENERATION, Fact, Operator
+from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
@@ -53,15 +54,6 @@ Run = Callable[[tuple[Any, ...]], Any]
 ON_FIRST_PLAN: list[Callable[[], None]] = []
 """What is loaded with the first kernel."""
 
-_tables: list[dict[Any, Any]] = []  # all that `forget_plans` clears
-
-
-def plan_table() -> dict[Any, Any]:
-    """A new table of plans."""
-    _tables.append({})
-    return _tables[-1]
-
-
 _plans: dict[Hashable, Run] = plan_table()
 _launches: dict[Run, Launch] = plan_table()
 
@@ -69,7 +61,7 @@ _launches: dict[Run, Launch] = plan_table()
 def planned(op: Operator, operands: tuple[object, ...]) -> Launch | None:
     """How a call without attributes is launched, if it has a plan that is one short launch."""
     kinds = [operand.__class__ if operand.__class__ in PLAIN else form_key(operand) for operand in operands]
-    run = _plans.get((op, *kinds))
+    run = _plans.get((op, block_key(), *kinds))
     return None if run is None else _launches.get(run)
 
 
@@ -77,7 +69,7 @@ def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mappin
     """The boxed kernel that answers every operator at the CPU key."""
     if op.__class__ is Mutation:
         return run_mutation(op, operands, attrs, run_on_cpu)
-    parts: list[Any] = [op, attribute_key(attrs)] if attrs else [op]
+    parts: list[Any] = [op, block_key(), attribute_key(attrs)] if attrs else [op, block_key()]
     for operand in operands:
         if isinstance(operand, Handle):
             parts.append(operand.form)
@@ -244,13 +236,6 @@ def laid_out(
         kept = form.strides if fixed is None else tuple(strides)
         result.append(form_of(tuple(form.shape), form.dtype, form.device, kept, form.type.weak))
     return result
-
-
-def forget_plans() -> None:
-    """Drops all plans, those of derivatives too, for example when an operator's rules have changed."""
-    for table in _tables:
-        table.clear()
-    GENERATION[0] += 1
 
 
 register_fallback(Key.CPU, run_on_cpu, leaf=True)

@@ -18,6 +18,7 @@ from rushlight.eager.execution.operands import (
 )
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import Signature, collapsed_signature
+from rushlight.eager.execution.tables import block_key, plan_table
 from rushlight.eager.handle import Handle, fit_empty
 from rushlight.eager.mutation import COPY, Mutation, computed_value, written_value
 from rushlight.ir.graph import Graph, GraphBuilder, Node
@@ -34,8 +35,7 @@ Write = Callable[[tuple[Any, ...]], Any]
 """Writes to the last of its operands; without one a value is computed and then copied."""
 
 
-_plans: dict[Hashable, Write | None] = {}
-forget_writes = _plans.clear
+_plans: dict[Hashable, Write | None] = plan_table()
 
 
 def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object], run: Run) -> Any:
@@ -57,7 +57,9 @@ def target_of(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, objec
 
 
 def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, run: Run) -> None:
-    parts: list[Any] = [op, target.form, attribute_key(attrs)] if attrs else [op, target.form]
+    parts: list[Any] = [op, block_key(), target.form]
+    if attrs:
+        parts.append(attribute_key(attrs))
     for operand in base:
         if isinstance(operand, Handle):
             parts += (operand.form, _SAME if operand is target else relation(operand, target))

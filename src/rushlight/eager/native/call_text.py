@@ -21,6 +21,7 @@ from rushlight.eager.native import history_text, layout, object_text, signature_
 
 PYTHON_SYMBOLS = (
     "PyCapsule_GetPointer",
+    "PyContextVar_Get",
     "PyDict_GetItemWithError",
     "PyDict_Size",
     "PyDict_SetItem",
@@ -63,6 +64,7 @@ OBJECTS = (
     "grad_name",
     "forward_name",
     "saving_name",
+    "key_of_block",
     "python_dispatch",
     "learn",
     "python_below",
@@ -82,7 +84,17 @@ OFFSETS = {
 }
 """Slots that the text reads and writes, by class."""
 
-WORDS = ("enabled", "generation_at", "generation", "table", "new_object", "cpu_key", "autograd_key", "standing_at")
+WORDS = (
+    "enabled",
+    "generation_at",
+    "generation",
+    "blocks_at",
+    "table",
+    "new_object",
+    "cpu_key",
+    "autograd_key",
+    "standing_at",
+)
 
 MISSED, DECLINED = 1, 0
 
@@ -353,6 +365,9 @@ search:
   %op.word = ptrtoint ptr %op to i64
   %op.at = getelementptr i64, ptr %key, i64 OPERATOR
   store i64 %op.word, ptr %op.at
+  %settings = call i64 @settings_word()
+  %settings.at = getelementptr i64, ptr %key, i64 SETTINGS
+  store i64 %settings, ptr %settings.at
   %record = call ptr @find(ptr %key)
   %unknown = icmp eq ptr %record, null
   br i1 %unknown, label %missed, label %runs

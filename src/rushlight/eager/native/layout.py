@@ -17,9 +17,9 @@ MOST_RESULTS = 4
 MOST_SAVED = 8  # of a recorded call
 
 # Words of a record: what identifies a call, then how it runs. A recorded call has the bits of the operands whose
-# gradients are needed, any other one 0.
-COUNT, OPERATOR, NEEDED, OPERANDS = 0, 1, 2, 3
-KEY_WORDS = 3 + MOST_OPERANDS
+# gradients are needed, any other one 0. The settings' key counts within a block that overrides some, 0 elsewhere.
+COUNT, OPERATOR, NEEDED, SETTINGS, OPERANDS = 0, 1, 2, 3, 4
+KEY_WORDS = OPERANDS + MOST_OPERANDS
 OWNER, ENTRY, BARE, PASSES, RESULTS, POINTER, WORDS, REALS = range(KEY_WORDS, KEY_WORDS + 8)
 ARGUMENTS = KEY_WORDS + 8
 # Of each operand: what it is, the word that it fills in, its item size or bounds (of the bits of floats).

@@ -21,6 +21,7 @@ from rushlight.eager.dispatch import STATE, Key, bit, dispatch, table_of
 from rushlight.eager.execution.kernels import ON_FIRST_PLAN, planned, run_on_cpu
 from rushlight.eager.execution.operands import NUMBER_FORMS
 from rushlight.eager.execution.plan import FASTER, Launch
+from rushlight.eager.execution.tables import block_key
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Version, View, adopted
 from rushlight.eager.native import call_text, layout
 from rushlight.eager.tensor import Parameter
@@ -138,6 +139,7 @@ class NativeCalls:
         get_slot.argtypes, get_slot.restype = (ctypes.py_object, ctypes.c_int), ctypes.c_void_p
         self.set_word("new_object", get_slot(object, _TP_NEW))
         self.set_word("generation_at", GENERATION.buffer_info()[0])
+        self.set_word("blocks_at", settings.BLOCKS.buffer_info()[0])
         self.set_word("table", self.table.address)
         self.set_word("cpu_key", bit(Key.CPU))
         self.set_word("autograd_key", bit(Key.AUTOGRAD))
@@ -166,6 +168,7 @@ class NativeCalls:
             "grad_name": sys.intern("grad"),
             "forward_name": sys.intern("forward"),
             "saving_name": sys.intern("saving"),
+            "key_of_block": settings.KEY_OF_BLOCK,
             "filename_name": sys.intern("co_filename"),
             "python_dispatch": dispatch,
             "learn": self.learn,
@@ -211,7 +214,7 @@ class NativeCalls:
 
     def faster(self, launch: Launch, operands: Sequence[object], run: Callable[..., Any]) -> Callable[..., Any]:
         """A plan's native function, or the Python function itself if native code cannot do what it does."""
-        made = Record([len(operands), 0, 0, 0, 0, 0, 0], [])
+        made = Record([len(operands), *[0] * (layout.KEY_WORDS - 1)], [])
         if len(operands) > layout.MOST_ARGUMENTS or not _describe(made, launch, operands, passes=False):
             return run
         address = self.module.address(call_text.RUN_PLAN)
@@ -224,7 +227,8 @@ class NativeCalls:
         words += [0] * (layout.MOST_OPERANDS - len(words))
         forms = [operand.form for operand in operands if isinstance(operand, Handle)]
         bits = sum([1 << at for at, wanted in enumerate(needed) if wanted])
-        made = Record([len(operands), id(op), bits, *words], [op, *forms])
+        block = block_key()
+        made = Record([len(operands), id(op), bits, 0 if block is None else id(block), *words], [op, block, *forms])
         launch = planned(op, operands)
         entries = table_of(op)
         kernel = entries.kernels[Key.CPU]

@@ -143,6 +143,37 @@ python:
 """
 
 FIND = """
+; The word of the settings: the key within a block that overrides some, 0 elsewhere.
+define internal i64 @settings_word() {
+entry:
+  %value.at = alloca ptr
+  %blocks.at = load ptr, ptr @blocks_at
+  %blocks = load i64, ptr %blocks.at
+  %none.yet = icmp eq i64 %blocks, 0
+  br i1 %none.yet, label %outside, label %ask
+ask:
+  %variable = load ptr, ptr @key_of_block
+  %none = load ptr, ptr @none
+  %status = call i32 @PyContextVar_Get(ptr %variable, ptr %none, ptr %value.at)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %problem, label %read
+read:
+  ; The context keeps the key alive.
+  %key = load ptr, ptr %value.at
+  call void @Py_DecRef(ptr %key)
+  %absent = icmp eq ptr %key, %none
+  br i1 %absent, label %outside, label %within
+within:
+  %word = ptrtoint ptr %key to i64
+  ret i64 %word
+problem:
+  ; A word that no record has: Python looks.
+  call void @PyErr_Clear()
+  ret i64 1
+outside:
+  ret i64 0
+}
+
 ; The record of a signature of KEY_WORDS words, or null.
 define internal ptr @find(ptr %key) {
 entry:
