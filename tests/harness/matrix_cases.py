@@ -102,7 +102,7 @@ def map_arrays(arguments, function):
 
 
 # Operators that run graphs stand in programs alone: tests/capture/test_control_flow.py asks about those.
-ASKED = [name for name, op in OPERATORS.items() if Fact.CONTROL not in op.facts]
+ASKED = [name for name, op in OPERATORS.items() if not op.facts & (Fact.CONTROL | Fact.EFFECT)]
 
 
 # Samples.

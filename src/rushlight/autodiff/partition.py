@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from rushlight.autodiff.budget import Choices
 from rushlight.autodiff.cut import can_wait, is_cheap, is_view
-from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, parameter, unbacked_outputs_of
+from rushlight.ir.graph import PARAMETER, RELAYOUT, Call, Graph, has_effect, parameter, unbacked_outputs_of
 from rushlight.ir.sizes import with_hidden_sizes
 from rushlight.ir.type import row_major
 from rushlight.ir.value import map_operands
@@ -114,7 +114,9 @@ class _KnownCalls:
         return next((other for other in candidates if _same_sizes(call, other)), None)
 
     def _key(self, call: Call, operands: tuple[object, ...]) -> Hashable | None:
-        """What equal calls have in common, but sizes; None of what cannot be compared."""
+        """What equal calls have in common, but sizes; None of what cannot be compared, and of effects."""
+        if has_effect(call):
+            return None
 
         def number(operand: object) -> int:
             return self.numbers.get(id(operand), id(operand))

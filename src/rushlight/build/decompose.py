@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Inner, Node
+from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Inner, Node, has_effect
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
 from rushlight.sym import Size, SizeExpr, simplify
@@ -93,7 +93,7 @@ def merge_equal_calls(graph: Graph) -> Graph:
     for call in graph.calls:
         operands = map_operands(call.operands, renamed)
         key = (call.op, map_operands(operands, id), attr_key(call.attrs), call.type, call.region)
-        merged = seen.get(key)
+        merged = None if has_effect(call) else seen.get(key)
         if merged is None:
             same = all(new is old for new, old in zip(operands, call.operands, strict=True))
             merged = call if same else Call(call.op, operands, call.attrs, call.type, call.frames, call.region)

@@ -18,6 +18,7 @@ from rushlight.ir.graph import (
     Call,
     Graph,
     ValueAssert,
+    has_effect,
     parameter,
     unbacked_outputs_of,
     with_dense_outputs,
@@ -311,7 +312,7 @@ def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
     """Finds the earliest wave of each call, and the number of waves. The host runs its calls after their wave."""
     unbacked_outputs = unbacked_outputs_of(graph.calls)
     earliest: dict[int, int] = {}
-    count = 1
+    count, last_effect = 1, 0
     for call in graph.calls:
         host, wave = is_host(call), 0
         for operand in call.inputs():
@@ -322,6 +323,8 @@ def _earliest(graph: Graph) -> tuple[dict[int, int], int]:
             for symbol in call.symbols():
                 if symbol in unbacked_outputs and symbol not in own:
                     wave = max(wave, earliest[id(unbacked_outputs[symbol])] + (not host))
+        if has_effect(call):  # in the order of the graph, as the host's calls of one wave are
+            wave = last_effect = max(wave, last_effect)
         earliest[id(call)] = wave
         count = max(count, wave + 1 + (host or bool(call.op.unbacked_outputs)))
     return earliest, count

@@ -29,7 +29,9 @@ def operators() -> list[str]:
 
 
 def _is_plain(op: Operator) -> bool:
-    return not op.facts & (Fact.CONTROL | Fact.FOREIGN) and op.name != "empty" and "to_device" not in op.name
+    return (
+        not op.facts & (Fact.CONTROL | Fact.EFFECT | Fact.FOREIGN) and op.name != "empty" and "to_device" not in op.name
+    )
 
 
 class Call:

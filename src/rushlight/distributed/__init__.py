@@ -3,6 +3,7 @@
 `rl.distributed.spawn(f, 2)` runs a function on two ranks, as threads of this process.
 """
 
+from rushlight.distributed import nn
 from rushlight.distributed.collectives import (
     all_gather,
     all_gather_into_tensor,
@@ -44,9 +45,13 @@ from rushlight.distributed.objects import (
 )
 from rushlight.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from rushlight.distributed.spawning import spawn
+from rushlight.support.errors import DistError
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
     "GroupMember",
     "P2POp",
     "ProcessGroup",
@@ -79,6 +84,7 @@ __all__ = [
     "isend",
     "monitored_barrier",
     "new_group",
+    "nn",
     "recv",
     "reduce",
     "reduce_scatter",
@@ -88,6 +94,8 @@ __all__ = [
     "send",
     "spawn",
 ]
+
+DistBackendError = DistNetworkError = DistError
 
 
 def __getattr__(name: str) -> object:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rushlight.distributed.engine.alone import Alone
 from rushlight.distributed.engine.call import Call
 from rushlight.distributed.engine.engine import Engine, Verbs
 from rushlight.distributed.engine.work import Timeout, Work, seconds
+from rushlight.eager.dispatch import STATE, State
 from rushlight.ir import process_group
-from rushlight.ir.process_group import DEFAULT, find_default, register, registry, unregister
+from rushlight.ir.process_group import DEFAULT, find_default, has_own_registry, register, registry, unregister
 from rushlight.support.errors import fail, require
 
 
@@ -86,13 +88,18 @@ def current() -> ProcessGroup | None:
 
 
 def member(group: object) -> ProcessGroup:
-    """The group that a call names; W001 before `init_process_group`, A002 for a rank that is not in it."""
+    """The group that a call names, by object, name or mesh of one dim; the default group for None.
+
+    Errors: W001 where there is none, A002 on a rank that is not in it.
+    """
     if group is None:
         found = process_group.default()
     else:
         message = "distributed: this rank is not in the group"
         require(not isinstance(group, NoMember), "A002", message, hint="call it on the ranks of the group alone")
-        found = group
+        found = process_group.named(group) if isinstance(group, str) else group
+        find: Callable[[], object] | None = getattr(found, "get_group", None)
+        found = found if find is None else find()
     require(isinstance(found, ProcessGroup), "A001", "distributed: a process group is expected", group=group)
     assert isinstance(found, ProcessGroup)
     return found
@@ -126,7 +133,21 @@ def init_process_group(
     made.backend = backend or made.backend
     if timeout is not None:
         made.engine.timeout = seconds(timeout)
+    enter(made)
+
+
+def enter(made: ProcessGroup) -> None:
+    """Makes a group known by its name."""
     register(made)
+    _tell_ranks()
+
+
+def _tell_ranks() -> None:
+    """Tells compiled functions, which may depend on ranks and sizes, of the groups that there are now."""
+    known = sorted(registry().groups.items())
+    texts = [f"{name}: {group.rank} of {list(group.ranks)}" for name, group in known]
+    state = STATE if has_own_registry() else State
+    state.ranks = sys.intern("; ".join(texts)) if texts else None
 
 
 def destroy_process_group(group: Group = None) -> None:
@@ -137,6 +158,7 @@ def destroy_process_group(group: Group = None) -> None:
         return
     found = member(group)
     unregister(found)
+    _tell_ranks()
     found.engine.close()
 
 
@@ -168,7 +190,7 @@ def new_group(
         return GroupMember.NON_GROUP_MEMBER
     made = ProcessGroup(name, world.engine.split(chosen), backend or world.backend)
     made.engine.timeout = seconds(timeout) if timeout is not None else world.engine.timeout
-    register(made)
+    enter(made)
     return made
 
 

@@ -8,8 +8,8 @@ from typing import TypeVar, cast
 
 from rushlight.distributed.engine.engine import Engine
 from rushlight.distributed.engine.threads import Interrupted, Threads, World
-from rushlight.distributed.group import ProcessGroup
-from rushlight.ir.process_group import DEFAULT, own_registry, register
+from rushlight.distributed.group import ProcessGroup, enter
+from rushlight.ir.process_group import DEFAULT, own_registry
 from rushlight.support.errors import require
 
 T = TypeVar("T")
@@ -70,5 +70,5 @@ def _on_threads(function: Callable[..., T], n: int, args: tuple[object, ...], se
 
 
 def _run_rank(function: Callable[..., T], args: tuple[object, ...], engine: Engine) -> T:
-    register(ProcessGroup(DEFAULT, engine, engine.kind, given=True))
+    enter(ProcessGroup(DEFAULT, engine, engine.kind, given=True))
     return function(*args)

@@ -179,6 +179,7 @@ class Graph:
         needed: set[int] = set()
         unbacked_outputs = unbacked_outputs_of(self.calls)
         stack = [*self.needed(), *[unbacked_outputs[symbol] for symbol in _asked(self, unbacked_outputs)]]
+        stack += [call for call in self.calls if has_effect(call)]
         while stack:
             call = stack.pop()
             if id(call) not in needed:
@@ -223,6 +224,11 @@ def inner_of(call: Call) -> list[Inner]:
         elif isinstance(value, tuple):
             graphs += [element for element in value if isinstance(element, Inner)]
     return graphs
+
+
+def has_effect(call: Call) -> bool:
+    """Whether a call, or one in a graph that it runs, is an event beyond its value: kept, once, and in order."""
+    return call.op.effect or any(has_effect(nested) for inner in inner_of(call) for nested in inner.graph.calls)
 
 
 def _values(call: Call) -> list[object]:

@@ -135,6 +135,11 @@ def registry() -> Registry:
     return _rank.registry or _process
 
 
+def has_own_registry() -> bool:
+    """Whether this thread is a rank of its own."""
+    return _rank.registry is not None
+
+
 @contextmanager
 def own_registry() -> Generator[Registry]:
     """A scope in which this thread is a rank of its own."""

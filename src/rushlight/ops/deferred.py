@@ -5,6 +5,67 @@ from rushlight.ops.record import Declaration, Fact
 
 FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
     (
+        "rushlight.ops.collective",
+        (
+            Declaration(
+                "all_gather_into_tensor(Tensor input, int group_size, str group_name, Size[] sizes=()) -> Tensor",
+                "The tensors of all ranks of a group along dim 0, on each.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor",
+                "The reduction over all ranks of a group, on each.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "all_to_all_single(Tensor input, Size[] output_split_sizes, Size[] input_split_sizes, str group_name) -> Tensor",
+                "Rows of all ranks of a group: of each as many as the output sizes say, where the input sizes divide a rank's own.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "broadcast_from(Tensor input, int src, str group_name) -> Tensor",
+                "The tensor of rank `src` of a group, on each.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "permute_tensor(Tensor input, int[] src_dst, str group_name) -> Tensor",
+                "The tensor of the rank that sends to this one: rank `i` of the group sends to rank `src_dst[i]`.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str group_name, Size[] sizes=(), Size? rows=None) -> Tensor",
+                "A rank's own rows of the reduction over all ranks of a group: an equal part, or its `rows` of `sizes`.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "reduce_to(Tensor input, str reduce_op, int dst, str group_name) -> Tensor",
+                "The reduction over all ranks of a group on rank `dst` of it, and zeros on the others.",
+                Fact.HOST | Fact.STORED | Fact.EFFECT,
+                "all",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.contract.accumulate",
         (
             Declaration(

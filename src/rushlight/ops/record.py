@@ -68,6 +68,7 @@ class Fact(Flag):
     LEADING = auto()  # its function takes a number as the first operand, beside a tensor, as in `2 ** x`
     STORED = auto()  # hands elements on, or converts or compares them: also those of dtypes that are storage alone
     NUMERIC = auto()  # its function takes numbers alone too
+    EFFECT = auto()  # done once for each call, in the order of calls, whether its result is needed or not
     FOREIGN = auto()  # a program's own: in graphs its results are held to their types
 
 
@@ -153,6 +154,7 @@ class Operator(Op):
         self._schema: Schema | str = declaration.schema
         self.doc = declaration.doc
         self.facts = declaration.facts
+        self.effect = Fact.EFFECT in declaration.facts
         self.dtypes = declaration.dtypes
         self.autocast = declaration.autocast
         self.variants = frozenset(declaration.variants.split())

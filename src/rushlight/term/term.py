@@ -17,13 +17,15 @@ Attrs = tuple[tuple[str, Any], ...]
 class Op:
     """The operator of a Term. Languages subclass it with their rules; here it is only a name.
 
-    Ops are compared by identity; a language holds one object per name.
+    Ops are compared by identity; a language holds one object per name. Of one with an `effect` each term is an event
+    beyond its value: kept, once, and in order.
     """
 
-    __slots__ = ("name",)
+    __slots__ = ("effect", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.effect = False
 
     @property
     def unbacked_outputs(self) -> tuple[str, ...]:

@@ -249,6 +249,7 @@ def mode_guards(names: Names) -> list[Guard]:
     """Guards on what scopes of the caller say of all operators."""
     dtype, device = DEFAULT_DTYPE[0], STATE.device
     setting = "None" if STATE.autocast is None else names(STATE.autocast)
+    ranks = "None" if STATE.ranks is None else names(STATE.ranks)  # interned: a program may depend on its rank
     # Devices are compared by value; where there is none, identity costs less at each call.
     is_other_device = "state.device is not None" if device is None else f"state.device != {names(device)}"
     return [
@@ -256,6 +257,7 @@ def mode_guards(names: Names) -> list[Guard]:
         Guard("dtype", "dtype of Python floats", str(dtype), f"{names(DEFAULT_DTYPE)}[0] is not {names(dtype)}"),
         Guard("device", "device of new tensors", str(device), is_other_device),
         Guard("autocast", "autocast", "as it was", f"state.autocast is not {setting}"),
+        Guard("ranks", "process groups", str(STATE.ranks), f"state.ranks is not {ranks}"),
     ]
 
 

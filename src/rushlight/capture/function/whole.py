@@ -142,18 +142,30 @@ class WholeFunction(CompiledFunction):
             return self._wrapped.run(args, kwargs)
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
             return self.function(*args, **kwargs)
-        with self._lock:
-            for entry in self.entries:  # another thread may have made it meanwhile
+        return self._missed(args, kwargs)
+
+    def _missed(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """The result of a call that fits no entry. One that another thread has made meanwhile is asked first."""
+        while True:
+            seen = self.entries
+            for entry in seen:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
             try:
-                return self._first_call(partial(self._trace, args, kwargs), args, kwargs)
+                result = self._first_call(partial(self._trace_unless_made, seen, args, kwargs), args, kwargs)
             except CompileError as error:
                 if error.code not in OF_WRAPPERS or type(self) is not WholeFunction:
                     raise
                 self._wrapped = wrapper_calls(self.function, self.options)
-        return self._wrapped.run(args, kwargs)
+                return self._wrapped.run(args, kwargs)
+            if result is not MISS:
+                return result
+
+    def _trace_unless_made(
+        self, seen: tuple[Entry, ...], args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo
+    ) -> Entry | None:
+        return self._trace(args, kwargs, prepared) if self.entries is seen else None
 
     def traces(self) -> tuple[Entry, ...]:
         """Its traces, the most recent first."""
@@ -172,22 +184,36 @@ class WholeFunction(CompiledFunction):
         return STANCE.runs_eagerly(self.name, reason if self.entries else "there is no graph yet")
 
     def _first_call(
-        self, trace: Callable[[Undo], Entry], args: tuple[object, ...], kwargs: dict[str, object]
+        self, trace: Callable[[Undo], Entry | None], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:
-        """The result of a call that makes an entry. Where it fails nothing has happened."""
+        """The result of a call that makes an entry; MISS where none is made. Where it fails nothing has happened.
+
+        The lock is held while the entry is made, and not while it runs: a call may wait for another thread's.
+        """
         prepared: Undo = []
-        before, collected = self.entries, gc.isenabled()
+        made: list[Entry] = []
+        collected = gc.isenabled()
 
         def called() -> object:
-            with profiling.profiled("compile"), garbage.uncollected(), forgetting(), clock.stage("capture"):
+            with (
+                self._lock,
+                profiling.profiled("compile"),
+                garbage.uncollected(),
+                forgetting(),
+                clock.stage("capture"),
+            ):
                 entry = trace(prepared)
+                if entry is None:
+                    return MISS
+                made.append(entry)
             return _first_result(entry, args, kwargs)
 
         def undo() -> None:
             for take_away in prepared:
                 take_away()
             if prepared:  # the entry was made for what has been taken away
-                self.entries = before
+                with self._lock:
+                    self.entries = tuple([entry for entry in self.entries if entry not in made])
             if collected:
                 gc.enable()
 
@@ -359,11 +385,19 @@ class SpecifiedFunction(WholeFunction):
         result = MISS if entry is None else entry.call(args, kwargs)
         if result is not MISS:
             return result
-        with self._lock:
-            made = self._made.get(spec)
-            if made is not None and made is not entry:  # another thread made it meanwhile
-                return self._run(spec, args, kwargs)
-            return self._first_call(partial(self._specified, spec, args, kwargs), args, kwargs)
+        result = self._first_call(partial(self._specified_unless_made, spec, entry, args, kwargs), args, kwargs)
+        return self._run(spec, args, kwargs) if result is MISS else result
+
+    def _specified_unless_made(
+        self,
+        spec: ParamsSpec,
+        seen: Entry | None,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        prepared: Undo,
+    ) -> Entry | None:
+        made = self._made.get(spec)
+        return self._specified(spec, args, kwargs, prepared) if made is None or made is seen else None
 
     def _specified(
         self, spec: ParamsSpec, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo
