@@ -1,4 +1,4 @@
-"""Collectives with gradients that take and give tensors, by their names in PyTorch's `distributed.nn.functional`.
+"""Collectives with gradients that take and give tensors, as in `torch.distributed.nn.functional`.
 
 What a rank gives has the gradient of all results that it went into. Where a rank's result is not used, its gradient is
 zeros: all ranks run the backward pass, as they run the forward pass.
