@@ -41,7 +41,7 @@ def _name_of(op: object) -> str:
     return reduction(op).text
 
 
-def all_reduce(self: object, reduceOp: object, group: object = None, tag: str = "") -> Tensor:  # noqa: N803 - PyTorch's
+def all_reduce(self: object, reduceOp: object, group: object = None, tag: str = "") -> Tensor:
     """The reduction over all ranks, on each."""
     return collective.all_reduce(required_tensor(self), _name_of(reduceOp), member(group).name)
 
@@ -62,7 +62,7 @@ def all_gather_tensor(self: object, gather_dim: int, group: object = None, tag: 
 
 def reduce_scatter_tensor(
     self: object,
-    reduceOp: object,  # noqa: N803 - PyTorch's
+    reduceOp: object,
     scatter_dim: int,
     group: object = None,
     tag: str = "",
