@@ -153,23 +153,28 @@ def uses_data(
 class DerivativePlan:
     """How a backward node computes its gradients: some are views of its inputs, one executable has the others."""
 
-    __slots__ = ("_graph", "_kernel", "_sources")
+    __slots__ = ("_graph", "kernel", "sources")
 
     def __init__(self, kernel: KernelPlan | None, graph: Graph | None, sources: Sequence[Any]) -> None:
-        self._kernel = kernel
+        self.kernel = kernel
         self._graph = graph
-        self._sources = tuple(sources)
+        self.sources = tuple(sources)
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether gradients are computed call by call."""
+        return self._graph is not None
 
     def run(self, flat: Sequence[Any], owned: set[int]) -> list[Any]:
         """One gradient or None per operand. Those from the executable belong to nobody else."""
         fresh: list[Any] = []
-        if self._kernel is not None:
-            fresh = self._kernel.run(flat)
+        if self.kernel is not None:
+            fresh = self.kernel.run(flat)
             owned.update([id(gradient) for gradient in fresh])
         elif self._graph is not None:
             fresh = replay(self._graph, flat)
         gradients: list[Any] = []
-        for source in self._sources:
+        for source in self.sources:
             if source is None:
                 gradients.append(None)
             elif source.__class__ is int:

@@ -79,6 +79,16 @@ class Pass:
             node.release()
         return results
 
+    def take(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
+        """Prepares a node and runs it, for who walks natively: one gradient or None per edge."""
+        self.prepare(node, gradients)
+        if not any(gradient is not None for gradient in gradients):
+            return (None,) * len(node.edges)
+        results = tuple(self.run(node, gradients, {}))
+        if len(results) != len(node.edges):
+            fail("X001", f"{node.name()}: a step gives {len(results)} gradients for {len(node.edges)} edges")
+        return results
+
     def add(self, a: object, b: object) -> Any:
         """The sum of two gradients that meet."""
         result = OPERATORS["add"](a, b)
@@ -90,6 +100,9 @@ class Pass:
         """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
         gradients: dict[tuple[int, int], Any] = {}
         self.plan(roots, targets)
+        ordinary = not targets and not self.create_graph and not STATE.anomaly and STATE.tracer is None
+        if ordinary and WALK[0](self, list(roots), self.owned, self.keep, self.add, self.take):
+            return gradients
 
         def captured(edge: Edge, gradient: object) -> None:
             gradients[id(edge[0]), edge[1]] = gradient
@@ -119,6 +132,14 @@ class Pass:
         """The nodes, by identity, at which gradients may arrive in this pass."""
         roots, targets = self._plan
         return executed([edge[0] for edge, _ in roots], targets if self.partial else None)
+
+
+def _walk_in_python(*how: object) -> bool:
+    return False
+
+
+WALK: list[Callable[..., bool]] = [_walk_in_python]
+"""Walks from roots to leaves by native code where that is possible: (pass, roots, owned, keep, add, take)."""
 
 
 def _refuse_nan(node: Any, results: Sequence[object]) -> None:

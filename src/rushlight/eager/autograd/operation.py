@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
-from rushlight.eager.autograd.derive import Rule, derivative_plan, gradients_by_calls, uses_data
+from rushlight.eager.autograd.derive import DerivativePlan, Rule, derivative_plan, gradients_by_calls, uses_data
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
@@ -26,6 +26,12 @@ def needed_of(flat: Sequence[object]) -> tuple[bool, ...]:
     for operand in flat:
         needed.append(isinstance(operand, Handle) and operand.keys & AUTOGRAD != 0 and requires(operand))
     return tuple(needed)
+
+
+def runs_alone(flat: Sequence[object]) -> bool:
+    """Whether a rule on these values may run as one program."""
+    keys = keys_of(tuple(flat)) | STATE.included
+    return not keys & ~_ALONE & ~STATE.excluded and keys & bit(Key.CPU) != 0
 
 
 def title(name: str) -> str:
@@ -176,18 +182,36 @@ class OperatorNode(Node):
     def _unpacked(self, value: object) -> Any:
         return value.unpack(self, self.frame) if isinstance(value, SavedTensor) else value
 
+    def values(self, gradients: Sequence[object]) -> list[Any]:
+        """What the rule is given: the gradients of all results, then what it needs. G001, G003."""
+        absent = [None] * (len(self._recipe.forms) - len(gradients))
+        return [*gradients, *absent, *self.saved_tensors()]
+
+    def plan(self, values: Sequence[object], flat: Sequence[object]) -> DerivativePlan:
+        """How gradients are computed from such values, which are `flat` too."""
+        recipe = self._recipe
+        key = (recipe.key, structure_of(values), *[form_key(value) for value in flat])
+        return derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
+
     def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Gradients of the operands: by one executable, or call by call where those calls are dispatched on."""
         recipe = self._recipe
-        arrived = [*gradients, *[None] * (len(recipe.forms) - len(gradients))]
-        values = [*arrived, *self.saved_tensors()]
+        values = self.values(gradients)
         flat = flatten(values)
-        keys = keys_of(tuple(flat)) | STATE.included
-        if create_graph or keys & ~_ALONE & ~STATE.excluded or not keys & bit(Key.CPU):
+        if create_graph or not runs_alone(flat):
             return gradients_by_calls(recipe.rule, recipe.attrs, recipe.structure, recipe.needed, values)
-        key = (recipe.key, structure_of(values), *[form_key(value) for value in flat])
-        plan = derivative_plan(recipe.rule, recipe.attrs, key, recipe.structure, recipe.needed, values)
-        return plan.run(flat, owned)
+        return self.plan(values, flat).run(flat, owned)
+
+    @property
+    def saves_tensors(self) -> bool:
+        """Whether a pass that keeps nothing frees what is saved."""
+        return any(isinstance(value, (SavedTensor, tuple)) for value in self._saved or ())
+
+    @property
+    def saves_plainly(self) -> bool:
+        """Whether it saves no lists, and nothing that hooks have packed."""
+        saved = self._saved or ()
+        return not any(isinstance(one, tuple) or (isinstance(one, SavedTensor) and one.is_packed) for one in saved)
 
     @property
     def released(self) -> bool:
@@ -196,7 +220,7 @@ class OperatorNode(Node):
 
     def release(self) -> None:
         """Frees what was saved; a node that saved no tensor may run again."""
-        if any(isinstance(value, (SavedTensor, tuple)) for value in self._saved or ()):
+        if self.saves_tensors:
             self._saved = None
         self._released = True
 

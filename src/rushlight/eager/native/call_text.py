@@ -17,7 +17,16 @@ from __future__ import annotations
 
 import re
 
-from rushlight.eager.native import history_text, layout, object_text, signature_text, tape_text
+from rushlight.eager.native import (
+    history_text,
+    layout,
+    object_text,
+    signature_text,
+    step_text,
+    tape_text,
+    visits_text,
+    walk_text,
+)
 
 PYTHON_SYMBOLS = (
     "PyCapsule_GetPointer",
@@ -42,8 +51,11 @@ PYTHON_SYMBOLS = (
     "Py_DecRef",
     "Py_IncRef",
     *tape_text.PYTHON_SYMBOLS,
+    *step_text.PYTHON_SYMBOLS,
+    *visits_text.PYTHON_SYMBOLS,
+    *walk_text.PYTHON_SYMBOLS,
 )
-NAMES = ("eager_dispatch", "eager_below", "join_thread")
+NAMES = ("eager_dispatch", "eager_below", "join_thread", walk_text.NAME)
 RUN_PLAN = "run_plan"
 
 OBJECTS = (
@@ -72,6 +84,8 @@ OBJECTS = (
     "lend",
     *history_text.OBJECTS,
     *tape_text.OBJECTS,
+    *visits_text.OBJECTS,
+    *walk_text.OBJECTS,
 )
 """Objects that the text refers to."""
 
@@ -174,10 +188,26 @@ no:
   ret i1 false
 }
 
-; Runs a record: the tensor, or the tuple of them. Null where Python has to do it, or has failed.
-define internal ptr @run(ptr %record, ptr %operands, ptr %context) {
+define internal void @drop_results(ptr %results, i64 %count) {
 entry:
-  %results = alloca [MOST_RESULTS x ptr]
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
+  %all = icmp eq i64 %i, %count
+  br i1 %all, label %done, label %one
+one:
+  %result.at = getelementptr ptr, ptr %results, i64 %i
+  %result = load ptr, ptr %result.at
+  call void @Py_DecRef(ptr %result)
+  %i.next = add i64 %i, 1
+  br label %next
+done:
+  ret void
+}
+
+; Computes a record's results into `results`: whether that was done. If not, Python has to do it, or there is an error.
+define internal i1 @compute(ptr %record, ptr %operands, ptr %context, ptr %results) {
+entry:
   %addresses = alloca [MOST_RESULTS x i64]
   %count = call i64 @word(ptr %record, i64 RESULTS)
   %outputs = getelementptr i64, ptr %record, i64 OUTPUTS
@@ -204,7 +234,7 @@ fill.start:
   %reals.word = call i64 @word(ptr %record, i64 REALS)
   %reals = inttoptr i64 %reals.word to ptr
   %arguments = getelementptr i64, ptr %record, i64 ARGUMENTS
-  %operand.count = call i64 @word(ptr %record, i64 COUNT)
+  %operand.count = call i64 @word(ptr %record, i64 FILLED)
   br label %fill.next
 fill.next:
   %j = phi i64 [ 0, %fill.start ], [ %j.next, %filled ]
@@ -241,12 +271,25 @@ launch:
   %pointer = inttoptr i64 %pointer.word to ptr
   %status = call i64 @run_held(ptr %entry.fn, ptr %context, ptr %pointer)
   %ran = icmp eq i64 %status, 0
-  br i1 %ran, label %write, label %ran.not
+  br i1 %ran, label %done.all, label %drop.start
+done.all:
+  ret i1 true
+drop.start:
+  %made.count = phi i64 [ %i, %make.one ], [ %count, %fill.one ], [ %count, %launch ]
+  call void @drop_results(ptr %results, i64 %made.count)
+  ret i1 false
+}
+
+; Runs a record: the tensor, or the tuple of them. Null where Python has to do it, or has failed.
+define internal ptr @run(ptr %record, ptr %operands, ptr %context) {
+entry:
+  %results = alloca [MOST_RESULTS x ptr]
+  %count = call i64 @word(ptr %record, i64 RESULTS)
+  %ran = call i1 @compute(ptr %record, ptr %operands, ptr %context, ptr %results)
+  br i1 %ran, label %write, label %nothing
 write:
   %written = call i1 @write_tape(ptr %record, ptr %operands, ptr %results)
-  br i1 %written, label %give, label %ran.not
-ran.not:
-  br label %drop.start
+  br i1 %written, label %give, label %drop
 give:
   %bare = call i64 @word(ptr %record, i64 BARE)
   %is.bare = icmp ne i64 %bare, 0
@@ -257,7 +300,7 @@ one:
 tuple:
   %several = call ptr @PyTuple_New(i64 %count)
   %no.tuple = icmp eq ptr %several, null
-  br i1 %no.tuple, label %drop.start, label %pack
+  br i1 %no.tuple, label %drop, label %pack
 pack:
   %m = phi i64 [ 0, %tuple ], [ %m.next, %pack.one ]
   %packed = icmp eq i64 %m, %count
@@ -270,19 +313,9 @@ pack.one:
   br label %pack
 all.packed:
   ret ptr %several
-drop.start:
-  %made.count = phi i64 [ %i, %make.one ], [ %count, %fill.one ], [ %count, %ran.not ], [ %count, %tuple ]
-  br label %drop
 drop:
-  %d = phi i64 [ 0, %drop.start ], [ %d.next, %drop.one ]
-  %dropped = icmp eq i64 %d, %made.count
-  br i1 %dropped, label %nothing, label %drop.one
-drop.one:
-  %useless.at = getelementptr ptr, ptr %results, i64 %d
-  %useless = load ptr, ptr %useless.at
-  call void @Py_DecRef(ptr %useless)
-  %d.next = add i64 %d, 1
-  br label %drop
+  call void @drop_results(ptr %results, i64 %count)
+  br label %nothing
 nothing:
   ret ptr null
 }
@@ -493,7 +526,7 @@ thread:
   br i1 %stranger, label %to.python, label %take
 take:
   %operands = load ptr, ptr %arguments
-  %wanted = call i64 @word(ptr %record, i64 COUNT)
+  %wanted = call i64 @word(ptr %record, i64 FILLED)
   br label %next
 next:
   %i = phi i64 [ 0, %take ], [ %i.next, %look ]
@@ -555,6 +588,7 @@ def call_text(scopes_word: int) -> str:
     numbers |= {"MISSED": MISSED, "DECLINED": DECLINED}
     signatures = (signature_text.OPERANDS, history_text.NEEDED, signature_text.FIND)
     parts = (object_text.HEAD, *signatures, object_text.RESULTS, tape_text.TAPE, _RUN, _DISPATCH)
+    parts += (step_text.STEP, visits_text.VISITS, walk_text.WALK)
     text = re.sub(r"\b[A-Z][A-Z_]*[A-Z]\b", lambda word: str(numbers.get(word[0], word[0])), "".join(parts))
     return _variables() + text
 

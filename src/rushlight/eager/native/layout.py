@@ -20,11 +20,11 @@ MOST_SAVED = 8  # of a recorded call
 # gradients are needed, any other one 0. The settings' key counts within a block that overrides some, 0 elsewhere.
 COUNT, OPERATOR, NEEDED, SETTINGS, OPERANDS = 0, 1, 2, 3, 4
 KEY_WORDS = OPERANDS + MOST_OPERANDS
-OWNER, ENTRY, BARE, PASSES, RESULTS, POINTER, WORDS, REALS = range(KEY_WORDS, KEY_WORDS + 8)
-ARGUMENTS = KEY_WORDS + 8
-# Of each operand: what it is, the word that it fills in, its item size or bounds (of the bits of floats).
-KIND, AT, SCALE, LOWEST, HIGHEST = range(5)
-ARGUMENT_WORDS = 5
+OWNER, ENTRY, BARE, PASSES, FILLED, RESULTS, POINTER, WORDS, REALS = range(KEY_WORDS, KEY_WORDS + 9)
+ARGUMENTS = KEY_WORDS + 9
+# Of each operand: what it is, the word that it fills in, its item size or bounds (of the bits of floats), its own word.
+KIND, AT, SCALE, LOWEST, HIGHEST, EXPECTED = range(6)
+ARGUMENT_WORDS = 6
 OUTPUTS = ARGUMENTS + ARGUMENT_WORDS * MOST_ARGUMENTS
 # Of each result: objects for the fields of a tensor and its storage, the capacity class, the word of its address.
 FORM, KEYS, BYTES, CLASS, ADDRESS_AT = range(5)
@@ -35,7 +35,18 @@ TAPE = OUTPUTS + OUTPUT_WORDS * MOST_RESULTS
 RECIPE, EDGE_COUNT, ATTACHED, SAVED_COUNT, SAVED = range(TAPE, TAPE + 5)
 SOURCE, NUMBER, OBJECT = range(3)
 SAVED_WORDS = 3
-RECORD_WORDS = SAVED + SAVED_WORDS * MOST_SAVED
+# What a step of a backward pass gives: how many gradients, whether it holds tensors, and for each edge 0 for none, n
+# for result n - 1 of the kernel, -n for value n - 1 of those that the kernel is given.
+STEP = SAVED + SAVED_WORDS * MOST_SAVED
+GRADIENT_COUNT, HOLDS_TENSORS, GRADIENTS = range(STEP, STEP + 3)
+RECORD_WORDS = GRADIENTS + MOST_ARGUMENTS
+
+# Words of a walk through the tape, of the visit of a step, and of a turn that a visit waits for.
+WALK_VISITS, WALK_COUNT, WALK_CAPACITY, WALK_PLACES, WALK_MASK, WALK_HEAP, WALK_READY, WALK_ORDER = range(8)
+WALK_PASS, WALK_OWNED, WALK_KEEP, WALK_ADD, WALK_TAKE, WALK_CONTEXT, WALK_WORDS = range(8, 15)
+VISIT_STEP, VISIT_WAITING, VISIT_GRADIENTS, VISIT_WORDS = range(4)
+TURN_SEQUENCE, TURN_ORDER, TURN_VISIT, TURN_WORDS = range(4)
+FIRST_VISITS = 128  # for which there is room at first
 
 ABSENT, TENSOR, INTEGER, REAL = range(4)
 """Kinds of operands."""

@@ -12,14 +12,16 @@ from typing import Any
 
 from rushlight import runtime
 from rushlight.autodiff.backward import SINK
-from rushlight.eager.autograd.accumulate import AccumulateGrad
-from rushlight.eager.autograd.node import SEQUENCE
-from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of
+from rushlight.eager.autograd.accumulate import AccumulateGrad, gradient_form
+from rushlight.eager.autograd.derive import DerivativePlan
+from rushlight.eager.autograd.driver import WALK, Pass
+from rushlight.eager.autograd.node import SEQUENCE, Node
+from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, runs_alone
 from rushlight.eager.autograd.record import BELOW, Recorded, below_autograd, record, recorded
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, bit, dispatch, table_of
 from rushlight.eager.execution.kernels import ON_FIRST_PLAN, planned, run_on_cpu
-from rushlight.eager.execution.operands import NUMBER_FORMS
+from rushlight.eager.execution.operands import NUMBER_FORMS, flatten
 from rushlight.eager.execution.plan import FASTER, Launch
 from rushlight.eager.execution.tables import block_key
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Version, View, adopted
@@ -84,11 +86,18 @@ class Record:
         self._kept = (*self._kept, taped.recipe, *[kept for _, _, kept in sources])
 
     def set_argument(
-        self, number: int, kind: int, at: int = 0, scale: int = 0, bounds: tuple[int, int] = (0, 0)
+        self, number: int, kind: int, at: int = 0, scale: int = 0, bounds: tuple[int, int] = (0, 0), expected: int = 0
     ) -> None:
-        """Says what fills operand `number` in."""
+        """Says what fills operand `number` in; `expected` is its word, 0 for one that is not filled in."""
         start = layout.ARGUMENTS + layout.ARGUMENT_WORDS * number
-        self.words[start : start + layout.ARGUMENT_WORDS] = array("q", [kind, at, scale, *bounds])
+        self.words[start : start + layout.ARGUMENT_WORDS] = array("q", [kind, at, scale, *bounds, expected])
+
+    def set_gradients(self, sources: Sequence[int], holds_tensors: bool, kept: Sequence[object]) -> None:
+        """Says what a step gives to each of its edges, and whether it saves tensors."""
+        self.words[layout.GRADIENT_COUNT] = len(sources)
+        self.words[layout.HOLDS_TENSORS] = holds_tensors
+        self.words[layout.GRADIENTS : layout.GRADIENTS + len(sources)] = array("q", sources)
+        self._kept = (*self._kept, *kept)
 
 
 class Table:
@@ -125,7 +134,7 @@ class NativeCalls:
         self.module = runtime.native.load_cached("eager", text, llvm.baseline_target())
         runtime.native.keep_forever(self.module)
         self.table = Table()
-        self.dispatch, self.below, self.join_thread = [
+        self.dispatch, self.below, self.join_thread, self.walk = [
             runtime.native.python_function(name, self.module.address(name), self.module) for name in call_text.NAMES
         ]
         self._generation = -1
@@ -179,6 +188,12 @@ class NativeCalls:
             "sink_sequence": SINK,
             "user_frame": provenance.user_frame,
             "plain_files": provenance.PLAIN_FILES,
+            "node_class": Node,
+            "folds_name": sys.intern("folds"),
+            "merges_name": sys.intern("merges"),
+            "rest_name": sys.intern("rest"),
+            "learn_step": self.learn_step,
+            "learn_sink": self.learn_sink,
         }
 
     def learn(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object], keys: int = 0) -> Any:
@@ -202,15 +217,54 @@ class NativeCalls:
         if not here.words[context.SCOPES]:
             self.join_thread(here.address, vars(STATE))
             return call()
+        generation = self._renew()
+        result = call()
+        if generation == GENERATION[0] and not attrs:
+            self._add(op, operands, needed, result)
+        return result
+
+    def _renew(self) -> int:
+        """Clears the table if something was registered; returns the generation."""
         generation = GENERATION[0]
         if self._generation != generation:
             self.table.clear()
             self._generation = generation
             self.set_word("generation", generation)
-        result = call()
-        if generation == GENERATION[0] and not attrs:
-            self._add(op, operands, needed, result)
-        return result
+        return generation
+
+    def learn_step(self, one: Pass, node: OperatorNode, gradients: list[Any]) -> tuple[Any, ...]:
+        """Runs a step of a backward pass in Python, and the table tells native code about the next one."""
+        self._renew()
+        if node.saves_plainly:
+            self._add_step(node, gradients)
+        return one.take(node, gradients)
+
+    def _add_step(self, node: OperatorNode, gradients: list[Any]) -> None:
+        try:
+            values = node.values(gradients)
+        except RushlightError:  # which the step itself is to raise
+            return
+        flat = flatten(values)
+        if not runs_alone(flat):
+            return
+        words = [_word_of(gradient) for gradient in gradients]
+        words += [0] * (layout.MOST_OPERANDS - len(words))
+        forms = [gradient.form for gradient in gradients if gradient is not None]
+        block = block_key()
+        key = [len(gradients), id(node.recipe), 0, 0 if block is None else id(block), *words]
+        made = Record(key, [node.recipe, block, *forms])
+        _describe_step(made, node, node.plan(values, flat), flat)
+        self.table.add(made)
+
+    def learn_sink(self, one: Pass, sink: AccumulateGrad, gradients: list[Any]) -> tuple[Any, ...]:
+        """As `learn_step`, for a leaf that gets its first gradient."""
+        self._renew()
+        leaf, new = sink.variable.form, gradients[0].form
+        rest = [0] * (layout.MOST_OPERANDS - 2)
+        made = Record([2, 0, 0, 0, id(leaf), id(new), *rest], [leaf, new])
+        made.words[layout.PASSES] = gradient_form(leaf, new) is new
+        self.table.add(made)
+        return one.take(sink, gradients)
 
     def faster(self, launch: Launch, operands: Sequence[object], run: Callable[..., Any]) -> Callable[..., Any]:
         """A plan's native function, or the Python function itself if native code cannot do what it does."""
@@ -274,6 +328,25 @@ def _sources(recipe: Recipe, operands: tuple[object, ...]) -> list[tuple[int, in
     return sources if len(sources) <= layout.MOST_SAVED else None
 
 
+def _describe_step(made: Record, node: OperatorNode, plan: DerivativePlan, flat: Sequence[Any]) -> None:
+    """Fills the record of a step in, if native code can run it."""
+    steps = [source[1] for source in plan.sources if isinstance(source, tuple)]
+    most = min(layout.MOST_ARGUMENTS, len(node.edges))
+    if any(steps) or plan.is_replayed or len(plan.sources) > most or len(flat) > layout.MOST_ARGUMENTS:
+        return
+    if plan.kernel is not None:
+        if plan.kernel.launch is None or not _describe(made, plan.kernel.launch, flat, passes=True):
+            return
+    else:
+        made.words[layout.FILLED] = len(flat)
+        for number, value in enumerate(flat):
+            made.set_argument(number, layout.ABSENT, expected=_word_of(value))
+    sources: list[int] = []
+    for source in plan.sources:
+        sources.append(0 if source is None else -1 - source[0] if isinstance(source, tuple) else 1 + source)
+    made.set_gradients(sources, node.saves_tensors, [plan])
+
+
 def _describe(
     made: Record, launch: Launch, operands: Sequence[Any], passes: bool, attached: Sequence[int] = ()
 ) -> bool:
@@ -283,6 +356,7 @@ def _describe(
         return False
     slots = {slot.position: slot for slot in launch.sheets.slots}
     position = 0
+    made.words[layout.FILLED] = len(operands)
     for number, operand in enumerate(operands):
         if operand is None:
             made.set_argument(number, layout.ABSENT)
@@ -290,13 +364,14 @@ def _describe(
         if operand.__class__ is TensorMeta:
             made.set_argument(number, layout.ABSENT)
         elif isinstance(operand, Handle):
-            made.set_argument(number, layout.TENSOR, launch.sheets.starts[position], operand.form.dtype.itemsize)
+            at, form = launch.sheets.starts[position], operand.form
+            made.set_argument(number, layout.TENSOR, at, form.dtype.itemsize, expected=id(form))
         else:
             bounds = _bounds(operand.__class__, launch.fitting) if operand.__class__ in _NUMBERS else None
             if bounds is None:
                 return False
             kind = layout.REAL if operand.__class__ is float else layout.INTEGER
-            made.set_argument(number, kind, slots[position].at, 0, bounds)
+            made.set_argument(number, kind, slots[position].at, 0, bounds, id(operand.__class__))
         position += 1
     made.words[layout.PASSES] = passes
     keys = [form.keys | AUTOGRAD if at in attached else form.keys for at, form in enumerate(launch.outputs)]
@@ -367,6 +442,7 @@ def _install() -> None:
         if names.get("dispatch") is dispatch:
             names["dispatch"] = calls.dispatch
     BELOW[0] = calls.below
+    WALK[0] = calls.walk
     FASTER[0] = calls.faster
     _calls.append(calls)
     calls.set_word("enabled", _wanted[-1])
