@@ -1,5 +1,6 @@
 """Entries of a compiled function: what makes no new one, and what captures leave behind."""
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -10,6 +11,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.compiler import graph_count
+from rushlight.eager import python_calls
+from rushlight.eager.native.learning import native_calls
+from rushlight.support import settings
 from rushlight.term.term import forget_dead
 from tools.soak import collector_off, compile_and_reset, fail_to_capture, left_behind, resident_kb, tracked
 
@@ -126,3 +130,61 @@ def test_functions_that_share_parameters_are_captured_by_threads_at_once(fullgra
         thread.join()
     assert sorted(results) == [(0, 32.0)] * 4 + [(1, 16.0)] * 4
     assert graph_count() == 2
+
+
+def python_functions(call: Any) -> set[str]:
+    names: set[str] = set()
+    sys.setprofile(lambda frame, event, argument: names.add(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+def leaves(value: Any) -> list[Any]:
+    return [value] if isinstance(value, rl.Tensor) else list(value)
+
+
+CALLS = {
+    "one-result": lambda x, y: x * y + 1.0,
+    "two-results": lambda x, y: (x.mT + y.mT, x.sum(1)),
+    "result-twice": lambda x, y: [x * y] * 2,
+}
+
+
+@pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
+@pytest.mark.unpoisoned
+@pytest.mark.parametrize("name", CALLS)
+def test_short_calls_allocate_and_launch_natively(name: str):
+    x, y = rl.arange(12.0).reshape(3, 4)[1:, 1:], rl.ones(3, 2).mT  # with an offset, and transposed
+    compiled = rl.compile(CALLS[name])
+    expected = [one.numpy().tobytes() for one in leaves(CALLS[name](x, y))]
+    for _ in range(3):
+        compiled(x, y)
+    assert not {"allocate_many", "launch_short"} & python_functions(lambda: compiled(x, y))
+    with python_calls():
+        assert {"allocate_many", "launch_short"} <= python_functions(lambda: compiled(x, y))
+        by_python = compiled(x, y)
+    natively = compiled(x, y)
+    for results in (by_python, natively):
+        assert [one.numpy().tobytes() for one in leaves(results)] == expected
+    pairs = zip(leaves(by_python), leaves(natively), strict=True)
+    for one, other in pairs:
+        assert (one.stride(), one.keys, one._version) == (other.stride(), other.keys, other._version)
+
+
+@pytest.mark.unpoisoned
+def test_compiled_gradients_are_those_of_entries_in_python():
+    def step(x: Any, w: Any) -> Any:
+        return (x @ w).relu().sum()
+
+    gradients: list[Any] = []
+    for scope in (python_calls, native_calls):
+        with scope():
+            w = rl.arange(6.0).reshape(3, 2).requires_grad_()
+            compiled = rl.compile(step)
+            for _ in range(3):
+                compiled(rl.ones(4, 3), w).backward()
+            gradients.append(w.grad.tolist())
+    assert gradients[0] == gradients[1]

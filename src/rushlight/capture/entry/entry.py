@@ -15,6 +15,8 @@ from rushlight.capture.guard import Guard
 from rushlight.capture.segmented import Ran, Segmented, check_asserts
 from rushlight.capture.source import DYNAMIC, NumberSource, TensorSource
 from rushlight.capture.state.snapshot import StateGuards
+from rushlight.eager.dispatch import Key, bit
+from rushlight.eager.execution.plan import FASTER, Launch
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.dtype import Kind
@@ -35,8 +37,12 @@ _MOST_PLANS = 1 << 14  # of one entry
 
 @frozen
 class RunPlan:
-    """What one combination of input forms fixes: sheets of descriptors, and the outputs' sizes in bytes and forms."""
+    """What one combination of input forms fixes: sheets of descriptors, and the outputs' sizes in bytes and forms.
 
+    `run` gives the outputs for the dynamic inputs, by native code, or nothing where Python's way is taken.
+    """
+
+    run: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     free: list[ArgumentBlock]
     fresh: Callable[[], ArgumentBlock]
     launch: Callable[..., None]
@@ -100,7 +106,7 @@ class Planner:
             plan: RunPlan | Ran = Ran([], values)
         else:
             check_asserts(self.asserts, values)
-            plan = self._make(self.executable, shapes, words, values)
+            plan = self._make(self.executable, shapes, words, values, key[:count])
         self.plans[key] = plan
         return plan
 
@@ -110,6 +116,7 @@ class Planner:
         shapes: list[tuple[int, ...]],
         words: list[tuple[int, ...]],
         values: dict[SizeExpr, int],
+        given: Sequence[TensorMeta],
     ) -> RunPlan:
         forms: list[TensorMeta] = []
         layouts = executable.infer_outputs(shapes)
@@ -122,7 +129,30 @@ class Planner:
         work = executable.work_of([*shapes, *[shape for shape, _ in layouts]])
         launch = executable.committer(work) if self.commits else executable.launcher(work)
         nbytes = tuple([form.nbytes for form in forms])
-        return RunPlan(sheets.free, sheets.fresh, launch, nbytes, tuple(forms), values)
+        run = self._native_run(executable, work, sheets, forms, given)
+        return RunPlan(run, sheets.free, sheets.fresh, launch, nbytes, tuple(forms), values)
+
+    def _native_run(
+        self,
+        executable: Executable,
+        work: int,
+        sheets: ArgumentBlocks,
+        outputs: Sequence[TensorMeta],
+        given: Sequence[TensorMeta],
+    ) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Native code for a short call of tensors that commits nothing, if there is some."""
+        entry = None if self.commits or numbers_among(self.sources) else executable.short_entry(work)
+        if entry is None or not outputs or any(form.keys != bit(Key.CPU) for form in (*given, *outputs)):
+            return _left_to_python
+        starts = [
+            sheets.starts[position] for position in (*self.dynamic, *range(len(self.sources), len(sheets.starts)))
+        ]
+        launch = Launch(executable, entry, False, sheets, starts, tuple(outputs), None)
+        return FASTER[0](launch, given, _left_to_python, True)
+
+
+def _left_to_python(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return ()
 
 
 def numbers_among(sources: Sequence[object]) -> list[tuple[int, type]]:

@@ -34,7 +34,8 @@ class ValueTexts(ABC):
         """An output of the graph, as a tensor."""
 
     @abstractmethod
-    def _input_text(self, source: Source) -> str: ...
+    def input_text(self, source: Source) -> str:
+        """An input of the graph."""
 
     @abstractmethod
     def is_number(self, template: Template) -> bool:
@@ -43,7 +44,7 @@ class ValueTexts(ABC):
     def view_text(self, source: ViewSource) -> str:
         """A view of an input or output, made again."""
         replay = "replay_view" if source.recorded else self.names(replay_unrecorded)
-        return f"{replay}({self._input_text(source.base)}, {self.names(source.steps)}, plan.values)"
+        return f"{replay}({self.input_text(source.base)}, {self.names(source.steps)}, plan.values)"
 
     def value(self, template: Template) -> str:
         """A value, as an expression."""
@@ -102,7 +103,7 @@ class ValueTexts(ABC):
                 known = self._replayed[id(source)] = f"shown{len(self._replayed)}"
                 return f"({known} := {self.view_text(source)})"
             return known
-        return self._input_text(source)
+        return self.input_text(source)
 
 
 def with_attributes(value: object, attributes: Iterable[tuple[str, object]]) -> Any:

@@ -40,6 +40,8 @@ from rushlight.eager.arguments import DEFAULT_DTYPE
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
     CALL_NAMES,
+    MOST_ARGUMENTS,
+    MOST_RESULTS,
     guarded_text,
     number_text,
     output_text,
@@ -47,7 +49,7 @@ from rushlight.eager.execution.plan import (
     sheet_text,
     tensor_text,
 )
-from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, gradient_of
+from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, adopted, gradient_of
 from rushlight.ir.type import CPU
 from rushlight.runtime import descriptor
 from rushlight.runtime.backend import allocate_on
@@ -343,7 +345,7 @@ class Writer(ValueTexts):
             self.guards.append(Guard("memory", text, f"the same tensor as {other}", f"{text} is not {other}"))
         written = {position for position, _ in program.graph.mutations}
         self.guards += alias_guards(program.inputs.sources, written, lambda number: arguments.leaves[number][0], names)
-        self.guards += history_guards(program, self._input_text)
+        self.guards += history_guards(program, self.input_text)
         self.guards += hook_guards(program.inputs.hooked, arguments, names)
         self.guards += gradient_guards(program, self.owner)
 
@@ -371,8 +373,7 @@ class Writer(ValueTexts):
         failed = [guard.failed for guard in self.guards]
         if not self.state.snapshot.is_empty:
             failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
-        lines.append(f"        if {' or '.join(failed)}: return MISS")
-        lines += ["    except BROKEN:", "        return MISS"]
+        lines += [f"        if {' or '.join(failed)}: return MISS", "    except BROKEN:", "        return MISS"]
         lines += [f"    {line}" for line in [*[f"{name} = {text}" for text, name in self._held.items()], *body]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
@@ -388,7 +389,8 @@ class Writer(ValueTexts):
             self.program.observed,
         )
 
-    def _input_text(self, source: Source) -> str:
+    def input_text(self, source: Source) -> str:
+        """An input of the graph."""
         if isinstance(source, ArgumentSource):
             return self.arguments.leaves[source.position][0]
         if isinstance(source, GradientSource):
@@ -409,10 +411,10 @@ class Writer(ValueTexts):
     def _inputs(self) -> list[str]:
         sources = self.sources
         dynamic = [source for source in sources if isinstance(source, DYNAMIC)]
-        forms = [f"{self._input_text(source)}.form, " for source in dynamic]
-        lines = [f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.inputs.sizes]])})"]
-        lines += ["plan = plans.get(key) or make_plan(key)", "if plan is None: return MISS", *self._refresh()]
-        return lines
+        forms = [f"{self.input_text(source)}.form, " for source in dynamic]
+        key = "".join([*forms, *[f"{text}, " for text in self.program.inputs.sizes]])
+        find = "plan = plans.get(key) or make_plan(key)"
+        return [f"key = ({key})", find, "if plan is None: return MISS", *self._refresh()]
 
     def _drawing(self, run: list[str]) -> list[str]:
         """The call with the random numbers that it draws, which it gives back where it fails."""
@@ -436,7 +438,7 @@ class Writer(ValueTexts):
         lines = sheet_text("plan.free", "plan.fresh")
         kinds = dict(numbers_among(sources))
         slots = number_slots(kinds.items(), self.starts[len(sources) + len(self.executable.output_types)])
-        numbers = [(self._input_text(sources[slot.position]), kinds[slot.position], slot) for slot in slots]
+        numbers = [(self.input_text(sources[slot.position]), kinds[slot.position], slot) for slot in slots]
         filled = _filled(numbers, False)
         undo = [*returned_draws(self.program, self.names), "plan.free.append(sheet)"]
         partial = any(is_partial(text) for text, _, _ in numbers)
@@ -445,7 +447,7 @@ class Writer(ValueTexts):
         for position, source in enumerate(sources):
             if isinstance(source, DYNAMIC):
                 itemsize = self.executable.input_types[position].dtype.itemsize
-                filled.append(tensor_text(self._input_text(source), self.starts[position], itemsize))
+                filled.append(tensor_text(self.input_text(source), self.starts[position], itemsize))
         filled = rolled(filled, self.names)
         return [*lines, *(attempted(filled, "UNDEFINED", undo) if partial else filled)]
 
@@ -482,12 +484,12 @@ class Writer(ValueTexts):
     def _segments(self, attach: object, result: str) -> list[str]:
         """The run of several steps; the commit is made of the results before the last step computes them."""
         self.numbers_read += [source.text for source in self.sources if isinstance(source, NumberSource)]
-        inputs = "".join([f"{self._input_text(source)}, " for source in self.sources])
+        inputs = "".join([f"{self.input_text(source)}, " for source in self.sources])
         run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
-        unpacked = [f"{self._outputs_text()} = plan.outputs"] if self.executable.output_types else []
+        unpacked = [f"{self.outputs_text()} = plan.outputs"] if self.executable.output_types else []
         if not self.commits:
             return [f"{run})", *unpacked, *self._attached(attach), *packing(attach, self.program)]
-        commit = CommitText(self.program, self, overwritten(self.program, self._input_text)).lines()
+        commit = CommitText(self.program, self, overwritten(self.program, self.input_text)).lines()
         made = ["nonlocal result, histories", *unpacked, *self._attached(attach), result, *commit, "return commit"]
         return [
             "result = histories = None",
@@ -505,9 +507,9 @@ class Writer(ValueTexts):
             return []
         views = [f"w{position} = {self.view_text(source)}" for position, source in enumerate(self.views)]
         sources = (backward.written, self.program.inputs.sources, backward.joint.wanted)
-        given = [[self._input_text(source) for source in items] for items in sources]
+        given = [[self.input_text(source) for source in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
-        outputs = f"outputs = [*{self._outputs_text()}]"
+        outputs = f"outputs = [*{self.outputs_text()}]"
         return [outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
 
     def _native(self, attach: object, result: str) -> list[str]:
@@ -526,18 +528,18 @@ class Writer(ValueTexts):
             for index, type_ in enumerate(types):
                 keys = bit(backend_key(type_.device.type))
                 made += result_text(f"r{index}", f"s{index}", f"plan.forms[{index}]", keys, tensor)
-        made += self._attached(attach)
-        before = [*self._sheet(), *allocated]
         if not self.commits:
-            return [*before, "plan.launch(sheet)", "plan.free.append(sheet)", *made, *packing(attach, self.program)]
-        commit = CommitText(self.program, self, overwritten(self.program, self._input_text)).lines()
+            run = [*self._sheet(), *allocated, "plan.launch(sheet)", "plan.free.append(sheet)", *made]
+            return [*native_text(self, run), *self._attached(attach), *packing(attach, self.program)]
+        made += self._attached(attach)
+        commit = CommitText(self.program, self, overwritten(self.program, self.input_text)).lines()
         launch = ["plan.launch(sheet, commit)", "plan.free.append(sheet)"]
-        return [*before, *made, result, *commit, *launch, *packing(attach, self.program)]
+        return [*self._sheet(), *allocated, *made, result, *commit, *launch, *packing(attach, self.program)]
 
-    def _outputs_text(self) -> str:
-        if self.has_many:
-            return "r"
-        return f"({''.join([f'{self.output(position)}, ' for position in range(len(self.executable.output_types))])})"
+    def outputs_text(self) -> str:
+        """All outputs, as what can be assigned to."""
+        texts = [f"{self.output(position)}, " for position in range(len(self.executable.output_types))]
+        return "r" if self.has_many else f"({''.join(texts)})"
 
     def output(self, position: int) -> str:
         """An output of the graph, as a tensor."""
@@ -549,6 +551,18 @@ def _constant_cache(program: Program, executable: Executable | Segmented) -> Con
         return None
     sources = [program.inputs.sources[position] for position in executable.reads]
     return ConstantCache(executable.once, [source.tensor for source in sources if isinstance(source, TensorSource)])
+
+
+def native_text(writer: Writer, run: list[str]) -> list[str]:
+    """Lets native code run a call of few tensors; where it does not, the lines of Python's way do."""
+    inputs = [source for source in writer.sources if not isinstance(source, TensorSource)]
+    few = len(inputs) <= MOST_ARGUMENTS and 0 < len(writer.executable.output_types) <= MOST_RESULTS
+    plain = all(isinstance(source, DYNAMIC) for source in inputs) and _tensor_class(writer.program) is adopted()
+    if not (few and plain and inputs):
+        return run
+    given = "".join([f"{writer.input_text(source)}, " for source in inputs])
+    lines = [f"made = plan.run(({given}))", f"if made: {writer.outputs_text()} = made", "else:"]
+    return [*lines, *[f"    {line}" for line in run]]
 
 
 def _tensor_class(program: Program) -> type:

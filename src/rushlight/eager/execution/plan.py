@@ -44,26 +44,38 @@ if TYPE_CHECKING:
     from rushlight.build import Executable
 
 
+MOST_ARGUMENTS = 8
+MOST_RESULTS = 4
+"""How many operands and results native code takes."""
+
+
 class Launch(NamedTuple):
     """What native code needs for a short call: `entry`, argument blocks, results and the dtype that numbers must fit.
 
-    Keeps the executable, whose code the entry is.
+    `starts` are the words of addresses: those of operands in order, then those of results. Keeps the executable, whose
+    code the entry is.
     """
 
     executable: Executable
     entry: int
     bare: bool
     sheets: ArgumentBlocks
+    starts: Sequence[int]
     outputs: tuple[TensorMeta, ...]
     fitting: DType | None
 
 
-def _as_it_is(launch: Launch, operands: Sequence[object], run: Callable[..., Any]) -> Callable[..., Any]:
+def _as_it_is(
+    launch: Launch, operands: Sequence[object], run: Callable[..., Any], by_forms: bool = False
+) -> Callable[..., Any]:
     return run
 
 
-FASTER: list[Callable[[Launch, Sequence[object], Callable[..., Any]], Callable[..., Any]]] = [_as_it_is]
-"""Gives a native function for the `run` of a plan, which does the same."""
+FASTER: list[Callable[..., Callable[..., Any]]] = [_as_it_is]
+"""Gives a native function for the `run` of a plan, which does the same: (launch, operands, run, by_forms).
+
+The operands are examples; `by_forms` says that they are forms of tensors, whose addresses are filled in.
+"""
 
 FAULTS = (AttributeError, OverflowError)
 """What filling in operands raises: a tensor without data has no storage, and a large int does not fit a word."""
@@ -118,7 +130,7 @@ class KernelPlan:
             launch = executable.committer(work) if commits else executable.launcher(work)
             entry = None if commits else executable.short_entry(work)
             if entry is not None:
-                self.launch = Launch(executable, entry, bare, sheets, self.outputs, fitting)
+                self.launch = Launch(executable, entry, bare, sheets, sheets.starts, self.outputs, fitting)
             text += sheet_text()
             text += guarded_text(_operand_text(flat, sheets), [f"a{index}" for index in range(len(flat))])
             text += output_text(sheets.starts[len(sheets.starts) - len(outputs) :])

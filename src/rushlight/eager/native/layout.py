@@ -9,11 +9,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from rushlight.eager.execution.plan import MOST_ARGUMENTS, MOST_RESULTS
 from rushlight.support.errors import fail
 
 MOST_OPERANDS = 4  # of a call that is looked up
-MOST_ARGUMENTS = 8  # of a plan
-MOST_RESULTS = 4
 MOST_SAVED = 8  # of a recorded call
 
 # Words of a record: what identifies a call, then how it runs. A recorded call has the bits of the operands whose

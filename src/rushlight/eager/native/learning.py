@@ -63,14 +63,14 @@ class Record:
         words[layout.POINTER] = block.pointer
         words[layout.WORDS] = block.words.buffer_info()[0]
         words[layout.REALS] = block.reals.buffer_info()[0]
-        first = len(launch.sheets.starts) - len(launch.outputs)
+        first = len(launch.starts) - len(launch.outputs)
         for number, form in enumerate(launch.outputs):
             at = layout.OUTPUTS + layout.OUTPUT_WORDS * number
             words[at + layout.FORM] = id(form)
             words[at + layout.KEYS] = id(keys[number])
             words[at + layout.BYTES] = id(sizes[number])
             words[at + layout.CLASS] = allocator.lent_class(sizes[number])
-            words[at + layout.ADDRESS_AT] = launch.sheets.starts[first + number]
+            words[at + layout.ADDRESS_AT] = launch.starts[first + number]
         self._kept = (*self._kept, launch, block, *sizes, *keys)
 
     def set_tape(self, taped: Recorded, operands: Sequence[object], sources: Sequence[tuple[int, int, object]]) -> None:
@@ -266,10 +266,12 @@ class NativeCalls:
         self.table.add(made)
         return one.take(sink, gradients)
 
-    def faster(self, launch: Launch, operands: Sequence[object], run: Callable[..., Any]) -> Callable[..., Any]:
+    def faster(
+        self, launch: Launch, operands: Sequence[object], run: Callable[..., Any], by_forms: bool = False
+    ) -> Callable[..., Any]:
         """A plan's native function, or the Python function itself if native code cannot do what it does."""
         made = Record([len(operands), *[0] * (layout.KEY_WORDS - 1)], [])
-        if len(operands) > layout.MOST_ARGUMENTS or not _describe(made, launch, operands, passes=False):
+        if len(operands) > layout.MOST_ARGUMENTS or not _describe(made, launch, operands, False, by_forms=by_forms):
             return run
         address = self.module.address(call_text.RUN_PLAN)
         return runtime.native.python_function(call_text.RUN_PLAN, address, (made.address, run, made))
@@ -348,9 +350,17 @@ def _describe_step(made: Record, node: OperatorNode, plan: DerivativePlan, flat:
 
 
 def _describe(
-    made: Record, launch: Launch, operands: Sequence[Any], passes: bool, attached: Sequence[int] = ()
+    made: Record,
+    launch: Launch,
+    operands: Sequence[Any],
+    passes: bool,
+    attached: Sequence[int] = (),
+    by_forms: bool = False,
 ) -> bool:
-    """Fills a record in; whether native code can run the call. Results that are `attached` get a history."""
+    """Fills a record in; whether native code can run the call. Results that are `attached` get a history.
+
+    A form among the operands stands for a tensor if they are given `by_forms`, else for sizes that are known.
+    """
     sizes = [form.nbytes for form in launch.outputs]
     if len(sizes) > layout.MOST_RESULTS or any(size > allocator.LENT_BYTES for size in sizes):
         return False
@@ -361,10 +371,10 @@ def _describe(
         if operand is None:
             made.set_argument(number, layout.ABSENT)
             continue
-        if operand.__class__ is TensorMeta:
+        if operand.__class__ is TensorMeta and not by_forms:
             made.set_argument(number, layout.ABSENT)
-        elif isinstance(operand, Handle):
-            at, form = launch.sheets.starts[position], operand.form
+        elif by_forms or isinstance(operand, Handle):
+            at, form = launch.starts[position], operand if by_forms else operand.form
             made.set_argument(number, layout.TENSOR, at, form.dtype.itemsize, expected=id(form))
         else:
             bounds = _bounds(operand.__class__, launch.fitting) if operand.__class__ in _NUMBERS else None
