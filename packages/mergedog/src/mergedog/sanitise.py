@@ -3,6 +3,8 @@
 A maintainer approves what a browser shows. HTML comments, collapsed sections, attributes, titles of links, reference
 definitions, coloured mathematics and invisible characters are not part of that. The rules are applied until nothing
 changes, so that markup which appears only when other markup is removed goes too. The result is still `Untrusted`.
+
+Logs are shown as they are, and are full of `<int>` and `a[i](j)`: of them only characters and layout are cleaned.
 """
 
 import html
@@ -60,7 +62,7 @@ def _shorten_text(text: str) -> str:
 
 CONTAINERS = "details|script|style|template|noscript|iframe|object|svg|math|select|textarea|title|audio|video|dialog"
 
-RULES: tuple[SanitiserRule, ...] = (
+CHARACTERS: tuple[SanitiserRule, ...] = (
     # Characters first: an invisible one inside a tag would hide the tag from the patterns below.
     SanitiserRule("line ends", _without("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]", "\n")),
     SanitiserRule(
@@ -68,6 +70,8 @@ RULES: tuple[SanitiserRule, ...] = (
     ),
     SanitiserRule("invisible characters", remove_invisible),
     SanitiserRule("control characters", escape_controls),
+)
+MARKUP: tuple[SanitiserRule, ...] = (
     SanitiserRule("entities", _decode_entities),
     # Markup that browsers do not show.
     SanitiserRule("comments", _without(r"<!--.*?(?:--!?>|\Z)")),
@@ -86,12 +90,16 @@ RULES: tuple[SanitiserRule, ...] = (
     SanitiserRule(
         "coloured mathematics", _without(r"\$+[^$]*\\(?:text|f)?(?:color|colorbox|[hv]?phantom)\b[^$]*(?:\$+|\Z)")
     ),
+)
+LAYOUT: tuple[SanitiserRule, ...] = (
     # Text that is out of sight.
     SanitiserRule("far right", _without(r"[ \t\u00a0\u2000-\u200a\u202f\u205f\u3000]{40,}", " ... ")),
     SanitiserRule("far below", _without(r"\n(?:[ \t\u00a0]*\n){3,}", "\n\n")),
     SanitiserRule("long lines", _shorten_lines),
     SanitiserRule("long texts", _shorten_text),
 )
+RULES = CHARACTERS + MARKUP + LAYOUT
+LOG_RULES = CHARACTERS + LAYOUT
 
 
 def sanitise(text: Untrusted, rules: tuple[SanitiserRule, ...] = RULES) -> Untrusted:

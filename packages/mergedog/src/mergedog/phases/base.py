@@ -18,14 +18,19 @@ def refresh_base(session: Session) -> Outcome:
     base = repository.base_head(pull.base_branch)
     if repository.base_time(base, pull.base_branch) <= shared:
         return NEXT  # the base branch itself is that old
-    group = f"merges:{session.approval}"
-    if session.state.counts.get(group, 0) >= session.policy.bounds.merges:
-        raise BoundReached(f"merges: the limit of {session.policy.bounds.merges} is reached")
-    message = f"Merge branch {pull.base_branch}"
+    return _merge(session, base)
+
+
+def _merge(session: Session, base: str) -> Outcome:
+    state, pull, limit = session.state, session.pull, session.policy.bounds.merges
+    group, action = f"merges:{session.approval}", f"merge:{session.head}:{base}"
+    if action not in state.begun and state.counts.get(group, 0) >= limit:
+        raise BoundReached(f"merges: the limit of {limit} is reached")
     try:
-        sha = repository.merge_base_into(pull.head, pull.base_branch, message)
+        sha = session.world.repository.merge_base_into(pull.head, pull.base_branch, f"Merge branch {pull.base_branch}")
     except Conflict:
         return ask_for_merge(session)
-    session.spend(group, session.policy.bounds.merges)
+    state.begin(action, group, limit)
     push_commit(session, sha, f"merge of {pull.base_branch}")
+    state.finish(action, "the base branch is merged")
     return Again("the base branch is merged")

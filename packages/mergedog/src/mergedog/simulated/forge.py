@@ -36,8 +36,8 @@ class SimForge:
         pull = hub.pulls[number]
         return Pull(
             number=number,
-            title=Untrusted(pull.title, "title"),
-            body=Untrusted(pull.body, "description"),
+            title=Untrusted(scrub(pull.title), "title"),
+            body=Untrusted(scrub(pull.body), "description"),
             author=pull.author,
             head=hub.head(number, hub.now() - hub.lag),
             head_branch=pull.branch,
