@@ -39,7 +39,7 @@ from rushlight.eager.dispatch import (
     refuse_in_graphs,
     register_preparation,
 )
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, is_wrapper
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
@@ -79,6 +79,10 @@ def _signed(value: int) -> int:
     return value - _WHOLE if value >= _HALF else value
 
 
+def _wraps(operands: tuple[object, ...]) -> bool:
+    return any(isinstance(operand, Handle) and is_wrapper(operand) for operand in operands)
+
+
 def _preparation(op: Op) -> Preparation | None:
     base = op.base if isinstance(op, Mutation) else op
     if not isinstance(base, Operator) or Fact.RANDOM not in base.facts:
@@ -91,8 +95,8 @@ def _preparation(op: Op) -> Preparation | None:
             require(operands[ordinal] is not None, "A003", f"{base.name}: seed is given without ordinal")
             return operands
         completed = list(operands)
-        # Tensors without data draw nothing, unless what is traced with them will.
-        draws = active & _DRAWS or not active & bit(Key.META)
+        # Tensors without data draw nothing, unless what is traced with them or what they wrap will.
+        draws = active & _DRAWS or not active & bit(Key.META) or _wraps(operands)
         completed[seed], completed[ordinal] = random_state() if draws else (0, 0)
         return tuple(completed)
 

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd.node import Node, NodeHooks, run_tensor_hooks
 from rushlight.eager.dispatch import STATE, call_user, dispatch
-from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of
+from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of, is_wrapper
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -103,9 +103,11 @@ def gradient_form(variable: TensorMeta, new: TensorMeta) -> TensorMeta:
 
 
 def _allocated(form: TensorMeta, variable: Handle, new: Handle) -> Any:
-    """A tensor of undefined contents, without data where the gradient has none."""
+    """A tensor of undefined contents, without data where the gradient has none. A wrapper's is like the wrapper."""
     if new.storage is not None:
         return allocate(form)
+    if is_wrapper(variable) and form.strides == variable.form.strides:
+        return OPERATORS["full_like"](variable, 0, dtype=form.dtype)
     if form.strides == new.form.strides:
         return OPERATORS["full_like"](new, 0)
     if form.strides == variable.form.strides:

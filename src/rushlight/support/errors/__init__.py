@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Hashable
 from typing import NoReturn
 
-from rushlight.support.errors import codes_arguments, codes_building, codes_ranks, codes_running
+from rushlight.support.errors import codes_arguments, codes_building, codes_ranks, codes_running, codes_sharding
 from rushlight.support.errors.classes import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -96,7 +96,7 @@ __all__ = [
 ]
 
 # The modules of tables are imported for what they register.
-TABLES = (codes_arguments, codes_running, codes_ranks, codes_building)
+TABLES = (codes_arguments, codes_running, codes_ranks, codes_sharding, codes_building)
 
 _warned: set[tuple[str, Hashable]] = set()
 
