@@ -7,6 +7,7 @@ from rushlight.distributed.tensor import (
     DTensor,
     Shard,
     distribute_tensor,
+    even_local_shape,
     explicit_redistribution,
     init_device_mesh,
 )
@@ -48,6 +49,11 @@ def no_rule():
             distribute_tensor(rl.ones(4), mesh, [Shard(0)]).flip(0)
 
     on_ranks(flip)
+
+
+@triggers("W024")
+def sizes_that_do_not_divide():
+    on_ranks(lambda mesh: even_local_shape((4, 5), mesh, [Shard(1)]))
 
 
 @triggers("W025")

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rushlight.distributed import spawn
+from rushlight.distributed.tensor import even_local_shape, init_device_mesh, is_evenly_sharded
 from rushlight.distributed.tensor.layout import box_of, is_even, part, shape_of, within
 from rushlight.ir.placement import Partial, Replicate, Shard
+from rushlight.support.errors import DistError
 
 MESHES = [(1,), (2,), (3,), (4,), (2, 2), (2, 3), (2, 2, 2)]
 
@@ -46,6 +49,7 @@ def test_boxes_are_what_cutting_an_array_axis_by_axis_gives(layout):
         np.testing.assert_array_equal(array[within(box, whole)], held)
 
 
+@pytest.mark.row("8.6")
 @settings(max_examples=150, deadline=None)
 @given(layouts())
 def test_a_layout_is_even_where_all_boxes_have_one_shape(layout):
@@ -62,3 +66,18 @@ def test_parts_are_those_of_chunk(size, count):
     assert [end - begin for begin, end in found] == [len(one) for one in chunked(np.arange(size), count, 0)]
     assert found[0][0] == 0
     assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
+
+
+@pytest.mark.row("8.6")
+def test_even_parts_have_a_shape_and_others_an_error():
+    def run():
+        mesh = init_device_mesh("cpu", (2, 2))
+        with pytest.raises(DistError, match="3 places of dim 0 on 2 ranks of axis 1") as caught:
+            even_local_shape((6, 4), mesh, [Shard(0), Shard(0)])
+        assert caught.value.code == "W024"
+        assert not is_evenly_sharded((6, 4), mesh, [Shard(0), Shard(0)])
+        return even_local_shape((8, 4), mesh, [Shard(0), Shard(0)]), is_evenly_sharded(
+            (8, 4), mesh, [Shard(0), Shard(1)]
+        )
+
+    assert spawn(run, 4) == [(2, 4)] * 4

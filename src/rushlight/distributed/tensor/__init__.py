@@ -8,6 +8,7 @@ from rushlight.distributed.tensor.report import (
     explicit_redistribution,
     implicit_replication,
 )
+from rushlight.distributed.tensor.spec import even_local_shape, is_evenly_sharded
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "comm_report",
     "distribute_module",
     "distribute_tensor",
+    "even_local_shape",
     "explicit_redistribution",
     "implicit_replication",
     "init_device_mesh",
+    "is_evenly_sharded",
 ]

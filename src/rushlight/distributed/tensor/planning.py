@@ -163,6 +163,7 @@ def common(one: Box, other: Box) -> Box | None:
     ranges = tuple([(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True)])
     return ranges if all(begin < end for begin, end in ranges) else None
 
-    """Whether a rank sends what another lacks: of replicas the one that stands with it does."""
-    """Whether a rank keeps its values when a whole tensor becomes a partial one; others have the neutral element."""
+
+def keeps_value(placement: Partial, is_first: bool) -> bool:
+    """Whether a rank keeps its values where a whole tensor becomes partial; others have 0 or 1."""
     return is_first or placement.reduce_op in _IDEMPOTENT

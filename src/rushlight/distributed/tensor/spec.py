@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Self, cast
 
 from rushlight.distributed.device_mesh import DeviceMesh
-from rushlight.distributed.tensor.layout import Box, box_of
+from rushlight.distributed.tensor.layout import Box, box_of, is_even
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import fail, require
@@ -103,6 +103,27 @@ def _normalized(placement: object, rank: int, name: str) -> Placement:
             fail("S002", f"{name}: {placement} of a tensor of {rank} dims", placement=placement)
         return Shard(placement.dim % rank)
     return placement
+
+
+def is_evenly_sharded(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> bool:
+    """Whether all ranks hold parts of one shape."""
+    return is_even(shape, normalized(placements, mesh, len(shape), "is_evenly_sharded"), mesh.shape)
+
+
+def even_local_shape(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[int, ...]:
+    """The shape of the part that each rank holds: `even_local_shape((8, 3), mesh, [Shard(0)])` on 4 ranks is (2, 3).
+
+    Errors: W024 where they hold parts of different shapes.
+    """
+    sizes = list(shape)
+    for axis, placement in enumerate(normalized(placements, mesh, len(shape), "even_local_shape")):
+        if isinstance(placement, Shard):
+            size, count = sizes[placement.dim], mesh.shape[axis]
+            if size % count:
+                message = f"even_local_shape: {size} places of dim {placement.dim} on {count} ranks of axis {axis}"
+                fail("W024", message, shape=tuple(shape), placements=text_of(placements))
+            sizes[placement.dim] = size // count
+    return tuple(sizes)
 
 
 def reduced_placements(placements: Sequence[Placement]) -> tuple[Placement, ...]:
