@@ -76,8 +76,7 @@ def test_even_parts_have_a_shape_and_others_an_error():
             even_local_shape((6, 4), mesh, [Shard(0), Shard(0)])
         assert caught.value.code == "W024"
         assert not is_evenly_sharded((6, 4), mesh, [Shard(0), Shard(0)])
-        return even_local_shape((8, 4), mesh, [Shard(0), Shard(0)]), is_evenly_sharded(
-            (8, 4), mesh, [Shard(0), Shard(1)]
-        )
+        assert is_evenly_sharded((8, 4), mesh, [Shard(0), Shard(1)])
+        return even_local_shape((8, 4), mesh, [Shard(0), Shard(0)])
 
     assert spawn(run, 4) == [(2, 4)] * 4
