@@ -77,6 +77,9 @@ def test_scripts_may_ask_for_devices_that_are_not_there():
     device = rl.device("cuda" if rl.cuda.is_available() else "cpu")
     assert X.to(device) is X and rl.cuda.device_count() == 0
     rl.cuda.manual_seed_all(3)
+    rl.cuda.set_rng_state_all(rl.cuda.get_rng_state_all())
+    with pytest.raises(rl.DeviceError, match="there is no device cuda"):
+        rl.cuda.set_rng_state_all([rl.get_rng_state()])
     with pytest.raises(AttributeError, match="has no"):
         rl.cuda.Stream()
 
