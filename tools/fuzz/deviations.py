@@ -196,10 +196,13 @@ def _overflowing_norm(difference: Difference) -> bool:
     names = ("layer_norm", "group_norm", "batch_norm", "instance_norm", "rms_norm", "var_mean")
     lengths = ("cosine_similarity", "norm", "normalize", "linalg_vector_norm")
     squared = called(difference, *lengths, *names) and extreme(difference, 1e15)
-    first = difference.program.inputs[0].array
-    tiny = first.size == 1 and abs(complex(first.item())) < 1e-15
-    squared = squared or (tiny and called(difference, "norm", "linalg_vector_norm"))
+    tiny = called(difference, "norm", "linalg_vector_norm") and _is_tiny(difference.program.inputs[0].array)
+    squared = squared or tiny
     return squared or (called(difference, *names) and extreme(difference, 1e4) and apart_at_infinity(difference))
+
+
+def _is_tiny(array: Array) -> bool:
+    return array.size == 1 and abs(complex(array.item())) < 1e-15
 
 
 def _overflowing_sum(difference: Difference) -> bool:
@@ -580,7 +583,6 @@ def _read_by_python(difference: Difference) -> bool:
 
 
 COMPILED_RULES = (
-    Rule("random values", _drawn),
     Rule("strides of compiled results that have gaps", _shows_gaps),
     Rule("values that Python reads, compiled", _read_by_python),
     Rule("views by strides of what has gaps, compiled", _needs_gaps),

@@ -13,6 +13,8 @@ from tools.opdb.calls import Call, Name, leaves, mapped
 # Namespaces of PyTorch whose functions are those of `torch` of the same name, where both exist.
 SYNONYMS = ("", "nn.functional", "special")
 
+_SEED = 42  # of each call
+
 
 def attribute(path: str) -> Any:
     """`rushlight.<path>`, or None."""
@@ -94,6 +96,7 @@ def run(
             args, kwargs = mapped(tree, lambda part: next(parts) if isinstance(part, module.Tensor) else part)
             return function(*args, **kwargs)
 
+        module.manual_seed(_SEED)
         results = transform(of_tensors)(*tensors)
         values = tuple([value_of(_resolved(part)) for part in leaves(results)])
         differentiate(list(leaves(finish(results))), module)
