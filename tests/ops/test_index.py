@@ -38,6 +38,41 @@ def test_an_index_out_of_range_reads_nothing_and_writes_nothing():
     np.testing.assert_array_equal(ones.array, np.ones((2, 2)))
 
 
+OF_ONE_PLACE = {
+    "gather": lambda x, index: rl.gather(x, 0, index.reshape(())),
+    "gather of several": lambda x, index: rl.gather(x, 0, index),
+    "index_select": lambda x, index: rl.index_select(x, 0, index),
+    "scatter": lambda x, index: x.scatter(0, index.reshape(()), rl.tensor(2.0)),
+    "scatter_add": lambda x, index: x.scatter_add(0, index.reshape(()), rl.tensor(2.0)),
+    "scatter_reduce": lambda x, index: x.scatter_reduce(0, index.reshape(()), rl.tensor(2.0), "prod"),
+    "index_add": lambda x, index: x.index_add(0, index, rl.tensor(2.0)),
+}
+
+
+@pytest.mark.parametrize("name", list(OF_ONE_PLACE))
+def test_a_tensor_without_dims_has_one_place(name):
+    call, x = OF_ONE_PLACE[name], rl.tensor(3.0)
+    for function in (call, rl.compile(call)):
+        assert function(x, rl.tensor([0])).sum().item() in (2.0, 3.0, 5.0, 6.0)
+        for far in (1, -2):
+            with pytest.raises(rl.IndexRangeError, match="out of range"):
+                function(x, rl.tensor([far]))
+
+
+def test_no_dims_are_as_good_as_one_of_size_1():
+    for function in (rl.gather, rl.compile(rl.gather)):
+        x = rl.tensor(3.0, requires_grad=True)
+        several = function(x, 0, rl.tensor([0, 0]))
+        assert several.tolist() == [3.0, 3.0]
+        assert rl.autograd.grad(several.sum(), x)[0].item() == 2.0
+        row = rl.tensor([1.0, 2.0], requires_grad=True)
+        one = function(row, -1, rl.tensor(1))
+        assert one.shape == () and one.item() == 2.0
+        assert rl.autograd.grad(one, row)[0].tolist() == [0.0, 1.0]
+        with pytest.raises(rl.ShapeError):
+            function(rl.ones(2, 2), 0, rl.tensor(0))
+
+
 def test_negative_indices_count_from_the_back():
     world = World("lower")
     x = world.lift(np.arange(5, dtype=np.float32))

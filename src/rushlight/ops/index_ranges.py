@@ -56,13 +56,17 @@ def _wrapping(operand: str, size: Size, member: int | None = None) -> Range:
 
 
 def _along_dim(named: Named) -> list[Range]:
-    shape = named["input"].shape
-    return [_wrapping("index", shape[named["dim"]])] if shape else []
+    return [_wrapping("index", _size_along(named["input"].shape, named["dim"]))]
 
 
 def _taken_along_dim(named: Named) -> list[Range]:
     shape, dim = named["input"].shape, named["dim"]
-    return [_wrapping("indices", product(shape) if dim is None else shape[dim])] if shape else []
+    return [_wrapping("indices", product(shape) if dim is None else _size_along(shape, dim))]
+
+
+def _size_along(shape: Sequence[Size], dim: int) -> Size:
+    """The size of a dim, 1 where there is none: place 0 alone exists."""
+    return shape[dim] if shape else 1
 
 
 def _in_order(named: Named) -> list[Range]:

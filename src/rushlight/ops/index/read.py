@@ -66,9 +66,17 @@ gather = define(
 )
 
 
+def _one_without_dims(input: Any, index: Any) -> bool:
+    """Whether one has no dims and the other has one: no dims are as good as one of size 1."""
+    return input.ndim + index.ndim == 1
+
+
 @gather.meta
 def gather_meta(input: TensorType, dim: int, index: TensorType) -> TensorType:
     require_integers("gather", index=index)
+    if _one_without_dims(input, index):
+        wrap_dim(dim, 1, "gather")
+        return TensorType(index.shape, input.dtype, input.device)
     require(input.ndim == index.ndim, "S002", "gather: input and index differ in rank", input=input, index=index)
     require_inside("gather", index, input, dim)
     return TensorType(index.shape, input.dtype, input.device)
@@ -76,6 +84,8 @@ def gather_meta(input: TensorType, dim: int, index: TensorType) -> TensorType:
 
 @gather.ref
 def gather_ref(input: Array, dim: int, index: Array) -> Array:
+    if _one_without_dims(input, index):
+        return input.reshape(-1)[index]
     if input.ndim == 0:
         return input
     grid = list(np.ogrid[tuple([slice(size) for size in index.shape])])
@@ -89,12 +99,17 @@ def gather_lower(at: At, input: Operand, dim: int, index: Operand) -> Scalar:
         return input[()]
     number = wrap_dim(dim, len(input.shape), "gather")
     position = wrapped(index[at], input.shape[number])
-    return guarded(within(position, input.shape[number]), input[replaced(at, number, position)], zero(input.dtype))
+    place = replaced(at, number, position) if at else (position,)
+    return guarded(within(position, input.shape[number]), input[place], zero(input.dtype))
 
 
 @gather.vjp(types=("input",))
 def gather_vjp(g: Value, input: TensorType, dim: int, index: Value) -> Gradients:
     wide = widened(g)
+    if _one_without_dims(input, index):
+        row = zeros_of(wide, (product(input.shape),))
+        row = OPERATORS["scatter_add"](row, dim, reshape(index, (-1,)), reshape(wide, (-1,)))
+        return convert(reshape(row, input.shape), input.dtype), None
     gradient = OPERATORS["scatter_add"](zeros_of(wide, input.shape), dim, index, wide)
     return convert(gradient, input.dtype), None
 
@@ -105,6 +120,8 @@ def gather_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 3, 5), 0, integers(rng, 0, 3, 4, 4))
     yield Sample(normal(rng, 2, 3, 4), -2, integers(rng, 0, 3, 2, 1, 4).astype(np.int32))
     yield Sample(normal(rng), 0, np.array(0))
+    yield Sample(normal(rng), 0, np.array([0, -1, 0]))
+    yield Sample(normal(rng, 4), -1, np.array(2))
 
 
 take_along_dim = define(
