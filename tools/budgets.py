@@ -71,6 +71,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "rushlight.bench.hosts.dynamo": ("torch._dynamo.symbolic_convert", "torch._C._dynamo.eval_frame"),
     "rushlight.bench.peers": ("jax", "jax.numpy", "onnx.helper", "onnx.numpy_helper", "onnxruntime", "tinygrad"),
+    "rushlight.distributed.engine.mpi": ("mpi4py.MPI",),
     "rushlight.demo.curve": ("matplotlib.figure",),
     # The alias imports what a program's `import torch.nn` names.
     "rushlight.torch.finder": ("a computed name",),

@@ -1,8 +1,16 @@
 """Causes of the errors between ranks."""
 
+import sys
+from types import SimpleNamespace
+
+import pytest
+
 import rushlight as rl
 from errorcases import triggers
 from rushlight import distributed as dist
+from rushlight.distributed.engine.board import Board, board_bytes
+from rushlight.distributed.engine.mpi import Mpi, Process
+from rushlight.distributed.launch import launch
 
 
 @triggers("W001")
@@ -59,3 +67,22 @@ def a_gradient_never_comes():
             model(rl.ones(1, 2)).sum().backward()
 
     dist.spawn(step, 2)
+
+
+@triggers("W007")
+def a_rank_does_not_come():
+    """A library of MPI in which the other rank never comes."""
+    silent = SimpleNamespace(Test=lambda status: False)
+    process = object.__new__(Process)
+    process.library = SimpleNamespace(Status=lambda: None, Exception=OSError)
+    process.rank, process.size, process.spins, process.places = 0, 2, 1, {0: 0, 1: 1}
+    process.board = Board(bytearray(board_bytes(2)), 2, 0)
+    engine = Mpi(process, SimpleNamespace(rank=0, Ibarrier=lambda: silent), (0, 1), "default")
+    engine.barrier().wait(timeout=0.01)
+
+
+@triggers("W008")
+def there_is_no_launcher(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setenv("PATH", "/nowhere")
+    launch(["true"], 2)

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from rushlight import __version__
-from rushlight.cli import benchmarks, caching, explaining, language, machine, operators, programs, training, tuning
+from rushlight.cli import (
+    benchmarks,
+    caching,
+    explaining,
+    language,
+    launching,
+    machine,
+    operators,
+    programs,
+    training,
+    tuning,
+)
 from rushlight.support.errors import RushlightError
 
 app = typer.Typer(
@@ -29,6 +40,7 @@ app.command("doctor")(machine.doctor)
 _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 app.command("explain", context_settings=_SCRIPT)(explaining.explain)
 app.command("run", context_settings={**_SCRIPT, "help_option_names": []})(programs.run)
+app.command("launch", context_settings=_SCRIPT)(launching.launch)
 app.add_typer(caching.app, name="cache")
 app.add_typer(operators.app, name="ops")
 app.add_typer(operators.dispatch_app, name="dispatch")

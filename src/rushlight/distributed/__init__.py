@@ -34,7 +34,11 @@ from rushlight.distributed.group import (
     group,
     init_process_group,
     is_available,
+    is_gloo_available,
     is_initialized,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
     new_group,
 )
 from rushlight.distributed.objects import (
@@ -80,7 +84,11 @@ __all__ = [
     "init_process_group",
     "irecv",
     "is_available",
+    "is_gloo_available",
     "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
     "isend",
     "monitored_barrier",
     "new_group",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import ClassVar
 
 from rushlight.distributed.engine.alone import Alone
 from rushlight.distributed.engine.call import Call
 from rushlight.distributed.engine.engine import Engine, Verbs
+from rushlight.distributed.engine.mpi import connected
 from rushlight.distributed.engine.work import Timeout, Work, seconds
 from rushlight.eager.dispatch import STATE, State
 from rushlight.ir import process_group
 from rushlight.ir.process_group import DEFAULT, find_default, has_own_registry, register, registry, unregister
+from rushlight.support import settings
 from rushlight.support.errors import fail, require
 
 
@@ -123,7 +126,7 @@ def init_process_group(
     made = current()
     require(made is None or made.given, "W001", "init_process_group: there is a default process group already")
     if made is None:
-        made = ProcessGroup(DEFAULT, Alone(), backend or "self")
+        made = ProcessGroup(DEFAULT, _engine(backend), backend or "self")
     made.given = False
     fits = world_size in (-1, made.size) and rank in (-1, made.rank)
     is_rank = f"this is rank {made.rank} of {made.size}"
@@ -134,6 +137,14 @@ def init_process_group(
     if timeout is not None:
         made.engine.timeout = seconds(timeout)
     enter(made)
+
+
+def _engine(backend: str | None) -> Engine:
+    """The engine of the process: MPI's where a launcher has started several, else that of one rank."""
+    told = settings.of_launcher()
+    if backend != "self" and (backend == "mpi" or any(name in told for name in ("PMI_SIZE", "PMIX_RANK"))):
+        return connected()
+    return Alone()
 
 
 def enter(made: ProcessGroup) -> None:
@@ -197,6 +208,26 @@ def new_group(
 def is_available() -> bool:
     """Return True."""
     return True
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return find_spec("mpi4py") is not None
+
+
+def is_gloo_available() -> bool:
+    """Return True: the name means the engine that there is."""
+    return True
+
+
+def is_nccl_available() -> bool:
+    """Return False: there are no GPUs."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether `rushlight launch` has started this process."""
+    return bool(settings.get().launch_dir)
 
 
 def is_initialized() -> bool:

@@ -162,6 +162,9 @@ class Settings:
     compiled_autograd = Setting(
         flag(), False, "Compile backward passes as they run, with hooks and the gradients' sums, one program for each."
     )
+    launch_dir = Setting(
+        folder(), "", "Where the ranks of `rushlight launch`, which sets it, tell the launcher why they fail."
+    )
     strict_fallbacks = Setting(flag(), False, "Make every fallback an error, as rl.strict() does.")
 
     key: str
@@ -249,6 +252,23 @@ def read_environment(environment: Mapping[str, str]) -> Settings:
                 fail("T001", f"settings: {variable} is not a setting", hint=hint)
             values[name] = SETTINGS[name].read(value)
     return Settings(values)
+
+
+_OF_LAUNCHERS = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+    *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"),
+)
+
+
+def of_launcher() -> dict[str, str]:
+    """Return the variables by which a launcher tells a process its rank, as far as there are any."""
+    return {name: os.environ[name] for name in _OF_LAUNCHERS if name in os.environ}
+
+
+def tell_program(variables: Mapping[str, str]) -> None:
+    """Set variables of the environment that programs read, unless they are set."""
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 def _load() -> Settings:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
+from rushlight.distributed.launch import prepare
 from rushlight.torch.finder import install
 
 USAGE = "usage: rushlight run [-m MODULE | SCRIPT] [ARGUMENT]..."
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if not sys.flags.safe_path:
         del sys.path[0]  # Python's own entry, for the command
     install()
+    prepare()
     try:
         run_module(program) if as_module else run_script(program)
     except SystemExit:

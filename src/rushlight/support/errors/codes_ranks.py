@@ -44,3 +44,16 @@ register_code(
     "Data parallelism waits for one gradient of each parameter in a step. One never came, or came twice.",
     "pass find_unused_parameters=True, or let every parameter take part in the loss",
 )
+register_code(
+    "W007",
+    DistError,
+    "A rank has not come in time",
+    "A collective has waited as long as its timeout allows. The error lists what each rank of the machine did last.",
+    "look at what the rank does, or raise the timeout of init_process_group",
+)
+register_code(
+    "W008",
+    DistError,
+    "A job of several ranks has failed",
+    "The launcher could not start the ranks, or one of them has ended with an error or by a signal.",
+)

@@ -1,0 +1,141 @@
+"""`rushlight launch`: how jobs of MPI's processes end when one of them fails, and what programs find there."""
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+
+BEGIN = """
+import os, signal, sys, time
+import rushlight as rl
+from rushlight import distributed as dist
+
+dist.init_process_group("gloo", timeout=2)
+rank = dist.get_rank()
+dist.all_reduce(rl.ones(4))
+print(f"[{os.getpid()}]", flush=True)
+"""
+
+
+def command(script: Path, ranks: int, *options: str) -> list[str]:
+    return [sys.executable, "-m", "rushlight", "launch", "-n", str(ranks), *options, str(script)]
+
+
+def launched(folder: Path, program: str, ranks: int = 2, *options: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(program))
+    return subprocess.run(command(script, ranks, *options), capture_output=True, text=True, timeout=240)
+
+
+def pids(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\[(\d+)\]", text)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def gone(numbers: list[int], within: float = 5.0) -> bool:
+    until = time.monotonic() + within
+    while any(map(alive, numbers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not any(map(alive, numbers))
+
+
+FAILURES = {
+    "killed": ("if rank == 1: os.kill(os.getpid(), signal.SIGKILL)", 9, r"rank 1"),
+    "stopped": ("if rank == 1: os.kill(os.getpid(), signal.SIGSTOP)", 1, r"waited 2 s for rank 1"),
+    "exception": (
+        "if rank == 1: raise ValueError('no data')",
+        1,
+        r"rank 1 of 2 failed first:(.|\n)*ValueError: no data$",
+    ),
+    "exit": ("if rank == 1: sys.exit(0)", 1, r"W004: distributed: rank 1 has returned, and others wait for it"),
+    "count": ("if rank == 1: dist.all_reduce(rl.ones(5))", 1, r"W002(.|\n)*of 4 float32(.|\n)*of 5 float32"),
+    "collective": ("if rank == 1: dist.barrier()", 1, r"W002(.|\n)*rank 0: #2 all_reduce(.|\n)*rank 1: #2 barrier"),
+    "slow": ("if rank == 1: time.sleep(60)", 1, r"W007: distributed: waited 2 s for rank 1(.|\n)*has not come"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_is_named_and_leaves_no_process(name: str, tmp_path: Path):
+    line, status, text = FAILURES[name]
+    ran = launched(tmp_path, f"{BEGIN}{line}\ndist.all_reduce(rl.ones(4))\n")
+    assert ran.returncode == status, ran.stderr
+    assert re.search(text, ran.stderr.strip()), ran.stderr
+    assert "script.py" in ran.stderr or name == "killed"
+    assert len(pids(ran.stdout)) == 2 and gone(pids(ran.stdout))
+
+
+def test_no_rank_outlives_the_launcher(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(f"{BEGIN}time.sleep(100)\n")
+    with subprocess.Popen(command(script, 2), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        text = ""
+        while len(pids(text)) < 2:
+            text += process.stdout.read(1)
+        process.send_signal(signal.SIGKILL)
+    assert gone(pids(text), 10)
+
+
+def test_an_interrupt_ends_all_ranks(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(f"{BEGIN}time.sleep(100)\n")
+    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(command(script, 2), stderr=subprocess.DEVNULL, **options) as process:
+        text = ""
+        while len(pids(text)) < 2:
+            text += process.stdout.read(1)
+        os.killpg(process.pid, signal.SIGINT)
+        process.stdout.read()
+    assert process.returncode == 130 and gone(pids(text), 10)
+
+
+def test_a_script_of_pytorch_finds_what_torchrun_sets(tmp_path: Path):
+    program = """
+    import os, sys
+    import torch
+    import torch.distributed as dist
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", init_method="env://", rank=rank, world_size=size)
+    x = torch.ones(2) * (int(os.environ["LOCAL_RANK"]) + 1)
+    dist.all_reduce(x, op=dist.ReduceOp.SUM)
+    if dist.get_rank() == 0:
+        print(x.tolist(), dist.get_backend(), sys.argv[1:], os.environ["MASTER_ADDR"])
+    dist.destroy_process_group()
+    """
+    ran = launched(tmp_path, program)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == "[3.0, 3.0] gloo [] 127.0.0.1"
+
+
+def test_a_job_that_fails_starts_again(tmp_path: Path):
+    program = """
+    import os
+    from rushlight import distributed as dist
+
+    dist.init_process_group()
+    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    print("attempt", attempt, flush=True)
+    if attempt == 0 and dist.get_rank() == 1:
+        raise ValueError("first attempt")
+    dist.barrier()
+    """
+    ran = launched(tmp_path, program, 2, "--max-restarts", "1")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("attempt 1") == 2 and "starting again" in ran.stderr
