@@ -231,7 +231,7 @@ def test_an_interrupt_while_tracing_reaches_the_programs_handlers(monkeypatch):
 
     reached, left = [], []
 
-    def interrupted(self, *operands):
+    def interrupted(self, *operands, asked=None):
         if reached:
             raise KeyboardInterrupt
 
@@ -474,3 +474,80 @@ def test_a_generator_that_has_not_begun_is_one_of_pythons():
         assert type(made) is types.GeneratorType and made.__qualname__.endswith("numbers")
         first, *others = made
         assert first.tolist() == [5.0, 5.0] and others == [(5,), 3, {"key": 4}]
+
+
+def test_numbers_of_objects_are_those_of_each_call():
+    def numbers(x, kept):
+        made = [x]
+        table = {id(made): "made", id(kept): "kept"}
+        return x * 2, made, kept, list(table), table.get(id(kept)), id(made) in table
+
+    compiled = rl.compile(numbers, fullgraph=False)
+    for _ in range(3):
+        kept = [1]
+        _, made, same, keys, name, found = compiled(rl.ones(2), kept)
+        assert keys == [id(made), id(kept)] and same is kept and name == "kept" and found
+        assert all(type(key) is int for key in keys)
+    assert not events.events("graph_break") and rl.compiler.graph_count() == 1
+
+
+@pytest.mark.parametrize("ask", [str, hex, "{:d}".format, "%x".__mod__, (1).__add__, lambda n: n % 16])
+def test_what_else_is_asked_of_the_number_of_an_object_ends_the_graph(ask):
+    def asks(x):
+        made = [x + 1]
+        return made, ask(id(made)) == ask(id(made)), ask(id(made))
+
+    compiled = rl.compile(asks, fullgraph=False)
+    for _ in range(3):
+        made, same, text = compiled(rl.ones(2))
+        assert same and text == ask(id(made))
+
+
+def test_a_number_of_an_object_that_was_kept_is_found_again():
+    def remembers(x, seen):
+        known = id(x) in seen
+        seen.add(id(x))
+        return x + 1, known
+
+    compiled = rl.compile(remembers, fullgraph=False)
+    x, y, seen = rl.ones(2), rl.ones(2), set()
+    assert [compiled(value, seen)[1] for value in (x, x, y, x, y)] == [False, True, False, True, True]
+    assert seen == {id(x), id(y)}
+
+
+def test_an_iterator_that_an_instruction_used_up_before_it_failed_is_used_once():
+    def joins(x, log):
+        def texts():
+            for text in ("a", 5, "b"):
+                log.append(text)
+                yield text
+
+        y = x + 1
+        try:
+            return y, "".join(map(str.upper, texts()))
+        except TypeError as error:
+            log.append(str(error))
+            raise
+
+    compiled = rl.compile(joins, fullgraph=False)
+    for _ in range(3):
+        expected, log = [], []
+        for run, kept in ((joins, expected), (compiled, log)):
+            with pytest.raises(TypeError):
+                run(rl.ones(2), kept)
+        assert log == expected
+
+
+def test_code_that_is_compiled_from_text_is_part_of_the_graph():
+    def executes(x, kept):
+        names = {"x": x, "kept": kept}
+        exec("def doubled(y):\n    kept.append(len(kept))\n    return y * 2\ntotal = doubled(x) + 1", names)
+        return names["total"], eval("x - len(kept)"), sorted(names.keys() - {"__builtins__"})
+
+    compiled = rl.compile(executes, fullgraph=False)
+    for _ in range(3):
+        expected, kept, x = [], [], rl.ones(2)
+        total, rest, names = compiled(x, kept)
+        assert total.tolist() == [3.0, 3.0] and rest.tolist() == [0.0, 0.0]
+        assert names == executes(x, expected)[2] and kept == expected == [0]
+    assert not events.events("graph_break") and rl.compiler.graph_count() == 1

@@ -13,21 +13,13 @@ _HARMLESS = ("CALL_INTRINSIC_1", "CLEANUP_THROW")  # handlers of whole bodies, f
 _DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
 
 
+_STATE = ("_code", "_consume", "_frame", "_handled", "_interpreter", "_running", "_started")
+
+
 class Resumable:
     """A function whose frame is interpreted, and put aside between its values. `KIND` is what errors call it."""
 
-    __slots__ = (
-        "__name__",
-        "__qualname__",
-        "__weakref__",
-        "_code",
-        "_consume",
-        "_frame",
-        "_handled",
-        "_interpreter",
-        "_running",
-        "_started",
-    )
+    __slots__ = ("__name__", "__qualname__", "__weakref__", *_STATE)
     KIND = "generator"
     STOPS: tuple[type[Exception], ...] = (StopIteration,)  # errors that are its end for who asks it for values
 
@@ -109,6 +101,16 @@ class Resumable:
     def run_by(self, interpreter: Evaluator) -> None:
         """Has an interpreter run it from now on."""
         self._interpreter = interpreter
+
+    @classmethod
+    def ended(cls, interpreter: Evaluator, code: CodeType, names: tuple[str, str]) -> Resumable:
+        """One that has ended."""
+        made = cls.__new__(cls)
+        made._interpreter = interpreter
+        made._frame = made._consume = None
+        made._handled, made._started, made._running, made._code = Handled(), True, False, code
+        made.__name__, made.__qualname__ = names
+        return made
 
     @classmethod
     def resumed(cls, interpreter: Evaluator, frame: Frame, names: tuple[str, str], begun: bool) -> Resumable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _thread import get_ident
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
@@ -106,6 +107,14 @@ class Hooks:
     def class_of(self, value: object) -> type:
         """The class of a value, as programs see it."""
         return type(value)
+
+    def identity(self, value: object) -> int:
+        """The number of an object."""
+        return id(value)
+
+    def thread(self) -> int:
+        """The number of the thread."""
+        return get_ident()
 
     def is_same(self, value: object, other: object) -> bool:
         """Whether two values are one object."""

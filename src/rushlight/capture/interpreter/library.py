@@ -3,6 +3,7 @@
 from __future__ import annotations
 import __future__
 
+import _thread
 import bisect
 import builtins
 import functools
@@ -38,6 +39,11 @@ class Callback:
     def __init__(self, interpreter: Evaluator, function: object) -> None:
         self._interpreter = interpreter
         self._function = function
+
+    @property
+    def function(self) -> object:
+        """The function itself."""
+        return self._function
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """What an interpreted call gives."""
@@ -210,22 +216,36 @@ def _compile(interpreter: Evaluator, *args: Any, **kwargs: Any) -> object:
 
 @_in_place_of(eval, 1, 3)
 def _eval(interpreter: Evaluator, source: Any, globals_: Any = None, locals_: Any = None, /) -> object:
-    if globals_ is None:
-        globals_ = _globals(interpreter)
-        locals_ = _locals(interpreter) if locals_ is None else locals_
     if isinstance(source, str):
-        source = compile(source.lstrip(" \t"), "<string>", "eval", _future_flags(interpreter), dont_inherit=True)
-    return eval(source, globals_, globals_ if locals_ is None else locals_)  # noqa: S307 - the program's own
+        source = source.lstrip(" \t")
+    return _evaluated(interpreter, eval, source, globals_, locals_)
 
 
 @_in_place_of(exec)
 def _exec(interpreter: Evaluator, source: Any, globals_: Any = None, locals_: Any = None, /, **kwargs: Any) -> None:
+    if kwargs:
+        interpreter.native(exec, (source, globals_, locals_), kwargs)
+    else:
+        _evaluated(interpreter, exec, source, globals_, locals_)
+
+
+def _evaluated(interpreter: Evaluator, function: Native, source: Any, globals_: Any, locals_: Any) -> object:
+    """What code gives that a program compiles while it runs."""
     if globals_ is None:
         globals_ = _globals(interpreter)
         locals_ = _locals(interpreter) if locals_ is None else locals_
+    locals_ = globals_ if locals_ is None else locals_
     if isinstance(source, str):
-        source = compile(source, "<string>", "exec", _future_flags(interpreter), dont_inherit=True)
-    exec(source, globals_, globals_ if locals_ is None else locals_, **kwargs)  # noqa: S102 - the program's own
+        kind = "eval" if function is eval else "exec"
+        source = compile(source, "<string>", kind, _future_flags(interpreter), dont_inherit=True)
+    fits = isinstance(globals_, dict) and hasattr(type(locals_), "__getitem__") and isinstance(source, types.CodeType)
+    if not fits or source.co_freevars:
+        return interpreter.native(function, (source, globals_, locals_), {})
+    if "__builtins__" not in globals_:
+        interpreter.replaces(globals_, "__builtins__", vars(builtins))
+        globals_["__builtins__"] = _frame(interpreter).builtins
+    body = body_of(source)
+    return interpreter.run(Frame(body, [UNBOUND] * body.local_count, globals_, None, locals_))
 
 
 @_in_place_of(sys.exc_info, 0, 0)
@@ -423,6 +443,16 @@ class _Shown:
 
     def __format__(self, spec: str) -> str:
         return self._text
+
+
+@_in_place_of(id, 1, 1)
+def _id(interpreter: Evaluator, value: object) -> int:
+    return interpreter.identity(value)
+
+
+@_in_place_of(_thread.get_ident, 0, 0)
+def _get_ident(interpreter: Evaluator) -> int:
+    return interpreter.thread()
 
 
 @_in_place_of(hash, 1, 1)

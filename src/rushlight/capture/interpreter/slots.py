@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.generators import InterpretedGenerator, Resumable
-from rushlight.capture.interpreter.hooks import COMPARING, LOOKING_UP, MISSING
+from rushlight.capture.interpreter.hooks import ANY_METHOD, COMPARING, ITERATING, LOOKING_UP, MISSING
 
 Native = Callable[..., object]
 """A function of C that does what an instruction does."""
@@ -22,8 +22,8 @@ STOPPED = object()
 """In place of the next value of an iterator that has none."""
 HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
 _SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
-_INDEXED = (*_SEQUENCES, range, memoryview)
-_OF_CONTAINERS = LOOKING_UP | {"getitem", "missing"}  # of a container whose items C gets, sets or deletes
+_OF_DICTS = LOOKING_UP | {"getitem", "missing"}  # of a dict whose items C gets, sets or deletes, and of its keys
+_OF_SEQUENCES = frozenset({"getitem"})  # of others, and not of what they hold
 _NAMES = ("__name__", "__qualname__")  # of a generator
 _REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _COMPARISONS: dict[str, tuple[str, Native]] = {
@@ -143,7 +143,7 @@ def augmented(
         if result is not NotImplemented:
             return result
     elif not _interpreted(interpreter, cls, other, name):
-        interpreter.runs(left, right)
+        interpreter.runs(left, right, asked=_asked_by(cls, other))
         return in_place(left, right)
     elif lookup(cls, f"__i{name}__") is not MISSING:
         reflected = _applied(interpreter, other, f"__r{name}__", right, left)
@@ -161,10 +161,15 @@ def _interpreted(interpreter: Evaluator, cls: type, other: type, name: str) -> b
     )
 
 
+def _asked_by(cls: type, other: type) -> frozenset[str]:
+    """The methods that C asks operands for: joining sequences asks nothing of what they hold."""
+    return ITERATING if cls in (list, tuple, deque) and other in (cls, int) else ANY_METHOD
+
+
 def _attempted(interpreter: Evaluator, name: str, function: Native, left: object, right: object) -> object:
     cls, other = type(left), type(right)
     if not _interpreted(interpreter, cls, other, name):
-        interpreter.runs(left, right)
+        interpreter.runs(left, right, asked=_asked_by(cls, other))
         return function(left, right)
     forward, backward = f"__{name}__", f"__r{name}__"
     after = issubclass(cls, _SEQUENCES) and python_method(interpreter, cls, forward) is None
@@ -259,7 +264,8 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
         lookup(cls, "__contains__") is MISSING and python_method(interpreter, cls, "__iter__") is not None
     )
     if not searched:
-        interpreter.runs(container, value, asked=COMPARING | {"contains"})
+        looks_up = issubclass(cls, (dict, set, frozenset))
+        interpreter.runs(container, value, asked=(LOOKING_UP if looks_up else COMPARING) | {"contains"})
         return value in container
     iterator = iterator_of(interpreter, container)
     while (element := next_of(interpreter, iterator)) is not STOPPED:
@@ -285,14 +291,14 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
             return interpreter.call(missing, (container, key))
         return dict.__getitem__(container, key)
     key = _index(interpreter, container, key)
-    interpreter.runs(container, asked=_OF_CONTAINERS)
+    interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
     interpreter.runs(key, asked=LOOKING_UP)
     return container[key]
 
 
 def _index(interpreter: Evaluator, container: object, key: Any) -> object:
     """A key of a sequence as C gets it: the numbers that stand for objects, also in a slice."""
-    if not isinstance(container, _INDEXED):
+    if issubclass(type(container), (dict, type)):
         return key
     if type(key) is slice:
         return slice(*[_number(interpreter, part) for part in (key.start, key.stop, key.step)])
@@ -302,7 +308,7 @@ def _index(interpreter: Evaluator, container: object, key: Any) -> object:
 def _number(interpreter: Evaluator, value: object) -> object:
     kind = type(value)
     method = None if issubclass(kind, int) else python_method(interpreter, kind, "__index__")
-    return value if method is None else _Number(interpreter.call(method, (value,)))
+    return value if method is None else operator.index(_Number(interpreter.call(method, (value,))))
 
 
 class _Number:
@@ -328,7 +334,7 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
     method = python_method(interpreter, type(container), "__setitem__")
     if method is None:
         key = _index(interpreter, container, key)
-        interpreter.runs(container, asked=_OF_CONTAINERS)
+        interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.replaces(container, key, value)
         container[key] = value
@@ -341,7 +347,7 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
     method = python_method(interpreter, type(container), "__delitem__")
     if method is None:
         key = _index(interpreter, container, key)
-        interpreter.runs(container, asked=_OF_CONTAINERS)
+        interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.writes(container)
         del container[key]

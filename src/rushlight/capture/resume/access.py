@@ -13,6 +13,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_of_program
 from rushlight.capture.resume.breaks import Break
+from rushlight.capture.resume.identities import Identity
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.globals import is_of_users, module_of_class
@@ -62,7 +63,7 @@ class AccessingInterpreter(Interpreter):
 
     def reads(self, variables: dict[str, object], name: str, value: object) -> None:
         """Has a global guarded that the trace reads, unless its module is ours or of the library."""
-        if is_of_users(str(variables.get("__name__", ""))):
+        if id(variables) not in self.made and is_of_users(str(variables.get("__name__", ""))):
             self.reached.read(variables, name, value, name)
 
     def parts_of(self, function: FunctionType) -> CallParts:
@@ -133,6 +134,8 @@ class AccessingInterpreter(Interpreter):
 
     def replaces(self, container: object, key: object, value: object) -> None:
         """Breaks before an item is set that was there before, unless each call can set it."""
+        if type(key) is Identity:
+            self.writes(container, key)
         if not (type(container) is list and type(key) is int and self.reached.is_state(container, value)):
             self.writes(container, value)
 
@@ -157,6 +160,8 @@ class AccessingInterpreter(Interpreter):
         if issubclass(type(value), Handle):
             return False
         if type(value) is Opaque or id(value) in self.made:
+            return True
+        if type(value) is Identity:
             return True
         parts = value.values() if type(value) is dict else value if type(value) in (tuple, list) else ()
         return any(map(self._is_of_trace, parts))

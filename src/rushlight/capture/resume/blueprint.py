@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, slot_value
+from rushlight.capture.resume.identities import Identity
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import MARK, PLAIN
 from rushlight.capture.values import plain_key
@@ -115,7 +116,7 @@ def _is_plain_key(value: object) -> bool:
     if isinstance(key, (tuple, frozenset)) and kind in (tuple, frozenset):
         return all(map(_is_plain_key, key))
     by_identity = lookup(kind, "__hash__") is object.__hash__ and lookup(kind, "__eq__") is object.__eq__
-    return kind in PLAIN or (by_identity and not issubclass(kind, Handle))
+    return kind in PLAIN or kind is Identity or (by_identity and not issubclass(kind, Handle))
 
 
 def _nothing(value: object) -> Sequence[object]:

@@ -84,7 +84,7 @@ CALLED_BACK = _register(
     "B007",
     "C would call methods that are written in Python",
     "A builtin compares, hashes, counts or formats objects of a class with methods of its own, and what these do would"
-    " be seen once, while the graph is traced.",
+    " be seen once, while the graph is traced. Methods of classes that the function makes itself are traced there.",
     "use plain numbers, texts and tuples as keys and operands there",
 )
 NATIVE = _register(
@@ -117,7 +117,8 @@ IDENTITY = _register(
     "B012",
     "It is asked whether two objects are one",
     "Which objects are one may differ from call to call, for tensors, containers of the arguments, and objects that a"
-    " graph passes by.",
+    " graph passes by. The number that `id` gives can be looked up and compared with those of other objects; it is"
+    " another one at each call.",
     "compare names or numbers instead of objects",
 )
 FINALIZER = _register(

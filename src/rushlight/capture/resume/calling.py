@@ -10,6 +10,7 @@ from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
     FunctionType,
+    MappingProxyType,
     MethodDescriptorType,
     NoneType,
     WrapperDescriptorType,
@@ -19,6 +20,7 @@ from typing import Any
 from rushlight.capture.interpreter.hooks import ANY_METHOD, COMPARING, ITERATING, LOOKING_UP, MISSING
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup
 from rushlight.capture.resume.blueprint import is_ours
+from rushlight.capture.resume.identities import Identity
 from rushlight.capture.resume.stubs import is_stub
 from rushlight.eager.handle import Handle
 
@@ -29,6 +31,9 @@ _OF_C = frozenset(
     {NoneType, BuiltinFunctionType, WrapperDescriptorType, MethodDescriptorType, ClassMethodDescriptorType}
 )  # what methods of C are in their classes
 _NOTHING = frozenset[str]()
+_KEYS = LOOKING_UP | {"missing"}  # what the keys of a dict are asked for, and its values are not
+PAIRS = "pairs"  # with what is asked of an iterable: its values are pairs, of which the first part is
+PAIR = "pair"  # the same of one of its values
 _EXTENDING = ITERATING | LOOKING_UP | {"keys"}
 _ASKED: dict[str, frozenset[str]] = {
     **dict.fromkeys(["append", "appendleft", "clear", "copy", "popleft", "popitem", "reverse"], _NOTHING),
@@ -38,7 +43,8 @@ _ASKED: dict[str, frozenset[str]] = {
     **dict.fromkeys(["insert", "rotate", "pop", "__getitem__", "__delitem__"], LOOKING_UP | {"missing"}),
     **dict.fromkeys(["get", "setdefault", "add", "discard", "move_to_end", "__setitem__"], LOOKING_UP),
     **dict.fromkeys(["index", "count", "remove", "__contains__", "__eq__", "__ne__"], COMPARING),
-    **dict.fromkeys(["update", "union", "intersection", "difference", "symmetric_difference"], _EXTENDING),
+    **dict.fromkeys(["union", "intersection", "difference", "symmetric_difference"], _EXTENDING),
+    "update": _EXTENDING | {PAIRS},
 }  # by methods of containers
 
 
@@ -61,6 +67,8 @@ _OVER_CONTAINERS = frozenset(
 )
 _MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
 _known: dict[type, frozenset[str]] = {}
+# What C does not ask them for, but looks at the number.
+_OF_IDENTITIES = ANY_METHOD - COMPARING - LOOKING_UP - {"bool", "contains", "missing"}
 
 
 def forget_methods() -> None:
@@ -77,11 +85,15 @@ def definer(owner: object, name: str) -> type:
     return own
 
 
-def asked_by(function: object, owner: object) -> frozenset[str]:
+def asked_by(function: Any, owner: object) -> frozenset[str]:
     """The methods that a function of C may ask its arguments for, and its owner and what these hold."""
     if function in (list, tuple, enumerate, zip, reversed, iter, deque):
         return ITERATING
-    if function in (vars, isinstance, callable, type):
+    if function in (dict, OrderedDict):
+        return _EXTENDING | {PAIRS}
+    if function in (set, frozenset):
+        return _EXTENDING
+    if function in (vars, isinstance, callable, type, MappingProxyType):
         return _NOTHING
     name: str = getattr(function, "__name__", "")
     if owner is None or name not in _ASKED:
@@ -95,7 +107,7 @@ def called_in(operand: object, asked: frozenset[str]) -> list[type]:
     seen: set[int] = set()
     found: list[type] = []
     of_held = asked - ITERATING
-    waiting = [(operand, asked)]
+    waiting: list[tuple[Any, frozenset[str]]] = [(operand, asked)]
     while waiting:
         value, wanted = waiting.pop()
         kind = type(value)
@@ -106,12 +118,19 @@ def called_in(operand: object, asked: frozenset[str]) -> list[type]:
         if id(value) in seen:
             continue
         seen.add(id(value))
+        if PAIR in wanted and kind in (tuple, list):
+            waiting += [(part, wanted - ITERATING - {PAIR, PAIRS}) for part in value[:1]]
+            continue
+        if PAIRS in wanted and kind in (tuple, list):
+            waiting += [(part, wanted - {PAIRS} | {PAIR}) for part in value]
+            continue
         if kind in OVER_ITERATORS:
             waiting += [(part, asked) for part in gc.get_referents(value)]
         elif kind in _OVER_CONTAINERS and of_held:
             waiting += [(part, of_held) for part in gc.get_referents(value)]
         elif of_held:
-            waiting += [(part, of_held) for part in _held(kind, value)]
+            looked_up = issubclass(kind, dict) and of_held <= _KEYS | {PAIRS, "keys"}
+            waiting += [(part, of_held) for part in (dict.keys(value) if looked_up else _held(kind, value))]
     return found
 
 
@@ -142,6 +161,8 @@ def python_methods(cls: type) -> frozenset[str]:
     """The methods that C may call of a class which are written in Python."""
     if not cls.__flags__ & HEAP_TYPE:
         return _NOTHING
+    if cls is Identity:
+        return _OF_IDENTITIES
     known = _known.get(cls)
     if known is None:
         if len(_known) >= _MOST_CLASSES:

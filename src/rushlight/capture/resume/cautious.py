@@ -30,6 +30,8 @@ from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break
 from rushlight.capture.resume.calling import (
     OVER_ITERATORS,
+    PAIR,
+    PAIRS,
     SCALARS,
     asked_by,
     asked_on_the_way,
@@ -40,6 +42,7 @@ from rushlight.capture.resume.calling import (
     is_of_c,
 )
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
+from rushlight.capture.resume.identities import THREAD, Identity, mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
 from rushlight.capture.resume.stubs import Stubs
@@ -69,7 +72,7 @@ _PURE = frozenset(
     | {"textwrap", "array"}
 )  # modules whose functions of C have no effects, but for those named next
 _PURE_FUNCTIONS = (sys.intern, sys.getrecursionlimit, sys.getdefaultencoding)
-_EFFECTS = frozenset({hash, print, input, open, exec, eval, compile, __import__, id, breakpoint})
+_EFFECTS = frozenset({hash, print, input, open, exec, eval, __import__, breakpoint})
 _MUTATING = frozenset(
     {
         "append",
@@ -153,12 +156,13 @@ def module_of(function: Any) -> str:
 class CautiousInterpreter(AccessingInterpreter):
     """An interpreter that breaks before a program does what a graph cannot hold."""
 
-    __slots__ = ("asking", "stubs", "used")
+    __slots__ = ("asking", "identities", "stubs", "used")
 
     def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(is_leaf, reached)
         self.used = False  # whether the instruction has done something that a break cannot take back
         self.stubs = Stubs()
+        self.identities: list[Identity] = []  # numbers of objects that the program has asked for
         self.asking = ANY_METHOD  # which methods C may ask its operands for
 
     def entered(self, frame: Frame) -> None:
@@ -170,6 +174,8 @@ class CautiousInterpreter(AccessingInterpreter):
 
     def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
         """Has methods interpreted that C may ask for, which are `asked`. Breaks before it calls others."""
+        if self.identities and mixes(operands):
+            raise Break(breaks.IDENTITY, "the number of an object is looked for among others")
         for operand in operands:
             if type(operand) in OVER_ITERATORS:
                 asked |= asked_on_the_way(operand)
@@ -186,6 +192,8 @@ class CautiousInterpreter(AccessingInterpreter):
     def hands(self, value: object) -> object:
         """Has methods interpreted that C may call of a value that it has got from what it has called back."""
         asked = self.asking - ITERATING
+        if PAIRS in asked:
+            asked = asked - {PAIRS} | {PAIR}
         if asked:
             self.runs(value, asked=asked)
         return value
@@ -254,6 +262,7 @@ class CautiousInterpreter(AccessingInterpreter):
         interpreted = python_method(self, type(iterator), "__next__") is not None
         if id(iterator) not in self.made and not interpreted:
             raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
+        self.used = True
         if type(iterator) in OVER_ITERATORS:
             self.runs(iterator, asked=ITERATING)
 
@@ -261,7 +270,28 @@ class CautiousInterpreter(AccessingInterpreter):
         """The class of a value, as programs see it."""
         if type(value) is Opaque:
             raise Break(breaks.PASSED_BY, "the class of an object that the graph passes by")
-        return type(value.value) if isinstance(value, TracedNumber) else type(value)
+        if isinstance(value, (TracedNumber, Identity)):
+            return type(value.value) if isinstance(value, TracedNumber) else int
+        return type(value)
+
+    def identity(self, value: object) -> int:
+        """The number of an object, as a trace knows it. Errors: Break for a number, which may be any at each call."""
+        if type(value) is TracedNumber:
+            raise Break(breaks.IDENTITY, "it is asked which object a number is")
+        return self._numbered(value)
+
+    def thread(self) -> int:
+        """The number of the thread, which is that of each call."""
+        return self._numbered(THREAD)
+
+    def _numbered(self, owner: object) -> Identity:
+        made = Identity.of(owner, self._tells_apart, self.identities)
+        if not any(made is known for known in self.identities):
+            self.identities.append(made)
+        return made
+
+    def _tells_apart(self, value: object, other: object) -> bool:
+        return THREAD not in (value, other) and self.is_same(value, other)
 
     def is_same(self, value: object, other: object) -> bool:
         """Whether two values are one object. Errors: Break where that is not known."""
@@ -381,7 +411,7 @@ def _is_scalar(value: object) -> bool:
 def _has_fixed_hash(value: object) -> bool:
     """Whether the hash of a value is the same at each call: that of others is their identity's, or of a method."""
     kind = type(value)
-    if kind in (tuple, frozenset) and isinstance(value, (tuple, frozenset)):
+    if isinstance(value, (tuple, frozenset)) and lookup(kind, "__hash__") in (tuple.__hash__, frozenset.__hash__):
         return all(map(_has_fixed_hash, value))
     return kind in SCALARS or kind is TracedNumber
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FunctionType, MappingProxyType, TracebackType
 from typing import Any, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 from rushlight.capture.interpreter.tracebacks import is_shown
-
-_RESUMED = frozenset({*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed})
-_OF_DICTS = (dict.keys, dict.values, dict.items)
-_ORDERED = (OrderedDict.keys, OrderedDict.values, OrderedDict.items)
-_View = Callable[[Any], Any]
-_VIEWS: dict[type, _View] = {
-    **{type(view({})): view for view in _OF_DICTS},
-    **{type(view(OrderedDict())): view for view in _ORDERED},
-}
-_VIEW_OF: dict[type, _View] = {type(iter(view({}))): view for view in _OF_DICTS}
 
 
 class Parts(NamedTuple):
@@ -27,6 +21,28 @@ class Parts(NamedTuple):
     parts: Sequence[object]
     make: Callable[[list[Any]], object]
     filled: bool
+
+
+_OF_OPERATOR = {operator.attrgetter, operator.itemgetter, operator.methodcaller}
+_OF_ITERTOOLS = {
+    *[itertools.accumulate, itertools.chain, itertools.compress, itertools.count, itertools.dropwhile],
+    *[itertools.filterfalse, itertools.groupby, itertools.islice, itertools.repeat, itertools.starmap],
+    *[itertools.takewhile, itertools.zip_longest, type(next(itertools.groupby("a"))[1])],
+}
+_RESUMED = frozenset(
+    {*[type(iter(item)) for item in ([], (), range(0), "", b"")], enumerate, zip, reversed, map, filter}
+    | _OF_OPERATOR
+    | _OF_ITERTOOLS
+    | {type(vars(Parts)["make"])}
+)  # of C, that say what makes another one
+_OF_DICTS = (dict.keys, dict.values, dict.items)
+_ORDERED = (OrderedDict.keys, OrderedDict.values, OrderedDict.items)
+_View = Callable[[Any], Any]
+_VIEWS: dict[type, _View] = {
+    **{type(view({})): view for view in _OF_DICTS},
+    **{type(view(OrderedDict())): view for view in _ORDERED},
+}
+_VIEW_OF: dict[type, _View] = {type(iter(view({}))): view for view in _OF_DICTS}
 
 
 def parts_of(value: Any) -> Parts | None:
@@ -38,7 +54,7 @@ def parts_of(value: Any) -> Parts | None:
         return Parts([source], lambda parts: view(*parts), False)
     if kind in _VIEW_OF:
         return _of_dict_iterator(value, _VIEW_OF[kind])
-    if kind in _RESUMED:
+    if kind in _RESUMED and kind.__reduce__ is not object.__reduce__:
         return _of_iterator(value)
     if kind is range:
         return Parts([], lambda parts: value, False)
@@ -50,35 +66,47 @@ def parts_of(value: Any) -> Parts | None:
 
 
 def _of_iterator(value: Any) -> Parts | None:
-    function, args, *rest = value.__reduce__()
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)  # of itertools, from 3.12 to the end of this protocol in 3.14
+        function, args, *rest = value.__reduce__()
     state = [item for item in rest if item is not None]
-    if state and type(value) is zip:
-        return None
 
     def resumed(parts: list[Any]) -> object:
-        iterator = function(*parts)
+        iterator = function(*parts[: len(args)])
         if state:
-            iterator.__setstate__(*state)
+            iterator.__setstate__(*parts[len(args) :])
         return iterator
 
-    return Parts(args, resumed, True)
+    return Parts([*args, *state], resumed, True)
 
 
 def _of_dict_iterator(value: Any, view: _View) -> Parts | None:
     """Of an iterator over a dict: another one that has gone as far. None where the dict has changed since."""
     source = next((part for part in gc.get_referents(value) if isinstance(part, dict)), None)
-    if source is None:  # it has ended, perhaps by the error that ends the graph
-        return None
+    if source is None:  # it has ended
+        return Parts([], lambda parts: iter(view({})), False)
     left = value.__length_hint__()
     count = len(source) - left
     try:
         (rest,) = value.__reduce__()[1]
-    except RuntimeError:
-        return None
+    except RuntimeError as error:
+        if "changed size" not in str(error):
+            return None
+        return Parts([], lambda parts: _spoilt(view), False)  # the dict has grown, which it says from now on
     expected = list(view(source))[count:]
     if len(rest) != left or not left or any(_differ(*pair) for pair in zip(rest, expected, strict=True)):
         return None
     return Parts([source], lambda parts: _advanced(view(parts[0]), count), True)
+
+
+def _spoilt(view: _View) -> object:
+    """An iterator over a dict that has grown since."""
+    grown = {0: 0}
+    iterator = iter(view(grown))
+    grown[1] = 1
+    with suppress(RuntimeError):
+        next(iterator)
+    return iterator
 
 
 def _differ(one: object, other: object) -> bool:

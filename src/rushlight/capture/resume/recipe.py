@@ -28,6 +28,7 @@ from rushlight.capture.resume.breaks import CLASS, SUSPENDED, UNBUILT, Reason, R
 from rushlight.capture.resume.calling import definer
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.classes import ClassPlan
+from rushlight.capture.resume.identities import Identity, number_of
 from rushlight.capture.resume.iterators import parts_of
 from rushlight.capture.resume.opaque import Opaque, slot_of
 from rushlight.capture.state.reachable import PLAIN, variables_of
@@ -127,8 +128,11 @@ class RecipeWriter:
         if owner is not value:
             place = self._add(owner)
             return self._step(value, lambda made, leaves, before: variables_of(made[place]))
+        if kind is Identity:
+            place, number = self._add(value.owner), number_of
+            return self._step(value, lambda made, leaves, before: number(made[place]))
         if kind is Callback:
-            raise Retrace(self._instruction, Reason(UNBUILT, "a function that is interpreted is kept"))
+            return self._add(value.function)  # Python calls it, where it is called later
         if kind is tuple:
             parts = [self._add(item) for item in value]
             if all(part is item for part, item in zip(map(self._constant_of, parts), value, strict=True)):
@@ -137,6 +141,9 @@ class RecipeWriter:
         if kind is frozenset:
             parts = [self._add(plain_key(item)) for item in value]
             return self._step(value, lambda made, leaves, before: frozenset([made[part] for part in parts]))
+        if kind is MethodType and issubclass(type(value.__self__), Resumable):  # which may become one of Python's
+            owner, name = self._add(value.__self__), value.__name__
+            return self._step(value, lambda made, leaves, before: getattr(made[owner], name))
         if kind is MethodType:
             function, owner = self._add(value.__func__), self._add(value.__self__)
             return self._step(value, lambda made, leaves, before: MethodType(made[function], made[owner]))
@@ -196,8 +203,13 @@ class RecipeWriter:
 
     def _generator(self, value: Resumable) -> int:
         frame = value.frame
+        if frame is not None and id(frame.globals) in self.made:
+            raise Retrace(self._instruction, Reason(UNBUILT, "a generator has variables that the trace has made"))
         if self._returns and (value.has_ended or (frame is not None and not value.is_begun)):
             return self._generator_of_python(value, frame)
+        if value.has_ended:
+            kind, code, names = type(value), value.code, (value.__name__, value.__qualname__)
+            return self._step(value, lambda made, leaves, before: kind.ended(Interpreter(is_leaf), code, names))
         if frame is None:
             raise Retrace(self._instruction, Reason(SUSPENDED, "a generator runs, or has ended"))
         kind = type(value)
@@ -263,6 +275,7 @@ class RecipeWriter:
 
     def _function(self, value: Any) -> int:
         cells = [self._add(cell) for cell in value.__closure__ or ()]
+        variables = self._add(value.__globals__) if id(value.__globals__) in self.made else None
         defaults = self._add(value.__defaults__)
         keywords = self._add(value.__kwdefaults__)
         attributes = [(self._add(key), self._add(item)) for key, item in vars(value).items()]
@@ -270,9 +283,14 @@ class RecipeWriter:
         def made_function(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
             closure = tuple([made[cell] for cell in cells])
             function = FunctionType(
-                value.__code__, value.__globals__, value.__name__, made[defaults], closure if cells else None
+                value.__code__,
+                value.__globals__ if variables is None else made[variables],
+                value.__name__,
+                made[defaults],
+                closure if cells else None,
             )
             function.__kwdefaults__ = made[keywords]
+            function.__module__ = value.__module__
             function.__qualname__, function.__doc__ = value.__qualname__, value.__doc__
             function.__annotations__ = value.__annotations__
             for key, item in attributes:

@@ -125,6 +125,7 @@ class TracingInterpreter(CautiousInterpreter):
                     self._end(frame, at, stack, Reason.of(error))
                     return False
                 if not self._is_handled() or (_is_native(frame) and any(map(_stands_in, stack))):
+                    self.used |= _is_native(frame)  # C may have done a part of what it was to do
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
                 self._unwind(error)
@@ -133,12 +134,16 @@ class TracingInterpreter(CautiousInterpreter):
                 self.look_for_deaths()
             self.count += 1
             if len(frames) != depth:
-                depth, is_outside = len(frames), not any(map(is_within, frames))
+                depth, is_outside = len(frames), not any(map(self._is_within, frames))
             if is_outside:
                 self.outside = self.count
             if self._is_steady():
                 self.steady = self.count
         return True
+
+    def _is_within(self, frame: Frame) -> bool:
+        """Whether no graph can leave a frame: it is of a constructor, or its global variables are of the trace."""
+        return is_within(frame) or id(frame.globals) in self.made
 
     def _end(self, frame: Frame, at: int, stack: list[object], reason: Reason) -> None:
         """Ends the graph before an instruction; by another trace where the instruction has done something."""

@@ -210,7 +210,12 @@ def store_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Binds a name of a class body."""
     names = _names(frame)
     if type(names) is dict:
-        names[name] = frame.stack[-1]
+        value = frame.stack[-1]
+        if names is not frame.globals:
+            interpreter.replaces(names, name, value)
+            names[name] = value
+        elif not interpreter.binds(names, name, value):
+            names[name] = value
     else:
         store_item(interpreter, names, name, frame.stack[-1])
     frame.stack.pop()
@@ -222,7 +227,11 @@ def delete_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     names = _names(frame)
     try:
         if type(names) is dict:
-            del names[name]
+            if name in names and not (names is frame.globals and interpreter.binds(names, name, UNBOUND)):
+                interpreter.writes(names)
+                del names[name]
+            elif name not in names:
+                raise KeyError(name)
         else:
             delete_item(interpreter, names, name)
     except KeyError:
