@@ -202,7 +202,7 @@ def _about_rounded_mean(step: Step, scale: Outcome) -> Outcome:
     largest = max([_largest(array) for array in _typed(step, step.before)], default=0.0)
     first, *rest = scale.values
     eps = float(ml_dtypes.finfo(step.results[0].array.dtype).eps)
-    return replace(scale, values=(replace(first, array=np.abs(first.array) + eps * largest**2), *rest))
+    return replace(scale, values=(replace(first, array=np.abs(first.array) + eps * largest * largest), *rest))
 
 
 def _shifted(step: Step, exact: Outcome) -> Outcome:
