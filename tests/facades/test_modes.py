@@ -100,5 +100,7 @@ def test_replicas_draw_one_order_for_each_epoch():
     assert [list(part) for part in parts] != first
     with pytest.raises(rl.ArgumentError):
         DistributedSampler(range(3), 2, 2)
-    with pytest.raises(rl.NotSupportedError, match="process group"):
+    with pytest.raises(rl.DistError, match="process group"):
         DistributedSampler(range(3))
+    shares = rl.distributed.spawn(lambda: list(DistributedSampler(range(5), shuffle=False)), 2)
+    assert shares == [[0, 2, 4], [1, 3, 0]]

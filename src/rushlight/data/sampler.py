@@ -16,6 +16,7 @@ from rushlight.data.permutation import (
     random_indices,
 )
 from rushlight.eager.boundary import Constructed
+from rushlight.ir.process_group import default
 from rushlight.runtime.generator import Generator
 from rushlight.support.errors import fail, require
 
@@ -154,7 +155,8 @@ class DistributedSampler(Sampler[T]):
     """The part of a dataset that one of several replicas visits: every `num_replicas`-th index, from its `rank` on.
 
     All replicas draw the same order, from `seed` and the epoch that `set_epoch` gives. Indices from the beginning are
-    repeated until all parts are of one length, or with `drop_last` the last ones are left out.
+    repeated until all parts are of one length, or with `drop_last` the last ones are left out. Replicas are the ranks of
+    the default process group unless they are given; W001 where there is no group to ask.
     """
 
     def __init__(
@@ -166,8 +168,8 @@ class DistributedSampler(Sampler[T]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            fail("A006", "DistributedSampler: there is no process group to ask", hint="give num_replicas and rank")
+        num_replicas = default().size if num_replicas is None else num_replicas
+        rank = default().rank if rank is None else rank
         valid = 0 <= rank < num_replicas
         require(valid, "A002", f"DistributedSampler: rank {rank} should lie between 0 and {num_replicas - 1}")
         self.dataset = dataset
