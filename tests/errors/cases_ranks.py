@@ -11,6 +11,7 @@ from rushlight import distributed as dist
 from rushlight.distributed.engine.board import Board, board_bytes
 from rushlight.distributed.engine.mpi import Mpi, Process
 from rushlight.distributed.launch import launch
+from rushlight.distributed.pipelining import schedules
 
 
 @triggers("W001")
@@ -86,3 +87,8 @@ def there_is_no_launcher(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
     launch(["true"], 2)
+
+
+@triggers("W040")
+def a_schedule_backwards():
+    schedules.check([list(reversed(row)) for row in schedules.gpipe(2, 2)], 2)

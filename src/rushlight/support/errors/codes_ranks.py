@@ -57,3 +57,10 @@ register_code(
     "A job of several ranks has failed",
     "The launcher could not start the ranks, or one of them has ended with an error or by a signal.",
 )
+register_code(
+    "W040",
+    DistError,
+    "A pipeline's schedule never ends",
+    "Each rank takes its actions in order, and each action needs those of other ranks before it. Here no rank can go "
+    "on, or an action is missing or there twice.",
+)

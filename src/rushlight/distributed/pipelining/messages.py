@@ -1,0 +1,92 @@
+"""What goes between the stages of a pipeline: results forwards, their gradients backwards.
+
+The first message of a pair of stages says of what shapes and dtypes the tensors of all messages are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rushlight.distributed.buffers import Target, read
+from rushlight.distributed.engine.work import Work
+from rushlight.distributed.group import ProcessGroup
+from rushlight.eager.creation import empty
+from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import BY_NAME, DType
+from rushlight.ir.process_group import Buffer
+from rushlight.support.errors import require
+
+Tensors = tuple[Tensor, ...]
+_HEADER = 256  # whole numbers that say of what shapes and dtypes some tensors are
+_DTYPES = tuple(BY_NAME.values())
+
+
+class Messages:
+    """The messages of the stages at one rank. Stage `s` lies at rank `s % size` of the group."""
+
+    def __init__(self, group: ProcessGroup, stages: int) -> None:
+        self._group = group
+        self._stages = stages
+        self._own: dict[tuple[int, int, int], Tensors] = {}  # between stages of this rank
+        self._forms: dict[tuple[int, int], list[tuple[tuple[int, ...], DType]]] = {}
+        self._announced: set[tuple[int, int]] = set()
+        self._sent: list[tuple[Work, Buffer]] = []
+
+    def send(self, sender: int, receiver: int, at: int, tensors: Tensors) -> None:
+        """Begin to send tensors of a microbatch from a stage to the next one, or the one before."""
+        peer = receiver % self._group.size
+        if peer == self._group.rank:
+            self._own[sender, receiver, at] = tensors
+            return
+        if (sender, receiver) not in self._announced:
+            self._announced.add((sender, receiver))
+            self._issue(_header(tensors), peer, self._tag(sender, receiver, -1))
+        for one in tensors:
+            self._issue(read(one).copy(), peer, self._tag(sender, receiver, at))
+
+    def receive(self, sender: int, receiver: int, at: int) -> Tensors:
+        """Wait for the tensors of a microbatch, and return them."""
+        peer = sender % self._group.size
+        if peer == self._group.rank:
+            return self._own.pop((sender, receiver, at))
+        if (sender, receiver) not in self._forms:
+            header = np.empty(_HEADER, np.int64)
+            self._group.receive(header, peer, self._tag(sender, receiver, -1)).wait()
+            self._forms[sender, receiver] = _forms_of(header)
+        tensors = tuple([empty(shape, dtype=dtype) for shape, dtype in self._forms[sender, receiver]])
+        for one in tensors:
+            target = Target(one, keeps=False)
+            self._group.receive(target.buffer, peer, self._tag(sender, receiver, at)).wait()
+        return tensors
+
+    def finish(self) -> None:
+        """Wait until what was sent has been taken."""
+        for work, _ in self._sent:
+            work.wait()
+        self._sent.clear()
+
+    def _issue(self, buffer: Buffer, peer: int, tag: int) -> None:
+        self._sent.append((self._group.send(buffer, peer, tag), buffer))
+
+    def _tag(self, sender: int, receiver: int, at: int) -> int:
+        """A tag for each microbatch of each pair of stages; their headers are number -1."""
+        return ((at + 1) * self._stages + sender) * 2 + (receiver < sender)
+
+
+def _header(tensors: Tensors) -> Buffer:
+    numbers = [len(tensors)]
+    for one in tensors:
+        numbers += [_DTYPES.index(one.dtype), one.ndim, *[int(size) for size in one.shape]]
+    fits = len(numbers) <= _HEADER
+    require(fits, "A002", "pipelining: a stage gives fewer tensors, of fewer dims", tensors=len(tensors))
+    return np.array([*numbers, *[0] * (_HEADER - len(numbers))], np.int64)
+
+
+def _forms_of(header: Buffer) -> list[tuple[tuple[int, ...], DType]]:
+    count, *numbers = [int(number) for number in header]
+    forms: list[tuple[tuple[int, ...], DType]] = []
+    for _ in range(count):
+        dtype, rank, *numbers = numbers
+        forms.append((tuple(numbers[:rank]), _DTYPES[dtype]))
+        numbers = numbers[rank:]
+    return forms

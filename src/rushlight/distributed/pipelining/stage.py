@@ -1,0 +1,109 @@
+"""One stage of a pipeline: a part of a model, and what goes in and out of it for each microbatch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.distributed.group import Group, member
+from rushlight.distributed.pipelining.messages import Messages, Tensors
+from rushlight.eager.autograd.driver import backward as run_backward
+from rushlight.eager.autograd.driver import grad
+from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import Kind
+from rushlight.nn.modules.module import Module
+from rushlight.support.errors import require
+
+
+class PipelineStage:
+    """Stage `stage_index` of `num_stages`: `submodule` takes what the stage before gives, and its results go on.
+
+    Stages lie on the ranks of a group in turn. Results are a tensor or a tuple of tensors, of the same shapes and
+    dtypes for all microbatches.
+    """
+
+    def __init__(
+        self,
+        submodule: Module,
+        stage_index: int,
+        num_stages: int,
+        device: object = None,
+        input_args: object = None,
+        output_args: object = None,
+        group: Group = None,
+    ) -> None:
+        require(0 <= stage_index < num_stages, "A002", f"PipelineStage: stage {stage_index} of {num_stages}")
+        self.submodule = submodule
+        self.stage_index = stage_index
+        self.num_stages = num_stages
+        self.group = member(group)
+        at_home = stage_index % self.group.size == self.group.rank
+        require(at_home, "A002", f"PipelineStage: stage {stage_index} does not lie at rank {self.group.rank}")
+        self.messages = Messages(self.group, num_stages)
+        self._inputs: dict[int, list[Tensor]] = {}
+        self._outputs: dict[int, Sequence[Tensor]] = {}
+        self._starts: dict[int, Tensors | None] = {}  # gradients of results, until the weights' are taken
+
+    @property
+    def is_first(self) -> bool:
+        """Whether inputs come from the program."""
+        return self.stage_index == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether results are the model's."""
+        return self.stage_index == self.num_stages - 1
+
+    def forward(self, at: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the stage for a microbatch, and send its results on. The first stage takes the program's arguments."""
+        if not self.is_first:
+            args = self.messages.receive(self.stage_index - 1, self.stage_index, at)
+            self._inputs[at] = [one.requires_grad_() for one in args if _has_gradient(one)]
+        result = self.submodule(*args, **kwargs)
+        outputs: Tensors = result if isinstance(result, tuple) else (result,)
+        if not self.is_last:
+            self._outputs[at] = [one for one in outputs if _has_gradient(one)]
+            self.messages.send(self.stage_index, self.stage_index + 1, at, tuple([one.detach() for one in outputs]))
+        return result
+
+    def backward(self, at: int, loss: Tensor | None) -> None:
+        """Take a microbatch's gradients, and send those of the inputs back."""
+        outputs, gradients = self._roots(at, loss)
+        run_backward(outputs, gradients)
+        self._send_back(at, [one.grad for one in self._inputs.get(at, [])])
+        self._inputs.pop(at, None)
+
+    def backward_inputs(self, at: int, loss: Tensor | None) -> None:
+        """Take the gradients of a microbatch's inputs alone, and send them back."""
+        outputs, gradients = self._roots(at, loss)
+        self._outputs[at], self._starts[at] = outputs, gradients
+        inputs = self._inputs.get(at, [])
+        found = grad(outputs, inputs, gradients, retain_graph=True, allow_unused=True) if inputs else []
+        self._send_back(at, found)
+
+    def backward_weights(self, at: int) -> None:
+        """Take the gradients of the weights, after those of the inputs."""
+        parameters = [one for one in self.submodule.parameters() if one.requires_grad]
+        run_backward(self._outputs.pop(at), self._starts.pop(at), inputs=parameters)
+        self._inputs.pop(at, None)
+
+    def _roots(self, at: int, loss: Tensor | None) -> tuple[Sequence[Tensor], Tensors | None]:
+        if self.is_last:
+            assert loss is not None
+            return (loss,), None
+        received = self.messages.receive(self.stage_index + 1, self.stage_index, at)
+        pairs = [pair for pair in zip(self._outputs.pop(at), received, strict=True) if pair[0].requires_grad]
+        return [one for one, _ in pairs], tuple([gradient for _, gradient in pairs])
+
+    def _send_back(self, at: int, gradients: Sequence[Tensor | None]) -> None:
+        """Send gradients to the stage before, zeros where nothing depends on an input."""
+        if self.is_first:
+            return
+        pairs = zip(self._inputs[at], gradients, strict=True)
+        filled = [one.detach().new_zeros(tuple(one.shape)) if of is None else of.detach() for one, of in pairs]
+        self.messages.send(self.stage_index, self.stage_index - 1, at, tuple(filled))
+
+
+def _has_gradient(tensor: Tensor) -> bool:
+    """Whether the stage after sends a gradient of a tensor back."""
+    return tensor.dtype.kind in (Kind.FLOAT, Kind.COMPLEX)
