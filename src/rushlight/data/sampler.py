@@ -155,8 +155,8 @@ class DistributedSampler(Sampler[T]):
     """The part of a dataset that one of several replicas visits: every `num_replicas`-th index, from its `rank` on.
 
     All replicas draw the same order, from `seed` and the epoch that `set_epoch` gives. Indices from the beginning are
-    repeated until all parts are of one length, or with `drop_last` the last ones are left out. Replicas are the ranks of
-    the default process group unless they are given; W001 where there is no group to ask.
+    repeated until all parts are of one length, or with `drop_last` the last ones are left out. Replicas are the
+    ranks of the default process group unless they are given; W001 where there is no group to ask.
     """
 
     def __init__(

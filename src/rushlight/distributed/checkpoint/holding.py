@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 from rushlight.distributed.checkpoint.box import Box, whole
 from rushlight.distributed.checkpoint.flat import Leaf
+from rushlight.distributed.tensor.dtensor import DTensor
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType
 from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
-
-
-@runtime_checkable
-class Sharded(Protocol):
-    """A tensor of which each rank holds a box."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of all of it."""
-        ...
-
-    def to_local(self) -> Tensor:
-        """Return what this rank holds."""
-        ...
-
-    def local_offsets(self) -> tuple[int, ...]:
-        """Return where that begins, along each dim."""
-        ...
 
 
 @frozen
@@ -61,9 +43,10 @@ def holdings(leaves: Mapping[str, Leaf]) -> dict[str, Holding]:
 
 def _holding(name: str, tensor: Tensor) -> Holding:
     shape = tuple([int(size) for size in tensor.shape])
-    if not isinstance(tensor, Sharded):
+    if not isinstance(tensor, DTensor):
         return Holding(Part(name, tensor.dtype, shape, whole(shape)), tensor.detach())
-    local = tensor.to_local().detach()
-    box = Box(tuple(tensor.local_offsets()), tuple([int(size) for size in local.shape]))
-    require(box.fits(shape), "X001", f"checkpoint: the local part of {name} lies outside of it")
-    return Holding(Part(name, tensor.dtype, shape, box), local)
+    (ranges,) = tensor.__create_chunk_list__()
+    box = Box(tuple([first for first, _ in ranges]), tuple([last - first for first, last in ranges]))
+    partial = any(placement.is_partial() for placement in tensor.placements)
+    require(not partial, "P006", f"checkpoint: {name} is a sum over ranks", hint="redistribute it first", tensor=tensor)
+    return Holding(Part(name, tensor.dtype, shape, box), tensor.to_local().detach())

@@ -40,9 +40,10 @@ def gpipe(ranks: int, microbatches: int) -> Table:
 
 
 def one_forward_one_backward(ranks: int, microbatches: int) -> Table:
-    """Return the table in which a rank keeps the activations of as many microbatches as there are ranks after it.
+    """Return the table in which forwards and backwards alternate as soon as the pipeline is full.
 
-    Narayanan et al., PipeDream, 2019; 1F1B in its flushing form.
+    A rank keeps the activations of as many microbatches as there are ranks from it on. Narayanan et al., PipeDream,
+    2019; 1F1B in its flushing form.
     """
     table: Table = []
     for rank in range(ranks):
@@ -57,9 +58,10 @@ def one_forward_one_backward(ranks: int, microbatches: int) -> Table:
 
 
 def interleaved(ranks: int, microbatches: int, stages_per_rank: int) -> Table:
-    """Return the table of 1F1B with several stages at each rank, which shortens the idle times by their number.
+    """Return the table of 1F1B with several stages at each rank.
 
-    Narayanan et al., Megatron-LM, 2021. A002 unless the microbatches divide by the ranks.
+    Idle times are shorter by their number. Narayanan et al., Megatron-LM, 2021. A002 unless the microbatches divide by
+    the ranks.
     """
     if microbatches % ranks:
         fail(

@@ -1,0 +1,226 @@
+"""Units of sharded parameters: gathered together before they are used, and freed afterwards.
+
+Between uses a rank keeps its part of each parameter. The whole parameters are tensors of their own, on which the model
+computes and gradients arrive; while the unit is sharded they have no memory. What autograd saves of them is a note of
+which parameter it was, so that a backward pass gathers the unit again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.distributed.device_mesh import DeviceMesh
+from rushlight.distributed.fsdp.packing import Packing
+from rushlight.distributed.fsdp.policy import MixedPrecisionPolicy
+from rushlight.distributed.group import ProcessGroup
+from rushlight.distributed.tensor.dtensor import DTensor, distribute_tensor
+from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.creation import zeros
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.memory import array_of, tensor_of
+from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.ir.dtype import Kind
+from rushlight.ir.placement import Replicate, Shard
+from rushlight.ir.process_group import Buffer, Work
+from rushlight.nn.modules.module import Module
+from rushlight.support.frozen import frozen
+
+
+@frozen(eq=False)
+class Place:
+    """Where a parameter stands: in these modules, under these names. Tied parameters have several places."""
+
+    modules: tuple[Module, ...]
+    names: tuple[str, ...]
+
+    def put(self, parameter: Parameter) -> None:
+        """Let the modules have this parameter."""
+        for module, name in zip(self.modules, self.names, strict=True):
+            module._parameters[name] = parameter
+
+
+@frozen(eq=False)
+class Saved:
+    """What autograd keeps of a whole parameter, or a view of one."""
+
+    unit: Unit
+    number: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+class Order:
+    """The order in which a model's units are used. What comes next is gathered while the one before is computed."""
+
+    def __init__(self) -> None:
+        self.units: list[Unit] = []
+        self._used: list[Unit] = []
+
+    def used(self, unit: Unit, first: bool) -> None:
+        """Note a use in a forward, and begin to gather what came after it in the last one."""
+        if first:
+            self.units, self._used = self._used, []
+        self._used.append(unit)
+        self._start(unit, 1)
+
+    def used_again(self, unit: Unit) -> None:
+        """Begin to gather what was used before a unit, as a backward pass comes to it."""
+        self._start(unit, -1)
+
+    def _start(self, unit: Unit, step: int) -> None:
+        known = self._used if step < 0 or not self.units else self.units
+        if unit in known:
+            place = known.index(unit) + step
+            if 0 <= place < len(known):
+                known[place].start()
+
+
+class Unit:
+    """Parameters that are gathered and reduced together."""
+
+    def __init__(
+        self, parameters: Sequence[tuple[Parameter, Place]], mesh: DeviceMesh, policy: MixedPrecisionPolicy
+    ) -> None:
+        self.mesh = mesh
+        self.policy = policy
+        self.reshards_after_forward = True
+        self.synchronises = True
+        self.order = Order()
+        self.root = self  # of the module that holds those of all units of a model
+        self.places = [place for _, place in parameters]
+        placements = [Replicate()] * (mesh.ndim - 1) + [Shard(0)]
+        self.sharded = [distribute_tensor(one, mesh, placements) for one, _ in parameters]
+        self.packing = Packing([tuple(one.shape) for one, _ in parameters], mesh.shape[-1])
+        self.dtype = policy.param_dtype or parameters[0][0].dtype
+        self.whole = [Parameter(self._nothing(one), one.requires_grad) for one, _ in parameters]
+        self._numbers = {id(one): number for number, one in enumerate(self.whole)}
+        self._gathering: tuple[Work, Buffer] | None = None
+        self._arrived: set[int] = set()
+        self.is_whole = False
+        for number, one in enumerate(self.whole):
+            if one.requires_grad:
+                one.register_post_accumulate_grad_hook(self._hook(number))
+        self._put(self.sharded)
+
+    def _nothing(self, like: Tensor) -> Tensor:
+        """A tensor of a shape without memory of its own."""
+        return zeros(1, dtype=self.dtype).expand(tuple(like.shape))
+
+    def _put(self, parameters: Sequence[Any]) -> None:
+        for place, parameter in zip(self.places, parameters, strict=True):
+            place.put(parameter)
+
+    @property
+    def group(self) -> ProcessGroup:
+        """The ranks that share the parameters."""
+        return self.mesh.get_group(self.mesh.ndim - 1)
+
+    # Parameters.
+
+    def start(self) -> None:
+        """Begin to gather, unless that has begun."""
+        if self.is_whole or self._gathering is not None:
+            return
+        mine = self.packing.counts[self.group.rank]
+        part: Buffer = np.empty(mine, self.dtype.numpy)
+        self.packing.join([array_of(one._local_tensor) for one in self.sharded], part)
+        whole: Buffer = np.empty(self.packing.numel, self.dtype.numpy)
+        self._gathering = self.group.all_gather(whole, part, self.packing.counts), whole
+
+    def unshard(self) -> None:
+        """Let the modules have whole parameters."""
+        if self.is_whole:
+            return
+        self.start()
+        assert self._gathering is not None
+        work, buffer = self._gathering
+        work.wait()
+        self._gathering = None
+        arrays = [np.empty(shape, self.dtype.numpy) for shape in self.packing.shapes]
+        self.packing.gathered(buffer, arrays)
+        for one, array in zip(self.whole, arrays, strict=True):
+            one.data = tensor_of(array)
+        self.is_whole = True
+        self._put(self.whole)
+
+    def reshard(self) -> None:
+        """Let the modules have the parts again, and free the whole parameters."""
+        if self._gathering is not None:  # what was begun ahead, and not used
+            self._gathering[0].wait()
+            self._gathering = None
+        if not self.is_whole:
+            return
+        for one in self.whole:
+            one.data = self._nothing(one)
+        self.is_whole = False
+        self._put(self.sharded)
+
+    def pack(self, tensor: Tensor) -> Tensor | Saved:
+        """What autograd keeps of a tensor: of a whole parameter, or a view of it, a note."""
+        for number, one in enumerate(self.whole):
+            if tensor.storage is one.storage:
+                strides = tuple([int(stride) for stride in tensor.stride()])
+                return Saved(self, number, tuple([int(size) for size in tensor.shape]), strides, tensor.offset)
+        return tensor
+
+    # Gradients.
+
+    def _hook(self, number: int) -> Callable[[Tensor], None]:
+        def hook(parameter: Tensor) -> None:
+            if not self._arrived and STATE.engaged is not None:
+                STATE.engaged.callbacks.append(self.finish)
+            self._arrived.add(number)
+            if len(self._arrived) == sum([one.requires_grad for one in self.whole]):
+                self.finish()
+
+        return hook
+
+    def finish(self) -> None:
+        """Reduce the gradients that have come, and shard the unit."""
+        arrived, self._arrived = sorted(self._arrived), set()
+        if arrived and self.synchronises:
+            self._reduce(arrived)
+        self.reshard()
+
+    def _reduce(self, numbers: Sequence[int]) -> None:
+        """Give each rank its part of the mean of the gradients of all."""
+        dtype = self.policy.reduce_dtype or self.dtype
+        gradients = [self.whole[number].grad for number in numbers]
+        packing = Packing([self.packing.shapes[number] for number in numbers], self.mesh.shape[-1])
+        whole: Buffer = np.empty(packing.numel, dtype.numpy)
+        packing.scattered([array_of(one) for one in gradients if one is not None], whole)
+        rank = self.group.rank
+        part: Buffer = np.empty(packing.counts[rank], dtype.numpy)
+        self.group.reduce_scatter(part, whole, packing.counts, "avg").wait()
+        for axis in range(self.mesh.ndim - 1):
+            self.mesh.get_group(axis).all_reduce(part, "avg").wait()
+        for number, one in zip(numbers, packing.parts(rank, part), strict=True):
+            self._add(self.sharded[number], tensor_of(np.array(one, self.sharded[number].dtype.numpy)))
+            self.whole[number].grad = None
+
+    def _add(self, parameter: DTensor, local: Tensor) -> None:
+        gradient = DTensor(local, parameter._spec, tuple(parameter.shape))
+        with no_grad():
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+
+
+def unpack(kept: Tensor | Saved) -> Tensor:
+    """What a backward pass takes for what was kept: of a whole parameter, which is gathered again if it must be."""
+    if not isinstance(kept, Saved):
+        return kept
+    unit = kept.unit
+    if not unit.is_whole:
+        if STATE.engaged is not None:
+            STATE.engaged.callbacks.append(unit.finish)
+        unit.unshard()
+        unit.order.used_again(unit)
+    return unit.whole[kept.number].detach().as_strided(kept.shape, kept.strides, kept.offset)
+
+
+def is_float(tensor: object) -> bool:
+    """Return whether something is a tensor of floating-point numbers."""
+    return isinstance(tensor, Tensor) and tensor.dtype.kind is Kind.FLOAT
