@@ -39,7 +39,6 @@ from rushlight.nn.modules.batchnorm import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
     LazyBatchNorm3d,
-    SyncBatchNorm,
 )
 from rushlight.nn.modules.channelshuffle import ChannelShuffle
 from rushlight.nn.modules.container import Container, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -140,6 +139,7 @@ from rushlight.nn.modules.pooling import (
 )
 from rushlight.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from rushlight.nn.modules.sparse import Embedding, EmbeddingBag
+from rushlight.nn.modules.sync_batchnorm import SyncBatchNorm
 from rushlight.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,

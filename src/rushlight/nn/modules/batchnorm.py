@@ -21,7 +21,6 @@ __all__ = [
     "LazyBatchNorm1d",
     "LazyBatchNorm2d",
     "LazyBatchNorm3d",
-    "SyncBatchNorm",
 ]
 
 
@@ -99,11 +98,7 @@ class BatchNorm(ChannelNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Return the normalised input."""
         self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                momentum = 1.0 / float(self.num_batches_tracked)
+        momentum = self._count_batch()
         by_batch = self.training or self.running_mean is None
         uses_running = not self.training or self.track_running_stats
         return functional.batch_norm(
@@ -116,6 +111,15 @@ class BatchNorm(ChannelNorm):
             momentum,
             self.eps,
         )
+
+    def _count_batch(self) -> float:
+        """Count a batch of training, and return by how much running statistics move."""
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        return momentum
 
 
 class BatchNorm1d(BatchNorm):
@@ -134,45 +138,6 @@ class BatchNorm3d(BatchNorm):
     """Normalises each channel of (n, channels, depth, height, width) over the batch."""
 
     _ranks = (5,)
-
-
-class SyncBatchNorm(BatchNorm):
-    """A batch norm of any rank. Its statistics are those of this process, since there are no others."""
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        process_group: object = None,
-        device: object = None,
-        dtype: object = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-        require(process_group is None, "A006", "SyncBatchNorm: there are no groups of processes")
-        self.process_group = process_group
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        require(input.ndim >= 2, "A002", f"expected at least 2D input (got {input.ndim}D input)")
-
-    @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
-        """Return a module with SyncBatchNorms, on the same tensors, in place of batch norms."""
-        result = module
-        if isinstance(module, BatchNorm):
-            options = module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats
-            result = cls(*options, process_group)
-            result.weight, result.bias = module.weight, module.bias
-            for name, buffer in module.named_buffers():
-                setattr(result, name, buffer)
-            result.training = module.training
-        for name, child in module.named_children():
-            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return result
 
 
 class LazyNorm(LazyModuleMixin, ChannelNorm):
