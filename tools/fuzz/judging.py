@@ -290,7 +290,9 @@ def peer_truth(torch: Any) -> Truth:
             if flat.is_complex() and view.dtype[:7] != "complex":
                 flat = torch.view_as_real(flat).reshape(-1)
             elif not flat.is_complex() and view.dtype[:7] == "complex":
-                return None
+                if flat.numel() % 2:
+                    return None
+                flat = torch.view_as_complex(flat.reshape(-1, 2))
             scope[name] = flat.as_strided(view.shape, view.strides, view.offset)
         text = _NARROW_METHOD.sub(".double()", _NARROW.sub("torch.float64", step.statement))
         if magnitudes:

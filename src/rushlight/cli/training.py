@@ -21,6 +21,10 @@ Out = Annotated[
 ]
 Resume = Annotated[Path | None, typer.Option(help="Continue the run in this folder where it stopped.")]
 Device = Annotated[str, typer.Option(help="Where to compute.")]
+Parallel = Annotated[
+    str,
+    typer.Option(help="How the model lies on the ranks of `rushlight launch`: ddp or fsdp.", show_default="no ranks"),
+]
 Set = Annotated[list[str] | None, typer.Option("--set", hidden=True, help="A field of the config, as name=value.")]
 
 
@@ -32,6 +36,7 @@ def demo(
     out: Out = None,
     resume: Resume = None,
     device: Device = "cpu",
+    parallel: Parallel = "",
     fields: Set = None,
 ) -> None:
     """Train a small GPT on the source of Python's standard library, and let it write some.
@@ -39,7 +44,7 @@ def demo(
     Ctrl-C saves a checkpoint; --resume continues from it, bit for bit.
     """
     console = Console()
-    way = Way(eager, threads, device)
+    way = Way(eager, threads, device, parallel)
     if resume is None:
         given = {"steps": steps, "seed": seed}
         changes = {name: value for name, value in given.items() if value is not None}

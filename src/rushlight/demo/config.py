@@ -84,9 +84,11 @@ class Config:
 class Way:
     """How a run is computed, which changes its speed but not its losses: uncompiled, on how many threads, and where.
 
-    `threads` of 0 means as many as this process may use.
+    `threads` of 0 means as many as this process may use. On several ranks `parallel` says how the model lies on them;
+    its losses are then those of one process but for the order of sums.
     """
 
     eager: bool = False
     threads: int = 0
     device: str = "cpu"
+    parallel: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import rushlight as rl
 
@@ -69,5 +70,10 @@ class GPT(rl.nn.Module):
 
     def loss(self, windows: rl.Tensor) -> rl.Tensor:
         """Mean cross-entropy in nats per byte of windows [batch, length + 1]. The first byte is only an input."""
-        logits = self(windows[:, :-1])
-        return F.cross_entropy(logits.reshape(-1, VOCABULARY), windows[:, 1:].reshape(-1))
+        return loss_of(self, windows)
+
+
+def loss_of(model: Callable[[rl.Tensor], rl.Tensor], windows: rl.Tensor) -> rl.Tensor:
+    """The loss of windows by what computes logits."""
+    logits = model(windows[:, :-1])
+    return F.cross_entropy(logits.reshape(-1, VOCABULARY), windows[:, 1:].reshape(-1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -41,8 +42,7 @@ def run_demo(config: Config, way: Way, console: Console, out: Path | None = None
     """Trains from the beginning in a new folder; the exit status: 0, or 130 when interrupted."""
     trainer = _trainer(config, way)
     corpus = read_corpus()
-    run = new_run(out)
-    return _go_on(trainer, corpus, run, way, console)
+    return _go_on(trainer, corpus, _own_folder(trainer, lambda: new_run(out)), way, console)
 
 
 def resume_demo(path: Path, way: Way, console: Console, out: Path | None = None, steps: int | None = None) -> int:
@@ -57,9 +57,22 @@ def resume_demo(path: Path, way: Way, console: Console, out: Path | None = None,
     corpus = read_corpus()
     run = source
     if out is not None:
-        run = new_run(out)
+        run = _own_folder(trainer, lambda: new_run(out))
         run.write_text(run.log.name, source.log.read_text(encoding="utf-8") if source.log.exists() else "")
     return _go_on(trainer, corpus, run, way, console)
+
+
+def _own_folder(trainer: Trainer, make: Callable[[], RunFolder]) -> RunFolder:
+    """A run's folder, made by the first rank; the others have folders in it."""
+    ranks = trainer.ranks
+    if ranks is None:
+        return make()
+    path: Path = ranks.agree(make().path if ranks.rank == 0 else None)
+    if ranks.rank == 0:
+        return RunFolder(path)
+    own = RunFolder(path / f"rank-{ranks.rank}")
+    own.path.mkdir()
+    return own
 
 
 def continue_prompt(path: Path, prompt: str, length: int, seed: int, temperature: float, top_k: int) -> str:
@@ -81,6 +94,8 @@ def _trainer(config: Config, way: Way) -> Trainer:
 
 def _go_on(trainer: Trainer, corpus: Corpus, run: RunFolder, way: Way, console: Console) -> int:
     config = trainer.config
+    if trainer.ranks and trainer.ranks.rank:
+        console = Console(quiet=True)
     _introduce(trainer, corpus, run, way, console)
     with (
         watch_interrupts() as interrupts,

@@ -18,6 +18,7 @@ import rushlight as rl
 from rushlight.demo.config import Config, Way
 from rushlight.demo.corpus import Corpus
 from rushlight.demo.model import GPT
+from rushlight.demo.parallel import Ranks, divided, divided_as, whole
 from rushlight.demo.run_folder import RunFolder
 from rushlight.demo.training import make_held_out, make_next_byte, make_optimizer, make_step, set_rate
 from rushlight.support.errors import error, fail
@@ -44,10 +45,12 @@ class Trainer:
         self.step = 0
         rl.manual_seed(config.seed)
         self.model = GPT(config.layers, config.heads, config.width, config.context).to(self.device)
+        self.ranks = Ranks(way.parallel, config.batch) if way.parallel else None
+        call = self.ranks.spread(self.model, way.eager) if self.ranks else None
         self.optimizer = make_optimizer(self.model, config.learning_rate, config.weight_decay)
-        compiled = (lambda function: function) if way.eager else rl.compile
+        compiled = (lambda function: function) if way.eager or self.ranks else rl.compile
         self.functions: dict[str, Callable[[rl.Tensor], Any]] = {
-            "training step": compiled(make_step(self.model, self.optimizer)),
+            "training step": compiled(make_step(self.model, self.optimizer, call)),
             "held-out loss": compiled(make_held_out(self.model)),
             "next byte": compiled(make_next_byte(self.model)),
         }
@@ -56,9 +59,10 @@ class Trainer:
         """One step of training; its loss before the step, and the norm of its gradients before clipping."""
         self.model.train()
         set_rate(self.optimizer, self.config.rate(self.step))
-        loss, norm = self.functions["training step"](self.tensor(windows))
+        part = self.ranks.part(windows) if self.ranks else windows
+        loss, norm = self.functions["training step"](self.tensor(part))
         self.step += 1
-        return loss.item(), norm.item()
+        return (self.ranks.mean(loss) if self.ranks else loss).item(), norm.item()
 
     def held_out(self, windows: Tokens) -> float:
         """Mean loss of windows, computed in parts of a batch's size."""
@@ -81,17 +85,29 @@ class Trainer:
     def state(self) -> dict[str, object]:
         """All that the next step depends on beside the config and the step's number."""
         model, optimizer = self.model.state_dict(), self.optimizer.state_dict()
-        return {"model": model, "optimizer": optimizer, "generator": rl.get_rng_state()}
+        state: dict[str, object] = {"model": model, "optimizer": optimizer, "generator": rl.get_rng_state()}
+        return whole(state) if self.ranks else state
 
     def restore(self, step: int, state: Mapping[str, Any]) -> None:
         """Takes back a state; P005 or P004 when it is another model's."""
-        self.model.load_state_dict(state["model"])
+        parameters: dict[str, rl.Tensor] = dict(self.model.named_parameters())
+        values = {name: divided_as(value, parameters.get(name)) for name, value in state["model"].items()}
+        self.model.load_state_dict(values)
         try:
-            self.optimizer.load_state_dict(state["optimizer"])
+            self.optimizer.load_state_dict(self._divided(state["optimizer"]))
             rl.set_rng_state(state["generator"])
         except (KeyError, TypeError, ValueError) as cause:
             raise error("P005", "demo: the checkpoint's optimizer state is not this demo's") from cause
         self.step = step
+
+    def stops(self, requested: bool) -> bool:
+        """Whether training stops here, since this rank or another one was asked to."""
+        return self.ranks.any(requested) if self.ranks else requested
+
+    def _divided(self, optimizer: Mapping[str, Any]) -> dict[str, Any]:
+        """An optimizer's state on this rank."""
+        parameters = [one for group in self.optimizer.param_groups for one in group["params"]]
+        return {**optimizer, "state": {at: divided(one, parameters[at]) for at, one in optimizer["state"].items()}}
 
 
 class Interrupts:
@@ -134,7 +150,7 @@ def train(trainer: Trainer, corpus: Corpus, run: RunFolder, watcher: Watcher, in
     with run.logging(kept) as append:
         run.save(config, trainer.step, trainer.state())
         begun = time.perf_counter() - spent
-        while trainer.step < config.steps and not interrupts.requested:
+        while trainer.step < config.steps and not trainer.stops(interrupts.requested):
             started = time.perf_counter()
             windows = corpus.batch(config.seed, trainer.step, config.batch, config.context + 1)
             loss, norm = trainer.advance(windows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import rushlight as rl
-from rushlight.demo.model import GPT
+from rushlight.demo.model import GPT, loss_of
 
 MAX_GRADIENT_NORM = 1.0
 
@@ -24,12 +24,17 @@ def set_rate(optimizer: rl.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-def make_step(model: GPT, optimizer: rl.optim.Optimizer) -> Callable[[rl.Tensor], tuple[rl.Tensor, rl.Tensor]]:
-    """The whole training step as one function: windows [batch, length + 1] in, loss and gradient norm out."""
+def make_step(
+    model: GPT, optimizer: rl.optim.Optimizer, call: Callable[[rl.Tensor], rl.Tensor] | None = None
+) -> Callable[[rl.Tensor], tuple[rl.Tensor, rl.Tensor]]:
+    """The whole training step as one function: windows [batch, length + 1] in, loss and gradient norm out.
+
+    `call` computes the model's logits, where that is not the model itself.
+    """
 
     def step(windows: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         optimizer.zero_grad()
-        loss = model.loss(windows)
+        loss = loss_of(model if call is None else call, windows)
         loss.backward()
         norm = rl.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
         optimizer.step()

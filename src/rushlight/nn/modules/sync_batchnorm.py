@@ -16,9 +16,10 @@ __all__ = ["SyncBatchNorm"]
 
 
 class SyncBatchNorm(BatchNorm):
-    """A batch norm of any rank, whose statistics in training are those of the batches of all ranks of a group.
+    """A batch norm of any number of dims, with the statistics of the batches of all ranks.
 
-    Without a group, and on one rank, it is a batch norm. The mean and then the variance take one all-reduce each.
+    They are those of a group's ranks, in training. Without a group, and on one rank, it is a batch norm. The mean and
+    then the variance take one all-reduce each.
     """
 
     def __init__(
