@@ -18,6 +18,7 @@ from mergedog.simulated.agent import commits, ends, in_turn, says_spurious
 from mergedog.simulated.checks import Workflow, fails, fails_if, flaky, passes
 from mergedog.simulated.forge import SimForge
 from mergedog.simulated.hub import BOT, DAY, Hub
+from scenarios import SCENARIOS
 from simulation import Stage
 
 HOUR = 3600.0
@@ -232,11 +233,49 @@ def one(seed: int) -> tuple[str, int]:
     return ending.split(":")[1 if ending.count(":") == 1 else 2].strip(), len(killer.places)
 
 
+class At(Killer):
+    """Kills at one place, counted from the start."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(random.Random(0), 0.0, 1)
+        self.place, self.passed = place, 0
+
+    def pass_by(self, place: str) -> None:
+        self.passed += 1
+        if self.passed == self.place:
+            raise Killed(place)
+
+
+KILLED = ("network_flake", "lint_failure", "stale_base", "run_waits_for_a_maintainer", "merge_conflict")
+
+
+def kill_at_places(name: str, first: int, step: int) -> int:
+    """Play a scenario again and again, killed once, each time later, and return the first place that is none."""
+    scenario, place = SCENARIOS[name], first
+    while True:
+        stage, killer = scenario.stage(), At(place)
+        mortal = [Mortal(each, killer) for each in (SimForge(stage.hub), stage.repository, stage.agent, stage.clock)]
+        shepherd = Shepherd(World(*mortal), stage.rules(), Mortal(stage.store, killer), stage.hub.name, 1)
+        try:
+            shepherd.run(stage.settled)
+        except Killed:
+            ending = stage.told(stage.play())
+            assert (tuple(stage.hub.acts), ending) == (scenario.acts, scenario.ending), place
+        else:
+            return place
+        place += step
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--places", action="store_true", help="kill scenarios at each place once instead")
     options = parser.parse_args()
+    if options.places:
+        for name in KILLED:
+            print(f"{name}: killed at each of {kill_at_places(name, first=1, step=1) - 1} places")
+        return
     start, endings, kills = time.perf_counter(), Counter(), 0
     for seed in range(options.seed, options.seed + options.count):
         ending, killed = one(seed)

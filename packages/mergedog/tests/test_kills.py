@@ -9,8 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from interleavings import one
-from kills import Killed, Killer, Mortal
+from interleavings import KILLED, kill_at_places, one
 from mergedog.github.forge import GitHub
 from mergedog.github.transport import Transport
 from mergedog.secrets import Secret
@@ -18,9 +17,7 @@ from mergedog.session import World
 from mergedog.shepherd import Shepherd
 from mergedog.simulated.checks import Workflow, flaky
 from mergedog.simulated.face import Face
-from mergedog.simulated.forge import SimForge
 from mergedog.state import State, Store, decoded
-from scenarios import SCENARIOS
 from simulation import Stage
 
 
@@ -30,51 +27,16 @@ def test_interleaving(seed):
     one(seed)
 
 
-class At(Killer):
-    """Kills at one place, counted from the start."""
-
-    def __init__(self, place: int) -> None:
-        super().__init__(random.Random(0), 0.0, 1)
-        self.place, self.passed = place, 0
-
-    def pass_by(self, place: str) -> None:
-        self.passed += 1
-        if self.passed == self.place:
-            raise Killed(place)
-
-
-KILLED = ("network_flake", "lint_failure", "stale_base", "run_waits_for_a_maintainer", "merge_conflict")
-
-
 @pytest.mark.row("12.1")
 @pytest.mark.parametrize("name", KILLED)
 def test_kills_at_many_places_change_nothing_that_shows(name):
-    kill_at_places(name, first=1 + KILLED.index(name), step=7)
+    assert kill_at_places(name, first=1 + KILLED.index(name), step=7) > 50
 
 
-def kill_at_places(name: str, first: int, step: int) -> None:
-    """Play a scenario again and again, killed once, each time later; `first=1, step=1` is every place."""
-    scenario, place = SCENARIOS[name], first - step
-    while True:
-        place += step
-        stage, killer = scenario.stage(), At(place)
-        mortal = [Mortal(each, killer) for each in (SimForge(stage.hub), stage.repository, stage.agent, stage.clock)]
-        shepherd = Shepherd(World(*mortal), stage.rules(), Mortal(stage.store, killer), stage.hub.name, 1)
-        try:
-            shepherd.run(stage.settled)
-        except Killed:
-            pass
-        else:
-            break
-        ending = stage.told(stage.play())
-        assert (tuple(stage.hub.acts), ending) == (scenario.acts, scenario.ending), place
-    assert place > 50
-
-
-def live(stage: Stage, transport: Transport, store: Store, policy) -> None:
+def live(stage: Stage, transport: Transport, store: Store, policy, stop=lambda outcome: False) -> None:
     """Be a process that shepherds as fast as it can."""
     world = World(GitHub(transport, stage.hub.name), stage.repository, stage.agent, stage.clock)
-    Shepherd(world, policy, store, stage.hub.name, 1).run(lambda outcome: False)
+    Shepherd(world, policy, store, stage.hub.name, 1).run(stop)
 
 
 class FastClock:
@@ -105,7 +67,7 @@ def test_state_is_valid_after_each_of_two_hundred_kills(tmp_path):
         run.created = run.started = stage.clock.now()
     store, draw, kills = Store(tmp_path / "pull-1"), random.Random(0), 0
     with Face(stage.hub, "token") as face, closing(Transport(face.url, Secret("token"), stage.clock)) as transport:
-        deadline = time.monotonic() + 100
+        deadline = time.monotonic() + 90
         while kills < 200 and time.monotonic() < deadline:
             child = os.fork()
             if child == 0:
@@ -113,7 +75,7 @@ def test_state_is_valid_after_each_of_two_hundred_kills(tmp_path):
                     live(stage, transport, store, stage.rules())
                 finally:
                     os._exit(1)
-            time.sleep(draw.uniform(0.0, 0.3))
+            time.sleep(draw.uniform(0.0, 0.2))
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             assert os.WIFSIGNALED(status), "the process ended by itself"
@@ -122,6 +84,7 @@ def test_state_is_valid_after_each_of_two_hundred_kills(tmp_path):
                 state = decoded(store.path.read_text())
                 assert json.loads(store.path.read_text())["schema"] == 1 and state.number == 1
         assert kills == 200
+        live(stage, transport, store, stage.rules(), lambda outcome: getattr(outcome, "why", "").startswith("green"))
     final: State = store.load(stage.hub.name, 1)
     shown = ("approve run gated", "rerun test", "ref refs/tags/full/1", "comment")
     assert tuple(stage.hub.acts) == shown, (final.waiting, final.log)

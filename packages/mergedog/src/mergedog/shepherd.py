@@ -23,7 +23,10 @@ def _unwatched(phase: str, outcome: Outcome) -> None:
 
 @dataclass(slots=True)
 class Shepherd:
-    """Shepherds one pull request; all that matters is in the store and on the forge, so it can end at any time."""
+    """Shepherds one pull request.
+
+    All that matters is in the store and on the forge, so it can end at any time.
+    """
 
     world: World
     policy: Policy

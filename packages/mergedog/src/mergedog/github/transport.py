@@ -175,7 +175,7 @@ def _error(status: int) -> ForgeError:
 
 
 def _json(response: httpx.Response) -> object:
-    """Return the JSON of an answer; a number that no float holds, or nesting without end, is malformed too."""
+    """Return the JSON of an answer; nesting without end is malformed too."""
     value: object = None
     try:
         value = json.loads(response.content)
