@@ -84,6 +84,18 @@ def job_at_its_time_limit():
     return Stage([Workflow("test", {"unit": flaky("working", 1, "timed_out")}), TRUNK])
 
 
+@scenario(PUSH, *READY, sessions=1)
+def two_workflows_of_one_name():
+    return Stage(
+        [Workflow("ci", LINT.jobs, file="lint.yml"), Workflow("ci", delay=9, file="test.yml"), TRUNK], [REPAIR]
+    )
+
+
+@scenario(PUSH, *READY, sessions=1)
+def names_that_look_alike():
+    return Stage([Workflow("ci \u03b1", LINT.jobs), Workflow("ci \u03b2", delay=9), TRUNK], [REPAIR])
+
+
 @scenario("rerun a", "rerun b", *READY)
 def two_workflows_flake():
     jobs = {"job": flaky(NETWORK)}
@@ -94,6 +106,16 @@ def two_workflows_flake():
 def spurious_by_rule():
     rule = '[[rule]]\nname = "known"\npattern = "test_clock"\nverdict = "spurious"\nreason = "test_clock is flaky"\n'
     return Stage([Workflow("test", {"unit": fails("FAILED t.py::test_clock\n")}), TRUNK], policy=POLICY + rule)
+
+
+@scenario(PUSH, *READY, sessions=1)
+def two_workflows_have_jobs_of_one_name():
+    """The failure of one is spurious; that of the other is not."""
+    a = Workflow("a", {"unit": fails("FAILED t.py::test_a\n")})
+    rule = '[[rule]]\nname = "known"\npattern = "test_a"\nverdict = "spurious"\nreason = "known"\n'
+    lint = '[[rule]]\nname = "lint"\npattern = "E501"\nverdict = "fix"\nreason = "lint"\n'
+    b = Workflow("b", {"unit": LINT.jobs["ruff"]})
+    return Stage([a, b, TRUNK], [REPAIR], policy=POLICY + rule + lint)
 
 
 @scenario(PUSH, *READY, sessions=1)

@@ -36,6 +36,7 @@ def prompt_with(text: str, place: str) -> str:
     stage.hub.say(1, comment, "eve")
     if place == "path":
         stage.hub.push(1, {text: "x"})
+    stage.clock.time += 1
     stage.hub.review(1)
     stage.clock.time += 1
     later = {"comment after approval": text, "review by a stranger": text}.get(place)
@@ -90,5 +91,5 @@ def test_the_summary_shows_an_agents_words_as_plain_text():
     stage = Stage([Workflow("test", {"unit": fails("FAILED t.py::test_a\n")}), TRUNK], [says_spurious(reason)])
     stage.play()
     body = stage.hub.pulls[1].comments[0].body
-    assert "spurious: `unit`: the agent: (at)mia x no. 12 'code' a no. Title\n" in body
+    assert "spurious: `test / unit`: the agent: (at)mia x no. 12 'code' a no. Title\n" in body
     assert body.count("<!--") == 1 and "@" not in body

@@ -4,6 +4,7 @@ What parses has a safe alphabet and a bounded length, and is a plain `str` from 
 `Malformed`, or is replaced where a display name is wanted.
 """
 
+import hashlib
 import re
 
 from mergedog.errors import Malformed
@@ -12,7 +13,7 @@ SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})(?:\[bot\])?\Z")
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}\Z")
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+#-]{0,199}\Z")
-CHECK = re.compile(r"[^A-Za-z0-9 ._/(),:+=-]+")
+CHECK = re.compile(r"[^A-Za-z0-9 ._/(),:+=~-]+")
 CHECK_CHARACTERS = 100
 
 
@@ -48,9 +49,14 @@ def branch(value: object) -> str:
 def check(value: object) -> str:
     """Return the name of a workflow or job in a small alphabet, for people to read; never for a prompt.
 
+    A name that is changed gets a digest, so that two names stay two.
+
     >>> check("build `rm -rf`")
-    'build ?rm -rf?'
+    'build ?rm -rf? ~f1262d1d'
     """
     if type(value) is not str:
         raise Malformed("the forge answered with a check that has no name")
-    return CHECK.sub("?", value)[:CHECK_CHARACTERS] or "?"
+    name = CHECK.sub("?", value)[:CHECK_CHARACTERS]
+    if name == value and name.strip():
+        return name
+    return f"{name} ~{hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

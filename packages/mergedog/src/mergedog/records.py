@@ -62,11 +62,13 @@ class Comment:
 class Run:
     """One run of a workflow at one commit.
 
-    `status` is one of `approval` (waits for a maintainer), `running` (or queued), `passed` and `failed`.
+    `workflow` is a name for people, which two workflows may share; `workflow_id` tells them apart. `status` is one of
+    `approval` (waits for a maintainer), `running` (or queued), `passed` and `failed`.
     """
 
     id: int
     workflow: str
+    workflow_id: int
     event: str
     sha: str
     status: str

@@ -204,6 +204,7 @@ def _run(row: Table) -> Run:
     return Run(
         id=_id(row),
         workflow=identifiers.check(row.get("name")),
+        workflow_id=number(row, "workflow_id"),
         event=identifiers.check(row.get("event")),
         sha=identifiers.sha(row.get("head_sha")),
         status=_status(row),

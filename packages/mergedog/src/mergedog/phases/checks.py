@@ -22,9 +22,9 @@ def approve_waiting_runs(session: Session) -> Outcome:
 
 def newest_runs(runs: tuple[Run, ...]) -> list[Run]:
     """Return the newest run of each workflow and event; older ones were superseded."""
-    newest: dict[tuple[str, str], Run] = {}
+    newest: dict[tuple[int, str], Run] = {}
     for run in sorted(runs, key=lambda run: (run.created, run.id)):
-        newest[run.workflow, run.event] = run
+        newest[run.workflow_id, run.event] = run
     return list(newest.values())
 
 

@@ -56,6 +56,7 @@ def _take(session: Session, review: Review) -> Outcome:
     session.world.repository.fetch(pull)
     base = pull.base_branch
     state.approval = Approval(review.sha, review.author, review.at)
+    state.workflows = []  # what was approved may have other ones
     if review.sha not in state.trusted:
         why = f"approved by {review.author}"
         state.trusted[review.sha] = commit_record(review.sha, why, session.world.repository, base)
@@ -67,7 +68,7 @@ def _take(session: Session, review: Review) -> Outcome:
 def judge_text(session: Session) -> Outcome:
     """Halt if title or description, which become the commit message, changed after the approval."""
     approval = session.state.approval
-    if approval is not None and session.pull.edited > approval.at:
+    if approval is not None and session.pull.edited >= approval.at:
         return session.wait(Who.MAINTAINER, "halted: title or description changed after the approval")
     return NEXT
 

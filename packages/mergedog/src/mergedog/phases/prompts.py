@@ -51,7 +51,7 @@ def _with_page(session: Session, prompt: Prompt) -> str:
     prompt.show("Description", pull.body)
     me = session.world.forge.me()
     for comment in session.world.forge.comments(pull.number):
-        if comment.updated <= approval.at and comment.author != me:
+        if comment.updated < approval.at and comment.author != me:
             prompt.show("Comment", comment.body)
     return prompt.text()
 

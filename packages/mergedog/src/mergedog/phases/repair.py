@@ -22,6 +22,16 @@ class Failure:
     log: Untrusted
     diagnosis: Diagnosis
 
+    @property
+    def key(self) -> str:
+        """What a judgement is remembered by: this attempt of this job, and a name for people."""
+        return spurious_key(self.run, self.job)
+
+
+def spurious_key(run: Run, job: Job) -> str:
+    """Return the key of a job that failed: two workflows may have jobs of one name."""
+    return f"{run.id}.{run.attempt}:{job.id}:{run.workflow} / {job.name}"
+
 
 def repair(session: Session) -> Outcome:
     """Deal with the failures of the head that nobody has judged spurious."""
@@ -42,7 +52,8 @@ def _failures(session: Session) -> list[Failure]:
     found: list[Failure] = []
     for run in newest_runs(session.runs):
         if run.status == "failed":
-            found += [_read(session, run, job) for job in _failed_jobs(session, run) if job.name not in judged]
+            jobs = [job for job in _failed_jobs(session, run) if spurious_key(run, job) not in judged]
+            found += [_read(session, run, job) for job in jobs]
     return found
 
 
@@ -60,7 +71,7 @@ def _read(session: Session, run: Run, job: Job) -> Failure:
 def _rerun(session: Session, failure: Failure) -> bool:
     """Run failed jobs again, unless the workflow has had its reruns at this head."""
     run, bounds = failure.run, session.policy.bounds
-    action, group = f"rerun:{run.id}:{run.attempt}", f"reruns:{session.head}:{run.workflow}:{run.event}"
+    action, group = f"rerun:{run.id}:{run.attempt}", f"reruns:{session.head}:{run.workflow_id}:{run.event}"
     if action not in session.state.begun and session.state.counts.get(group, 0) >= bounds.reruns:
         return False
     reason = failure.diagnosis.reason
@@ -73,12 +84,12 @@ def _judge_spurious(session: Session, failure: Failure) -> None:
     reason = failure.diagnosis.reason
     if failure.diagnosis.cure is Cure.RERUN:
         reason += f", in each of {failure.run.attempt} attempts"
-    _note_spurious(session, failure.job.name, reason)
+    _note_spurious(session, failure, reason)
 
 
-def _note_spurious(session: Session, job: str, reason: str) -> None:
-    session.state.spurious.setdefault(session.head, {})[job] = reason
-    session.state.log.append(f"spurious {job}: {reason}")
+def _note_spurious(session: Session, failure: Failure, reason: str) -> None:
+    session.state.spurious.setdefault(session.head, {})[failure.key] = reason
+    session.state.log.append(f"spurious {failure.run.workflow} / {failure.job.name}: {reason}")
     session.save()
 
 
@@ -87,7 +98,7 @@ def _ask_for_fix(session: Session, failures: list[Failure]) -> Outcome:
     judged = ask_agent(session, "fix", prompt, (session.head,))
     if isinstance(judged, Spurious):
         for failure in failures:
-            _note_spurious(session, failure.job.name, f"the agent: {visible_note(judged.reason)}")
+            _note_spurious(session, failure, f"the agent: {visible_note(judged.reason)}")
     return Again("the agent has worked")
 
 

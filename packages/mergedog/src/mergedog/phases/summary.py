@@ -3,6 +3,7 @@
 import hashlib
 
 from mergedog.phases.checks import newest_runs
+from mergedog.records import Run
 from mergedog.session import Session
 
 
@@ -19,14 +20,22 @@ def summary(session: Session) -> str:
 
 def _lines(session: Session) -> str:
     state, head = session.state, session.head
-    spurious = state.spurious.get(head, {})
+    runs = newest_runs(session.runs)
+    spurious = _spurious(session, runs)
     opening = "Checks passed" if not spurious else "Checks passed but for failures judged spurious"
     lines = [f"**{opening}; a human can merge.** Head `{head[:12]}`: {state.trusted[head].why}.", ""]
-    runs = newest_runs(session.runs)
     lines.append(f"- {len(runs)} workflow runs: {', '.join(sorted(run.workflow for run in runs))}")
-    lines += [f"- spurious: `{job}`: {reason}" for job, reason in sorted(spurious.items())]
+    lines += [f"- spurious: `{job}`: {reason}" for job, reason in spurious]
     lines += [
         f"- agent, {entry.task} at `{entry.head[:12]}`: {entry.outcome}" + (f" ({entry.note})" if entry.note else "")
         for entry in state.sessions
     ]
     return "\n".join(lines)
+
+
+def _spurious(session: Session, runs: list[Run]) -> list[tuple[str, str]]:
+    """Return the failures that stand, and why they do not count."""
+    standing = {f"{run.id}.{run.attempt}" for run in runs if run.status == "failed"}
+    judged = session.state.spurious.get(session.head, {})
+    found = [(key.split(":", 2), reason) for key, reason in judged.items()]
+    return sorted((job, reason) for (attempt, _, job), reason in found if attempt in standing)

@@ -1,5 +1,6 @@
 """Workflows in memory: jobs that look at the files, and runs whose status follows the clock."""
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -47,6 +48,12 @@ class Workflow:
     delay: float = 5.0
     duration: float = 60.0
     gated: bool = False
+    file: str = ""
+
+    @property
+    def id(self) -> int:
+        """A number for the file of the workflow, by default one of its name."""
+        return zlib.crc32((self.file or self.name).encode("utf-8", "surrogatepass"))
 
 
 @dataclass(slots=True)

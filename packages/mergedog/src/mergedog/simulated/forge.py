@@ -1,5 +1,6 @@
 """The in-memory forge, as a `Forge`."""
 
+from mergedog import identifiers
 from mergedog.errors import NotFound, RateLimited, Refused, Unavailable
 from mergedog.records import Comment, Job, Pull, Review, Run
 from mergedog.secrets import scrub
@@ -75,7 +76,16 @@ class SimForge:
         """Return all workflow runs at a commit."""
         hub = self._called("runs")
         return tuple(
-            Run(run.id, run.workflow.name, run.workflow.on, sha, run.status(hub.now()), run.attempt, run.created)
+            Run(
+                id=run.id,
+                workflow=identifiers.check(run.workflow.name),
+                workflow_id=run.workflow.id,
+                event=run.workflow.on,
+                sha=sha,
+                status=run.status(hub.now()),
+                attempt=run.attempt,
+                created=run.created,
+            )
             for run in hub.visible_runs(sha)
         )
 
@@ -83,7 +93,7 @@ class SimForge:
         """Return the jobs of the newest attempt of a run; each has its place in the run as last two digits."""
         results = self._run("jobs", run).results()
         return tuple(
-            Job(run * 100 + place, name, result.conclusion != "success", result.conclusion)
+            Job(run * 100 + place, identifiers.check(name), result.conclusion != "success", result.conclusion)
             for place, (name, result) in enumerate(results.items())
         )
 

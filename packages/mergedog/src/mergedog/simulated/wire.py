@@ -73,6 +73,7 @@ def run_shape(run: SimRun, now: float) -> Table:
     return {
         "id": run.id,
         "name": run.workflow.name,
+        "workflow_id": run.workflow.id,
         "event": run.workflow.on,
         "head_sha": run.sha,
         "status": status,
