@@ -7,11 +7,11 @@ import pytest
 
 import rushlight as rl
 from rushlight.bench import cases_eager, cases_layers, cases_models, cases_ops, cases_tracing
-from rushlight.bench.cases_overhead import add
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import reference, worst_difference
 from rushlight.bench.hosts import pytorch as host_pytorch
 from rushlight.bench.hosts.numpy import Numpy
+from rushlight.bench.overhead.cases import add
 from rushlight.bench.programs import numpy_ops, pytorch_ops
 from rushlight.bench.records import TOLERANCES, Case, rounded
 from rushlight.bench.serving import Absent

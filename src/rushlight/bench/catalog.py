@@ -8,8 +8,8 @@ from rushlight.bench.cases_eager import OPERATORS
 from rushlight.bench.cases_layers import LAYERS
 from rushlight.bench.cases_models import LENGTHS, MODELS
 from rushlight.bench.cases_ops import OPS
-from rushlight.bench.cases_overhead import OVERHEAD
 from rushlight.bench.cases_tracing import TRACING
+from rushlight.bench.overhead.cases import OVERHEAD
 from rushlight.bench.records import Case
 
 CASES: dict[str, Case] = {

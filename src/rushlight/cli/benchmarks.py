@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from rushlight.bench.contestants import Contestant, Kind, find
 from rushlight.bench.copying import CopyBandwidth
 from rushlight.bench.lengths import measure_lengths
 from rushlight.bench.models import MODELS
+from rushlight.bench.overhead import stages
 from rushlight.bench.peak import FmaPeak
 from rushlight.bench.records import Case, Record
 from rushlight.bench.reports.page import as_html
@@ -47,8 +48,11 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table in M
 FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
 
-def _add_family(families: tuple[str, ...], about: str, slowest: float) -> None:
-    """Adds the command that times cases, named by the first family. A contestant may take `slowest` seconds."""
+def _add_family(families: tuple[str, ...], about: str, slowest: float, then: Callable[[], None] | None = None) -> None:
+    """Adds the command that times cases, named by the first family. A contestant may take `slowest` seconds.
+
+    `then` prints what else there is to say.
+    """
 
     def command(
         only: Only = None,
@@ -65,13 +69,20 @@ def _add_family(families: tuple[str, ...], about: str, slowest: float) -> None:
     ) -> None:
         results = _run(families, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
         _show([results], out, html, markdown)
+        if then is not None:
+            then()
 
     app.command(families[0], help=about)(command)
 
 
+def _show_stages() -> None:
+    """What each part of a call takes."""
+    _show_tables([stages.as_table(stages.measure_stages())])
+
+
 _add_family(("ops", "eager", "layers"), "Time single operators, common ones eagerly, layers and transforms.", 300.0)
 _add_family(("models",), "Time whole models: training steps and inference.", 600.0)
-_add_family(("overhead",), "Time calls on four elements.", 300.0)
+_add_family(("overhead",), "Time calls on four elements, and each stage of them.", 300.0, _show_stages)
 
 
 @app.command("compile-time")

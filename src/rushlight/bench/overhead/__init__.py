@@ -1,0 +1,1 @@
+"""Calls on tiny tensors: cases, and what each stage of a call takes."""

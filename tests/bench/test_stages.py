@@ -1,0 +1,49 @@
+"""The stages of small calls: what each call takes beyond the calls within it."""
+
+import pytest
+
+from rushlight.bench.overhead import stages
+from rushlight.bench.overhead.stages import Stage
+from rushlight.support import settings
+
+
+def test_shares_are_of_the_call_that_a_stage_belongs_to():
+    table = stages.as_table(
+        [Stage("sum", "frame", 300.0), Stage("sum", "rest", 100.0), Stage("product", "all", 2000.0)]
+    )
+    assert table.rows[1:] == [
+        ["sum", "frame", "300", "75%"],
+        ["sum", "rest", "100", "25%"],
+        ["product", "all", "2,000", "100%"],
+    ]
+
+
+def test_the_time_of_an_empty_function_is_taken_off(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(stages.time, "process_time", lambda: now[0])
+    monkeypatch.setattr(stages, "_nothing", lambda: now.__setitem__(0, now[0] + 1e-9))
+    found = stages.nanoseconds({"slow": lambda: now.__setitem__(0, now[0] + 5e-9)}, 3, 10)
+    assert found["slow"] == pytest.approx(4.0)
+
+
+@pytest.mark.unpoisoned
+@pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
+def test_all_stages_are_measured():
+    found = stages.measure_stages(rounds=3, repeat=400)
+    calls = list(dict.fromkeys([one.call for one in found]))
+    assert calls == [
+        "x + y",
+        "w * x, recorded",
+        "backward of 50 products",
+        "compiled x * y + y",
+        "compiled, 150 parameters",
+    ]
+    whole = {call: sum([one.ns for one in found if one.call == call]) for call in calls}
+    assert 0 < whole["x + y"] < whole["w * x, recorded"] < whole["backward of 50 products"]
+    assert whole["compiled x * y + y"] < whole["compiled, 150 parameters"]
+
+
+def test_without_native_calls_there_is_a_note(monkeypatch):
+    monkeypatch.setattr(stages, "loaded", list)
+    table = stages.as_table(stages.measure_stages())
+    assert (len(table.rows), table.notes) == (1, ["Without native calls there are no stages."])
