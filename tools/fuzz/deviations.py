@@ -25,9 +25,12 @@ from tools.fuzz.number_rules import (
     equal_numbers,
     huge_ratios,
     infinite_quantiles,
+    narrow_renorm,
+    normalised_nothing,
     overflowing_matrices,
     overflowing_product,
     rounded_numbers,
+    rounded_steps,
     tiny_sigmoids,
 )
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
@@ -425,11 +428,6 @@ def _zero_gradient(difference: Difference) -> bool:
     )
 
 
-def _rounded_steps(difference: Difference) -> bool:
-    narrow = any(value.dtype in ("float16", "bfloat16") for value in difference.expected.values)
-    return narrow and called(difference, "linspace")
-
-
 _REFUSED_DTYPES = (
     "not implemented for",
     "expected dtype",
@@ -458,8 +456,10 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("factors of sums", _refused_factor),
     Rule("gradient of `as_strided_scatter`", _scattered_gradient),
     Rule("gradient of `bernoulli`, and of what `fill_` overwrites", _without_gradient),
+    Rule("gradient of `renorm` of complex64", narrow_renorm),
     Rule("gradients of zeros", _zero_gradient),
     Rule("gradients of the other triangle", _unread_triangle),
+    Rule("`batch_norm` of one dim without elements", normalised_nothing),
     Rule("`conj`", _copied_conjugate),
     Rule("convolutions of infinities", _infinite_taps),
     Rule("cosines of float16", _widened_lengths),
@@ -471,7 +471,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("indices of nothing", _indices_of_nothing),
     Rule("indices out of range", _out_of_bounds),
     Rule("integer division by zero", _divided_by_zero),
-    Rule("`linspace` of 16-bit floats", _rounded_steps),
+    Rule("`linspace` of 16-bit floats", rounded_steps),
     Rule("`logsumexp` over no dims", _logs_of_no_dims),
     Rule("`matrix_exp` of 16-bit floats", _narrow_exponential),
     Rule("medians of overlapping elements", _median_of_repeated),

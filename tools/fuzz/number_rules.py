@@ -119,3 +119,23 @@ def tiny_sigmoids(difference: Difference) -> bool:
         return False
     smallest = float(ml_dtypes.finfo(results[0].array.dtype).smallest_normal) if results[0].dtype in FLOATS else 0.0
     return all(bool(np.all((other == 0) & (np.abs(one) < smallest))) for one, other in unlike_elements(difference))
+
+
+def rounded_steps(difference: Difference) -> bool:
+    """Multiples of a rounded step, where one number is rounded once here."""
+    narrow = any(value.dtype in ("float16", "bfloat16") for value in difference.expected.values)
+    return narrow and called(difference, "linspace")
+
+
+def narrow_renorm(difference: Difference) -> bool:
+    """Gradients by the largest magnitude that are numbers here, and NaN in PyTorch."""
+    pairs = [*zip(difference.actual.gradients, difference.expected.gradients, strict=False)]
+    known = [(one.array, other.array) for one, other in pairs if one is not None and other is not None]
+    narrow = called(difference, "renorm") and any(one.dtype == np.complex64 for one, _ in known)
+    return narrow and all(bool(np.all(np.isfinite(one) & np.isnan(other))) for one, other in known)
+
+
+def normalised_nothing(difference: Difference) -> bool:
+    """Normalising a row of no channels, which is refused here as rows are."""
+    empty = any(not given.array.size for given in difference.program.inputs)
+    return empty and difference.actual.code == "S002" and called(difference, "batch_norm")
