@@ -29,9 +29,11 @@ from tools.fuzz.number_rules import (
     normalised_nothing,
     overflowing_matrices,
     overflowing_product,
+    pooled_nothing,
     rounded_numbers,
     rounded_steps,
     tiny_sigmoids,
+    unwritten_elements,
 )
 from tools.fuzz.program import COMPLEX, DTYPES, FLOATS, INTEGERS, Array, Input, Program, operands, targets
 from tools.fuzz.running import Value
@@ -279,12 +281,6 @@ def _overlapping_query(difference: Difference) -> bool:
     return called(difference, "scaled_dot_product_attention") and overlaps(difference.program.inputs[0])
 
 
-def _pooled_nothing(difference: Difference) -> bool:
-    shape = difference.program.inputs[0].shape if difference.program.inputs else ()
-    pooled = re.search(r"\b(max|avg)_pool[123]d\(", difference.program.statements[-1]) is not None
-    return pooled and 0 in shape and difference.actual.error is None and difference.expected.error is not None
-
-
 def _converted_out(difference: Difference) -> bool:
     refused = re.search(
         r"[Ee]xpected (out tensor|object|the dtype for input and out)|expects \w+ tensor out",
@@ -484,7 +480,7 @@ OPERATOR_RULES: tuple[Rule, ...] = (
     Rule("overflow within products", overflowing_product),
     Rule("overflow within sums", _overflowing_sum),
     Rule("overflow within sums", overflowing_matrices),
-    Rule("pools without channels", _pooled_nothing),
+    Rule("pools without channels", pooled_nothing),
     Rule("powers of minus infinity and -0.0", _infinite_powers),
     Rule("probabilities of `binary_cross_entropy`", _checked_probabilities),
     Rule("products of bfloat16 denormals", _flushed_products),
@@ -583,6 +579,7 @@ def _read_by_python(difference: Difference) -> bool:
 
 
 COMPILED_RULES = (
+    Rule("random values", unwritten_elements),
     Rule("strides of compiled results that have gaps", _shows_gaps),
     Rule("values that Python reads, compiled", _read_by_python),
     Rule("views by strides of what has gaps, compiled", _needs_gaps),
