@@ -35,7 +35,7 @@ def test_mica_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
 @pytest.mark.row("1.7")
 @pytest.mark.parametrize("tier", ["eager", "autograd"])
 def test_mica_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str):
-    some = "mul or softmax or gather or arange or as_number or item or cumsum or not gives and not gradients"
+    some = "mul or softmax or gather or arange or as_number or item or cumsum or igamma or not gives and not gradients"
     printed = asked(tmp_path, "--device", "mica", "--tier", tier, "--device-tolerance", "0", "-k", some)
     assert " passed" in printed, printed
     assert "failed" not in printed, printed
@@ -46,6 +46,16 @@ def test_mica_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str)
 @pytest.mark.parametrize("tier", ["memory", "serialisation", "buckets"])
 def test_flint_passes_its_tiers(tmp_path: Path, tier: str):
     printed = asked(tmp_path, "--device", "flint", "--tier", tier)
+    assert " passed" in printed, printed
+    assert "failed" not in printed, printed
+
+
+@pytest.mark.slow
+@pytest.mark.row("1.7")
+@pytest.mark.parametrize("tier", ["eager", "autograd"])
+def test_flint_computes_some_operators_in_parts_or_by_way_of_the_cpu(tmp_path: Path, tier: str):
+    some = "einsum or igamma or lerp or kron or not gives and not gradients"
+    printed = asked(tmp_path, "--device", "flint", "--tier", tier, "--device-tolerance", "0", "-k", some)
     assert " passed" in printed, printed
     assert "failed" not in printed, printed
 

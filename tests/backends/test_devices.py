@@ -173,3 +173,36 @@ def test_gradients_have_the_bits_of_the_cpu_and_flow_between_devices():
         f(y.to("mica"), w.to("mica")).cpu().backward()
         assert y.grad.device == rl.device("cpu")
         assert rl.equal(y.grad, x.grad)
+
+
+@pytest.mark.filterwarnings("ignore::rushlight.DeviceWarning")
+def test_gradients_of_numbers_of_the_cpu_are_there():
+    """They go along with tensors elsewhere; their gradients come back, of any order."""
+    for device in ("mica", "flint"):
+        x, number = rl.tensor([1.0, 2.0], device=device, requires_grad=True), rl.tensor(3.0, requires_grad=True)
+        (first,) = rl.autograd.grad((x.pow(number) * number).sum(), number, create_graph=True)
+        first.backward()
+        assert (first.device.type, number.grad.device.type, x.grad.device.type) == ("cpu", "cpu", device)
+        y, other = x.detach().cpu().requires_grad_(), number.detach().requires_grad_()
+        (wanted,) = rl.autograd.grad((y.pow(other) * other).sum(), other, create_graph=True)
+        wanted.backward()
+        rl.testing.assert_close((first, number.grad, x.grad.cpu()), (wanted, other.grad, y.grad))
+
+
+@pytest.mark.filterwarnings("ignore::rushlight.DeviceWarning")
+def test_a_kernel_of_a_library_runs_where_it_was_registered_for():
+    """It gets tensors that are there, and is differentiated; the kernel for all gets copies on the CPU."""
+    seen: list[str] = []
+    with rl.library.Library("ours", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: (seen.append(f"all {x.device.type}"), x + x)[1])
+        library.impl("twice", lambda x: (seen.append(f"mica {x.device.type}"), x * 2)[1], "mica")
+        rl.library.register_fake("ours::twice", rl.empty_like)
+        rl.library.register_autograd("ours::twice", lambda ctx, gradient: gradient * 2)
+        for device in ("cpu", "mica", "flint"):
+            x = rl.tensor([1.0, -2.0], device=device, requires_grad=True)
+            y = rl.library.OPERATORS["ours::twice"](x)
+            y.sum().backward()
+            assert (y.device.type, y.tolist(), x.grad.tolist()) == (device, [2.0, -4.0], [2.0, 2.0])
+    assert seen == ["all cpu", "mica mica", "all cpu"]
+    assert rl.backends.fallbacks()["flint", "ours::twice"] == 1

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import plugins
 import rushlight as rl
+from rushlight.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted([folder.name for folder in (ROOT / "examples").iterdir() if (folder / "pyproject.toml").exists()])
@@ -60,6 +62,56 @@ def test_an_import_looks_for_no_device(tmp_path: Path):
         "x = rl.ones(3, device='mica'); print(x.device, 'flint' in sys.modules)"
     )
     assert run(loaded, paths).splitlines() == ["[]", "mica:0 False"]
+
+
+@pytest.mark.row("1.10")
+def test_an_import_is_not_slower_where_devices_are_installed(tmp_path: Path):
+    """It makes the calls that it makes without them, and no more than a hundredth on top: some ms."""
+    new = CliRunner().invoke(app, ["device", "new", "slate", "--into", str(tmp_path)])
+    assert new.exit_code == 0
+    folders = [*[plugins.EXAMPLES / name for name in NAMES], tmp_path / "rushlight-slate"]
+    paths = [path for folder in folders for path in plugins.install(tmp_path / "site" / folder.name, folder)]
+    counted = (
+        "import sys; count = [0]; sys.path += {}\n"
+        "def called(frame, event, what): count[0] += event in ('call', 'c_call')\n"
+        "sys.setprofile(called); import rushlight as rl; sys.setprofile(None); print(count[0])\n"
+        "print(*[name for name in rl.backends.installed() if name in ('flint', 'mica', 'slate')])"
+    )
+    (without, nothing), (beside, names) = (run(counted.format(more), []).splitlines() for more in ([], paths))
+    assert int(without) <= int(beside) < int(without) * 1.01
+    assert (nothing, names) == ("", "flint mica slate")
+
+
+def test_a_new_device_passes_the_first_tier(tmp_path: Path):
+    """What `rushlight device new` writes, as it is; and its kernel runs."""
+    new = CliRunner().invoke(app, ["device", "new", "slate", "--into", str(tmp_path)])
+    assert new.exit_code == 0
+    package = tmp_path / "rushlight-slate"
+    paths = plugins.install(tmp_path / "site", package)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, *sys.path])}
+    asked = ["-m", "pytest", "-p", "rushlight.testing.device", "-p", "no:cacheprovider", "-q", "--device", "slate"]
+    made = subprocess.run(
+        [sys.executable, *asked, "--tier", "memory"], cwd=package, env=environment, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert " passed" in made.stdout
+    used = "import rushlight as rl\nwith rl.strict(): print((-rl.ones(2).to('slate')).tolist())"
+    assert run(used, paths).strip() == "[-1.0, -1.0]"
+
+
+@pytest.mark.parametrize("name", ["cpu", "Slate", "a-b", "class"])
+def test_a_new_device_needs_a_name_of_its_own(tmp_path: Path, name: str):
+    with pytest.raises(rl.RushlightError) as caught:
+        CliRunner().invoke(app, ["device", "new", name, "--into", str(tmp_path)], catch_exceptions=False)
+    assert caught.value.code == "A002"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("devices")
+def test_devices_are_listed_with_what_computes_on_them():
+    rows = CliRunner().invoke(app, ["device", "list"]).output
+    for name, ways in (("cpu", "its code generator"), ("flint", "10 kernels"), ("mica", "its code generator")):
+        assert any(name in line and ways in line and "works" in line for line in rows.splitlines())
 
 
 @pytest.mark.usefixtures("devices")

@@ -12,6 +12,7 @@ from rushlight import __version__
 from rushlight.cli import (
     benchmarks,
     caching,
+    devices,
     explaining,
     language,
     launching,
@@ -44,6 +45,7 @@ app.command("launch", context_settings=_SCRIPT)(launching.launch)
 app.add_typer(caching.app, name="cache")
 app.add_typer(operators.app, name="ops")
 app.add_typer(operators.dispatch_app, name="dispatch")
+app.add_typer(devices.app, name="device")
 app.add_typer(tuning.app, name="tune")
 app.add_typer(benchmarks.app, name="bench")
 

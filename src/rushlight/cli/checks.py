@@ -134,6 +134,14 @@ def _threads() -> Finding:
     return Finding("threads", True, f"{count} of {limits.available_cores()} processors")
 
 
+def _devices() -> Finding:
+    """What plug-ins of devices say of themselves."""
+    lacks = [f"{name} lacks {what}" for name in rl.backends.installed() for what in rl.backends.get(name).lacks()]
+    if lacks:
+        return Finding("devices", False, "; ".join(lacks), "see the documentation of the device's package")
+    return Finding("devices", True, ", ".join(("cpu", "meta", *rl.backends.installed())))
+
+
 CHECKS: dict[str, Callable[[], Finding]] = {
     "python": _python,
     "settings": _settings,
@@ -143,4 +151,5 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "memory": _memory,
     "probe": _probe,
     "threads": _threads,
+    "devices": _devices,
 }

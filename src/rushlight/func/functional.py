@@ -89,10 +89,11 @@ class _FunctionalTracer(Tracer):
         return super()._write(op, operands, attrs)
 
     def _over(self, target: Handle, op: Mutation, value: Node) -> Node:
-        """A value that replaces another has its history all the same, and gives it a gradient of 0."""
-        if op.base is not None or not STATE.grad or not requires(target):
+        """What replaces all of a view has the history of the view's base: it gives that a gradient of 0."""
+        binding = self.binding(target)
+        if op.base is not None or not binding.steps or not STATE.grad or not requires(target):
             return value
-        return self.builder.apply(OPERATORS["where"], (True, value, self.binding(target).node), {})
+        return self.builder.apply(OPERATORS["where"], (True, value, binding.node), {})
 
     def _refuse_hidden(self, op: Any, binding: Binding) -> None:
         """A006 where a write that autograd does not see changes what has a gradient."""

@@ -239,6 +239,7 @@ class CustomOpDef(Definition):
     def register_kernel(self, device_types: Devices, func: Rule | None = None, /) -> Any:
         """Registers what runs on a kind of device, or on several; None is all. A decorator without a function.
 
+        A kernel for a device gets tensors that are there. One for all runs on the CPU, on copies of what is elsewhere.
         Errors: A011 where there is a kernel already, V001 for a device that nobody registered.
         """
         devices = (device_types,) if isinstance(device_types, str) or device_types is None else device_types
@@ -256,10 +257,15 @@ class CustomOpDef(Definition):
             self._composite = function
             return
         name = "default" if device is None or device.lower() in _EVERYWHERE else device.lower()
-        if name not in ("default", "cpu") and name not in _foreign:
-            backend_key(name)
+        key = None if name in ("default", "cpu") or name in _foreign else backend_key(name)
         require(name not in self._kernels, "A011", f"{self._qualname}: there is a kernel for {name} already")
         self._kernels[name] = function
+        if key is not None:
+
+            def run(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+                return calls.run_kernel(op, function, operands, attrs)
+
+            self._at(key, run, self._operator, boxed=True, reenters=True)
 
     def register_fake(self, function: F, /) -> F:
         """Registers how types follow from types: a function on tensors without data that returns such ones."""

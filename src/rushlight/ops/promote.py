@@ -130,10 +130,12 @@ def promote_sum(dtype: DType) -> DType:
 
 
 def device_of(*types: TensorType | None) -> Device:
-    """The one device of the operands; 0-d operands on the CPU go along with any other."""
+    """The one device of the operands; 0-d operands on the CPU, and numbers, go along with any other."""
     only: Device | None = None
+    of_numbers = CPU
     for type_ in types:
         if type_ is None or type_.weak or (not type_.shape and type_.device == CPU):
+            of_numbers = of_numbers if type_ is None else type_.device
             continue
         require(
             only is None or only == type_.device,
@@ -143,7 +145,7 @@ def device_of(*types: TensorType | None) -> Device:
             b=type_.device,
         )
         only = type_.device
-    return only if only is not None else CPU
+    return only if only is not None else of_numbers
 
 
 def is_one(size: Size) -> bool:

@@ -10,7 +10,14 @@ from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.decompose import as_node, replay
 from rushlight.eager.execution.kernels import laid_out, results_in
-from rushlight.eager.execution.operands import attribute_key, flatten, form_of_operand, structure_of, unflatten
+from rushlight.eager.execution.operands import (
+    attribute_key,
+    flatten,
+    form_of_operand,
+    structure_of,
+    types_together,
+    unflatten,
+)
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import result_layouts, signature_of
 from rushlight.eager.execution.tables import block_key, plan_table
@@ -222,7 +229,7 @@ def traced(
     program = _programs.get(key)
     if program is None:
         builder = GraphBuilder()
-        gradients = trace_rule(rule, attrs, structure, needed, [form.type for form in forms], inputs, builder)
+        gradients = trace_rule(rule, attrs, structure, needed, types_together(forms, tensors=False), inputs, builder)
         graph = builder.graph([gradient for gradient in gradients if gradient is not None])
         numbers = iter(range(len(graph.outputs)))
         program = graph, [None if gradient is None else next(numbers) for gradient in gradients]

@@ -11,14 +11,19 @@ from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, recipe_for, title
 from rushlight.eager.autograd.write import check_write, record_write, write_decomposed
-from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
+from rushlight.eager.dispatch import BACKENDS, STATE, Key, bit, call_below, register_fallback
+from rushlight.eager.execution.copying import TO_DEVICE
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.handle import AUTOGRAD, is_wrapper
+from rushlight.eager.handle import AUTOGRAD, Handle, is_wrapper
 from rushlight.eager.mutation import Mutation
+from rushlight.ir.type import CPU
+from rushlight.ir.value import map_operands
 from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 from rushlight.term import Op
+
+_ELSEWHERE = BACKENDS & ~(bit(Key.CPU) | bit(Key.META))
 
 
 def below_autograd(active: int, op: Op, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
@@ -47,6 +52,9 @@ def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[st
     rule = rule_of(op)
     if rule is None and op.decompose_rule is not None:
         return run_decomposition(op, Key.AUTOGRAD, operands, attrs)
+    if active & _ELSEWHERE:
+        operands = _together(operands)
+        flat = flatten(operands)
     result = BELOW[0](active, op, operands, attrs)
     results = result if isinstance(result, tuple) else (result,)
     outputs: list[int] = []
@@ -63,6 +71,18 @@ def record(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[st
     for output in outputs:
         attach(results[output], node, output)
     return result
+
+
+def _together(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operands with those of the CPU's without dims moved to where the others are: their gradients are moved back."""
+    tensors = [operand for operand in flatten(operands) if isinstance(operand, Handle)]
+    device = next((tensor.form.device for tensor in tensors if tensor.form.device is not CPU), CPU)
+
+    def moved(operand: Any) -> Any:
+        stays = not isinstance(operand, Handle) or operand.form.device is not CPU or operand.form.shape
+        return operand if stays else TO_DEVICE(operand, device=device)
+
+    return operands if device is CPU else map_operands(operands, moved)
 
 
 class Recorded(NamedTuple):

@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.dispatch import Memo, call_function, running
+from rushlight.eager.execution.copying import TO_DEVICE
 from rushlight.eager.execution.operands import (
     attribute_key,
     flatten,
     form_key,
     form_of_operand,
     structure_of,
+    types_together,
     unflatten,
 )
+from rushlight.eager.handle import Handle
 from rushlight.ir.graph import NUMBER, RESULT, Call, Graph, GraphBuilder, Node
+from rushlight.ir.type import CPU
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import Operator
 
@@ -52,7 +56,8 @@ def _traced(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, obje
     if trace is None:
         builder = GraphBuilder(op.name)
         op.check_accepted(unflatten(structure_of(operands), [form.type for form in forms]), attrs)
-        nodes = [builder.parameter(f"p{position}", form.type) for position, form in enumerate(forms)]
+        types = types_together(forms, tensors=True)
+        nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(types)]
         assert op.decompose_rule is not None
         result = op.decompose_rule(**op.named(unflatten(structure_of(operands), nodes), attrs))
         several = isinstance(result, tuple)
@@ -68,7 +73,10 @@ def as_node(builder: GraphBuilder, value: object) -> Node:
 
 
 def replay(graph: Graph, flat: Sequence[object]) -> list[Any]:
-    """Dispatches a graph's calls on tensors and numbers given for its parameters; its outputs."""
+    """Dispatches a graph's calls on tensors and numbers given for its parameters; its outputs.
+
+    What numbers of the CPU's alone give is moved to where the graph has it.
+    """
     values: dict[int, Any] = {id(call): value for call, value in zip(graph.parameters, flat, strict=True)}
     for call in graph.calls:
         if call.op is NUMBER:
@@ -82,4 +90,6 @@ def replay(graph: Graph, flat: Sequence[object]) -> list[Any]:
 
 def _replayed(call: Call, values: dict[int, object]) -> Any:
     operands = map_operands(call.operands, lambda operand: values[id(operand)])
-    return call_function(call.op, operands, dict(call.attrs))
+    result = call_function(call.op, operands, dict(call.attrs))
+    strayed = isinstance(result, Handle) and result.form.device is CPU and call.type.device != CPU
+    return TO_DEVICE(result, device=call.type.device) if strayed else result

@@ -111,7 +111,7 @@ def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[st
     if view is None:
         return lambda operands: run_decomposition(op, key, operands, attrs)
     inner, inner_attrs = view.op, dict(view.attrs)
-    return lambda operands: dispatch(inner, operands[:1], inner_attrs)
+    return lambda operands: dispatch(inner, tuple(flatten(operands)), inner_attrs)
 
 
 class HostPlan:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.dtype import bool_, complex128, float64, int64
+from rushlight.ir.type import CPU, TensorType
 from rushlight.support.errors import error
 from rushlight.term import attr_key
 
@@ -89,6 +90,23 @@ def form_of_operand(operand: Any) -> TensorMeta:
     if isinstance(operand, Handle):
         return operand.form
     return operand if operand.__class__ is TensorMeta else NUMBER_FORMS[number_class(operand)]
+
+
+def types_together(forms: Iterable[TensorMeta], tensors: bool) -> list[TensorType]:
+    """The types of operands: numbers, and `tensors` of the CPU's without dims, are where the others are.
+
+    They go along with these; what a rule makes of them alone, as an expanded one, goes nowhere else. See `replay`.
+    """
+    types = [form.type for form in forms]
+    device = next((type_.device for type_ in types if type_.device != CPU), CPU)
+    if device == CPU:
+        return types
+    return [
+        TensorType((), type_.dtype, device, weak=type_.weak)
+        if type_.device == CPU and not type_.shape and (tensors or type_.weak)
+        else type_
+        for type_ in types
+    ]
 
 
 def attribute_key(attrs: Mapping[str, Any]) -> Any:
