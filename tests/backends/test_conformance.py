@@ -24,6 +24,7 @@ def asked(folder: Path, *options: str, packages: tuple[str, ...] = ("mica", "fli
 
 @pytest.mark.slow
 @pytest.mark.row("1.7")
+@pytest.mark.row("1.9")
 @pytest.mark.parametrize("tier", ["memory", "compile", "serialisation", "buckets"])
 def test_mica_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
     printed = asked(tmp_path, "--device", "mica", "--tier", tier, "--device-tolerance", "0")
@@ -43,6 +44,7 @@ def test_mica_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str)
 
 @pytest.mark.slow
 @pytest.mark.row("1.7")
+@pytest.mark.row("1.9")
 @pytest.mark.parametrize("tier", ["memory", "serialisation", "buckets"])
 def test_flint_passes_its_tiers(tmp_path: Path, tier: str):
     printed = asked(tmp_path, "--device", "flint", "--tier", tier)

@@ -30,6 +30,7 @@ def named(tree: ast.AST) -> list[str]:
 
 
 @pytest.mark.row("1.7")
+@pytest.mark.row("1.9")
 def test_no_module_outside_a_device_names_one():
     assert NAMES == ["flint", "mica"]
     found = {
