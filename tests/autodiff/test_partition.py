@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -18,13 +21,14 @@ from rushlight.autodiff.cut import is_cheap, kept_bytes, minimum_cut
 from rushlight.autodiff.partition import Split, late_calls, split_joint
 from rushlight.capture.function import whole as compiled_function
 from rushlight.ir.dtype import float32
-from rushlight.ir.graph import Call, Graph, parameter
+from rushlight.ir.graph import PARAMETER, Call, Graph, parameter
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.text import format_graph
 from rushlight.ir.type import TensorType
 from rushlight.ir.verify import verify_graph
 from rushlight.nn import functional as F
 from rushlight.ops.record import OPERATORS
+from rushlight.runtime import allocator
 from rushlight.term import Op, postorder
 
 
@@ -375,3 +379,77 @@ def test_a_budget_changes_no_bit_and_keeps_less(budget: float):
     assert all(np.array_equal(one, two) for one, two in zip(*found, strict=True))
     with pytest.raises(rl.SettingError):
         rl.compile(block, options={"activation_memory_budget": 2})
+
+
+class Layers(nn.Module):
+    """Twelve layers that are alike; `wrap` is applied to each."""
+
+    def __init__(self, wrap: Callable[[Any], Any] = lambda layer: layer) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(12)])
+        self.calls = [wrap(layer) for layer in self.layers]
+
+    def forward(self, x: Any) -> Any:
+        for call in self.calls:
+            x = call(x)
+        return x
+
+
+def peak_of(step: Callable[[], None]) -> int:
+    """The most bytes that storages take in a step beyond those that are there before, once all is compiled."""
+    for _ in range(2):
+        step()
+    gc.collect()
+    allocator.CPU.reset_peak()
+    before = allocator.CPU.statistics().used_bytes
+    step()
+    return allocator.CPU.statistics().peak_bytes - before
+
+
+@pytest.mark.row("2.6")
+def test_memory_over_a_sweep_of_budgets_is_what_the_plans_say(monkeypatch: pytest.MonkeyPatch):
+    """Of all that a call leaves for its backward pass; the scratch memory of a pass is its own."""
+    kept: list[int] = []
+
+    def split(*given: Any, **options: Any) -> Split:
+        made = split_joint(*given, **options)
+        kept.append(sum([kept_bytes(call) for call in made._kept if call.op is not PARAMETER]))
+        return made
+
+    monkeypatch.setattr(compiled_function, "split_joint", split)
+    x = rl.ones(4096, 32)
+    peaks: list[int] = []
+    for budget in (1.0, 0.75, 0.5, 0.25, 0.0):
+        model = Layers()
+        options = {"activation_memory_budget": budget, "dynamic": False}
+        step = rl.compile(lambda x, model=model: model(x).square().mean(), options=options)
+        peaks.append(peak_of(lambda model=model, step=step: (model.zero_grad(), step(x).backward())))
+    assert peaks == sorted(peaks, reverse=True)
+    for peak, nbytes, budget in zip(peaks, kept, (1.0, 0.75, 0.5, 0.25, 0.0), strict=True):
+        assert abs(peak - nbytes) <= 0.05 * nbytes + 1024
+        assert abs(peak - budget * peaks[0]) <= 0.05 * peaks[0]
+
+
+@pytest.mark.row("11.5")
+def test_activations_die_at_their_last_use():
+    """In a backward pass through layers that are compiled one by one, as in eager code."""
+    peaks: list[int] = []
+    for wrap in (lambda layer: layer, rl.compile):
+        model = Layers(wrap)
+        outputs: list[weakref.ref[Any]] = []
+        alive: list[int] = []
+
+        def note(_: Any, outputs: list[Any] = outputs, alive: list[int] = alive) -> None:
+            alive.append(sum([ref() is not None for ref in outputs]))
+
+        x = rl.ones(256, 32)
+        for call in model.calls:
+            x = call(x)
+            x.register_hook(note)
+            outputs.append(weakref.ref(x.storage))
+        x.square().mean().backward()
+        assert len(alive) == 12
+        assert alive == sorted(alive, reverse=True)
+        assert alive[-1] <= 3 + (alive[0] == 12)
+        peaks.append(peak_of(lambda: model(rl.ones(256, 32)).square().mean().backward()))  # noqa: B023
+    assert peaks[1] <= 1.02 * peaks[0]

@@ -2,7 +2,7 @@
 
 A budget is a share of the bytes between the fewest that can be kept and those that are kept without one. Each price of
 time, in bytes, gives a minimum cut, and all of these are the convex hull of bytes and time: the one of least time that
-fits is taken. Small graphs are searched whole, for what lies between the corners of the hull.
+fits is taken, with some values of the next. Small graphs are searched whole, for what lies between the corners.
 """
 
 from __future__ import annotations
@@ -102,8 +102,26 @@ class Choices:
             if most.nbytes <= allowed:
                 return list(most.values)
             if _weight(middle, slope) >= _weight(fewest, slope):
-                return list(fewest.values)
+                return self._between(fewest, most, allowed)
             most, fewest = (most, middle) if middle.nbytes <= allowed else (middle, fewest)
+
+    def _between(self, fewest: Choice, most: Choice, allowed: Fraction) -> list[Call]:
+        """What one corner keeps, and some of what the next one keeps, as far as that is allowed.
+
+        Layers that are alike are in one corner or in the other, all of them. Those of the next corner are taken from
+        all over the program, so that no long part of it is made again at once; a larger budget keeps what a smaller one
+        keeps.
+        """
+        kept = {id(call): call for call in fewest.values}
+        nbytes = fewest.nbytes
+        more = [call for call in most.values if id(call) not in kept]
+        bits = max(1, len(more) - 1).bit_length()
+        for place in sorted(range(len(more)), key=lambda place: f"{place:0{bits}b}"[::-1]):
+            nbytes += self._bytes([more[place]])
+            if nbytes > allowed:
+                break
+            kept[id(more[place])] = more[place]
+        return [call for call in self.values if id(call) in kept]
 
     def _at(self, price: Fraction) -> Choice:
         """The cut where making again costs a price, in bytes."""
