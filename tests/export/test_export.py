@@ -11,6 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.export import Dim, ExportedProgram, export, load, save
+from rushlight.ir.graph import inner_of
 from rushlight.nn import functional as F
 from rushlight.ops.record import Fact, define, undefine
 from rushlight.shapes import ParamsSpec
@@ -461,3 +462,40 @@ def test_a_scalar_example_says_how_many_dims_there_are():
     vectors = export(lambda x: (x.abs(), rl.zeros_like(x)), (data(3),))
     for rows in (3, 0, 1, 8):
         assert same(vectors.module()(data(rows)), (data(rows).abs(), rl.zeros(rows)))
+
+
+class Nested(rl.nn.Module):
+    """A branch in a loop, and one behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = rl.nn.Linear(3, 3)
+
+    def forward(self, x):
+        def step(carried, row):
+            carried = rl.cond(carried.sum() > 0, lambda: self.linear(carried).tanh(), lambda: carried * row)
+            return carried, carried.exp()
+
+        last, rows = rl.scan(step, x[0], x)
+        return rl.cond(rows.sum() > 5, lambda: last * 2, lambda: last - 1) + rows.sum(0)
+
+
+@pytest.mark.row("2.11")
+def test_control_flow_is_one_call_each_and_is_differentiated_afterwards():
+    rl.manual_seed(0)
+    model, x = Nested(), rl.randn(4, 3)
+    program = rl.export.export(model, (x,))
+    levels = [program.graph, *program.graph.inner]
+    assert [[call.op.name for call in graph.calls if inner_of(call)] for graph in levels] == [
+        ["scan", "cond"],
+        ["cond"],
+        [],
+        [],
+    ]
+    gradients = []
+    for function in (model, program.module()):
+        leaf = x.clone().requires_grad_()
+        function.zero_grad()
+        function(leaf).sum().backward()
+        gradients.append([one.grad.tolist() for one in (leaf, *function.parameters())])
+    assert gradients[0] == gradients[1]
