@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from tools.fuzz.deviations import OPERATOR_RULES, explained
+from tools.fuzz.deviations import COMPILED_RULES, OPERATOR_RULES, explained
 from tools.fuzz.differing import Difference
 from tools.fuzz.judging import peer_truth, step_difference
 from tools.fuzz.program import DTYPES, Program, dense_input
@@ -50,6 +50,34 @@ def test_a_rule_explains_what_it_is_for_alone(statement, dtype, operands, actual
         if one is not None:
             difference = Difference(given, outcome(one), outcome(peer), "result 0: one, wanted another")
             assert (explained(difference, OPERATOR_RULES) is not None) == expected
+
+
+def test_gradients_of_a_complex_renorm_may_be_nan_in_pytorch_alone() -> None:
+    def outcome(number: complex, dtype: str) -> Outcome:
+        array = np.full(3, number, dtype)
+        return Outcome((), (), (Value("Tensor", dtype, (3,), (1,), array),))
+
+    def rule(dtype: str, mine: complex, other: complex) -> str | None:
+        given = Program(0, 0, (dense_input(np.ones(3), dtype, True),), ("v1 = v0.renorm_(2, 0, 1)",), ("v1",))
+        return explained(Difference(given, outcome(mine, dtype), outcome(other, dtype), "gradient 0"), OPERATOR_RULES)
+
+    assert rule("complex64", 1 + 2j, complex(NAN, NAN)) == "gradient of `renorm` of complex64"
+    assert rule("complex64", 1 + 2j, 1 + 3j) is None
+    assert rule("complex64", complex(NAN, NAN), 1 + 3j) is None
+    assert rule("float64", 1.0, NAN) is None
+
+
+def test_compiled_code_may_show_other_elements_that_nobody_wrote() -> None:
+    def rule(statement: str) -> str | None:
+        given = Program(0, 0, (), (f"v0 = torch.{statement}",), ("v0",))
+        one, other = [
+            Outcome((Value("Tensor", "float32", (2,), (1,), np.full(2, number, np.float32)),), (), ())
+            for number in (0.0, 1.0)
+        ]
+        return explained(Difference(given, one, other, "result 0: one, wanted another"), COMPILED_RULES)
+
+    assert rule("empty(2)") == rule("empty_strided((2,), (1,))") == "random values"
+    assert rule("zeros(2)") is None and rule("rand(2)") is None
 
 
 @pytest.mark.parametrize("written", [False, True])
