@@ -72,3 +72,26 @@ def test_without_devices_a_scaler_is_off():
     scaler.step(optimizer)
     scaler.update()
     assert param.item() == 0.5 and scaler.get_scale() == 1.0 and scaler.state_dict() == {}
+
+
+def test_a_compiled_function_takes_the_steps_of_a_scaler_once():
+    def trained(compile_step):
+        param = rl.tensor([1.0, 2.0]).requires_grad_()
+        optimizer = optim.SGD([param], lr=0.5)
+        scaler = rl.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+
+        def step(factor):
+            optimizer.zero_grad()
+            scaler.scale((param * factor).sum()).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+
+        run = compile_step(step)
+        scales = []
+        for factor in (2.0, float("inf"), 2.0, 2.0):
+            run(rl.tensor(factor))
+            scales.append(scaler.get_scale())
+        return scales, param.tolist()
+
+    assert trained(lambda step: rl.compile(step, fullgraph=False)) == trained(lambda step: step)

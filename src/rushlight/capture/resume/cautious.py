@@ -121,6 +121,7 @@ _OUTSIDE = tuple(
         f"{_PACKAGE}.{name}"
         for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.api", "compat.modes", "compat.cuda"]
     ]
+    + [f"{_PACKAGE}.amp.grad_scaler"]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 

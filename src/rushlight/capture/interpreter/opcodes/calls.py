@@ -117,27 +117,21 @@ def _set_annotations(function: FunctionType, annotations: Any) -> None:
 
 @operation("SET_FUNCTION_ATTRIBUTE")
 def set_function_attribute(interpreter: Interpreter, frame: Frame, which: int) -> None:
-    """Gives the function on top one of its parts."""
+    """Gives the function on top one of its parts: another function has it, as the first may be of an earlier graph."""
     stack = frame.stack
     function = stack.pop()
     value = stack.pop()
-    if which == 1:
-        function.__defaults__ = value
-    elif which == 2:
-        function.__kwdefaults__ = value
-    elif which == 4:
-        _set_annotations(function, value)
-    else:
+    closure, defaults, by_name = interpreter.parts_of(function)
+    if which == 8:
         interpreter.runs(*value)
-        function = _with_closure(function, value)
-    stack.append(function)
-
-
-def _with_closure(function: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:
+        closure = value
     made = FunctionType(function.__code__, function.__globals__, closure=closure)
-    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    made.__defaults__ = value if which == 1 else defaults
+    made.__kwdefaults__ = value if which == 2 else by_name
     made.__annotations__ = function.__annotations__
-    return made
+    if which == 4:
+        _set_annotations(made, value)
+    stack.append(made)
 
 
 @operation("LOAD_ATTR")
