@@ -18,7 +18,7 @@ class Net(rl.nn.Module):
         super().__init__()
         self.first = rl.nn.Linear(4, 7)
         self.middle = rl.nn.Sequential(rl.nn.Linear(7, 7), rl.nn.Tanh())
-        self.last = rl.nn.Linear(7, 3)
+        self.last = rl.nn.Linear(7, 1)
         self.again = rl.nn.Linear(4, 7)
         self.again.weight = self.first.weight
 

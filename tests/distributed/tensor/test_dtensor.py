@@ -299,3 +299,21 @@ def test_meshes_are_sliced_by_name_and_flattened():
 
     found = dist.spawn(run, 6)
     assert found[4] == ([1, 1], (3, 4, 5), (1, 4), 1, [(3, 4, 5), (3, 4, 5), (1, 4)])
+
+
+def test_a_sole_row_is_divided_as_several_are() -> None:
+    """One rank has it and the others nothing: operators and writes leave it there, and broadcasting does not."""
+
+    def step():
+        mesh = init_device_mesh("cpu", (2,))
+        row = distribute_tensor(rl.arange(7.0).view(1, 7), mesh, [Shard(0)])
+        made = (row * 2 + row).sin()
+        kept = row.clone()
+        kept.add_(row, alpha=2).mul_(0.5)
+        table = distribute_tensor(rl.ones(5, 7), mesh, [Shard(0)])
+        return made.placements, made.full_tensor(), kept.placements, kept.full_tensor(), (table + row).full_tensor()
+
+    x = rl.arange(7.0).view(1, 7)
+    for placements, made, kept_placements, kept, added in dist.spawn(step, 2):
+        assert placements == kept_placements == (Shard(0),)
+        assert rl.equal(made, (x * 3).sin()) and rl.equal(kept, x * 1.5) and rl.equal(added, x + rl.ones(5, 7))

@@ -15,7 +15,7 @@ def rule_of(name, *operands, **attrs):
     operands, attrs = op.bind(operands, attrs)
     types = [form_of_operand(operand).type for operand in flatten(operands)]
     rule = derive(op, operands, types, attrs)
-    divisions = rule.divisions(signature_of(op, operands, types, attrs).values)
+    divisions = rule.divisions(signature_of(op, operands, types, attrs, types).values)
     return {_text(division) for division in divisions}, {tuple(sorted(one.operands)) for one in rule.linear}
 
 
@@ -83,7 +83,7 @@ def test_rules_hold_for_other_sizes_and_say_for_which():
     rule = derive(op, (rl.ones(4, 6),), types, {"shape": (2, 12)})
 
     def values(x, shape):
-        return signature_of(op, (x,), [x.form.type], {"shape": shape}).values
+        return signature_of(op, (x,), [x.form.type], {"shape": shape}, [x.form.type]).values
 
     assert rule.holds(values(rl.ones(8, 6), (4, 12)))
     assert not rule.holds(values(rl.ones(8, 6), (2, 24)))

@@ -14,7 +14,7 @@ from rushlight.distributed.tensor.planning import keeps_value
 from rushlight.distributed.tensor.redistribute import redistributed
 from rushlight.distributed.tensor.report import MODES
 from rushlight.distributed.tensor.rule import Along, Division, Rule, Signature
-from rushlight.distributed.tensor.rules import derive, signature_of
+from rushlight.distributed.tensor.rules import derive, opened, signature_of
 from rushlight.distributed.tensor.spec import DTensorSpec, reduced_placements, sizes_of
 from rushlight.distributed.tensor.strategy import Choice, Operand, choose
 from rushlight.eager.dispatch import STATE, Key, call_function
@@ -149,14 +149,15 @@ def _choice(
     taken: Sequence[Operand],
     shape: tuple[int, ...],
 ) -> Choice:
-    signature = signature_of(op, operands, types, attrs)
     specs = tuple([operand.spec for operand in taken])
+    shown = opened(types, specs)
+    signature = signature_of(op, operands, types, attrs, shown)
     traced = STATE.tracer is not None
     key = (signature, specs)
     known = None if traced else _choices.get(key)
     if known is not None:
         return known
-    rule = _rule(signature, op, operands, types, attrs, traced)
+    rule = _rule(signature, op, operands, shown, attrs, traced)
     choice = choose(rule, signature.values, taken, shape)
     if not traced:
         if len(_choices) >= _MOST_RULES:
@@ -266,7 +267,7 @@ def create(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], sp
     types = [form_of_operand(operand).type for operand in flat]
     inferred: TensorType = op.infer(unflatten(structure_of(operands), types), attrs)
     whole = DTensorSpec(spec.mesh, [Replicate()] * spec.mesh.ndim)
-    signature = signature_of(op, operands, types, attrs)
+    signature = signature_of(op, operands, types, attrs, types)
     traced = STATE.tracer is not None
     divisions = _rule(signature, op, operands, types, attrs, traced).divisions(signature.values)
     own = [_creating(divisions, placement) for placement in spec.placements]

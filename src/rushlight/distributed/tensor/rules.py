@@ -8,27 +8,57 @@ merged or split. What is linear in some operands gives partial sums for partial 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from rushlight.distributed.tensor.divisions import output_divisions, reductions
 from rushlight.distributed.tensor.linearity import linear_sets
 from rushlight.distributed.tensor.loops import Bodies
 from rushlight.distributed.tensor.rule import Derived, Rule, Signature
+from rushlight.distributed.tensor.spec import DTensorSpec
 from rushlight.eager.execution.attributes import split_sizes
 from rushlight.eager.execution.operands import structure_of
+from rushlight.ir.placement import Shard
 from rushlight.ir.type import TensorType
 from rushlight.ops.record import Fact, Operator, calls_host
 from rushlight.support.errors import RushlightError
 
 
+def opened(types: Sequence[TensorType], specs: Sequence[DTensorSpec]) -> tuple[TensorType, ...]:
+    """Types for rules, in which a dim of one place that is divided counts as one of several places.
+
+    It does where all operands of as many dims have one place there: a sole row is then divided as several rows are,
+    and does not go to another dim.
+    """
+    dims: dict[int, set[int]] = {}
+    for type_, spec in zip(types, specs, strict=True):
+        rank = len(type_.shape)
+        sole = {one.dim for one in spec.placements if isinstance(one, Shard) and type_.shape[one.dim] == 1}
+        dims[rank] = dims.get(rank, set()) | sole
+    if not any(dims.values()):
+        return tuple(types)
+    for type_ in types:
+        dims[len(type_.shape)] -= {dim for dim, size in enumerate(type_.shape) if size != 1}
+    return tuple([_with_places(type_, dims[len(type_.shape)]) for type_ in types])
+
+
+def _with_places(type_: TensorType, dims: Set[int]) -> TensorType:
+    shape = tuple([2 if dim in dims else size for dim, size in enumerate(type_.shape)])
+    return TensorType(shape, type_.dtype, type_.device, weak=type_.weak) if dims else type_
+
+
 def signature_of(
-    op: Operator, operands: tuple[object, ...], types: Sequence[TensorType], attrs: Mapping[str, object]
+    op: Operator,
+    operands: tuple[object, ...],
+    types: Sequence[TensorType],
+    attrs: Mapping[str, object],
+    shown: Sequence[TensorType],
 ) -> Signature:
-    """The signature of a call: ranks, dtypes, which sizes are 1, attributes that are no sizes."""
+    """The signature of a call: ranks, dtypes, which sizes are `shown` as 1, attributes that are no sizes."""
     static, sizes = split_sizes(op, attrs)
-    forms = tuple([(type_.dtype, type_.weak, *[size == 1 for size in type_.shape]) for type_ in types])
-    values: list[Any] = [size for type_ in types for size in type_.shape if size != 1]
+    forms = tuple([(type_.dtype, type_.weak, *[size == 1 for size in type_.shape]) for type_ in shown])
+    pairs = [pair for one, other in zip(types, shown, strict=True) for pair in zip(one.shape, other.shape, strict=True)]
+    values: list[Any] = [size for size, seen in pairs if seen != 1]
     return Signature((op, structure_of(operands), forms, static), (*values, *sizes))
 
 
