@@ -93,6 +93,7 @@ def test_random_texts_are_clean_and_stay_so():
 
 def test_ordinary_texts_are_left_alone():
     for text in (
+        "x<y and y<z",
         "if a < b and c > d: x = a[i]",
         "Größe: 5 µm, naïve, 日本語, 👍",
         "def f(x):\n\treturn {x: 1}\n",
@@ -104,3 +105,12 @@ def test_ordinary_texts_are_left_alone():
 def test_rules_that_never_end_leave_nothing():
     grows = (SanitiserRule("grows", lambda text: text + "a"),)
     assert clean("x", grows) == "(text that did not become simpler was left out)"
+
+
+def test_long_pages_keep_no_rule_busy():
+    import time
+
+    for part in ("<a ", '<a "', "<!--", "[", "$\\color", "<p hidden", "![", "&#60;", "<details"):
+        start = time.process_time()
+        clean(part * (sanitise.PAGE_CHARACTERS // len(part)))
+        assert time.process_time() - start < 5, part

@@ -7,7 +7,7 @@ without that mark are the same.
 
 from typing import LiteralString
 
-from mergedog.sanitise import LOG_RULES, RULES, sanitise
+from mergedog.sanitise import LOG_RULES, PAGE_CHARACTERS, sanitise
 from mergedog.untrusted import TaintError, Untrusted, reveal, trusted
 
 MARK = "| "
@@ -35,7 +35,9 @@ class Prompt:
         if type(text) is not Untrusted:
             raise TaintError(f"only untrusted text is quoted, not {type(text).__name__}")
         self._lines.append(f"{trusted(label)}, quoted:")
-        clean = reveal(sanitise(text, LOG_RULES if text.source == "log" else RULES), "quoted in a prompt, line by line")
+        is_log = text.source == "log"
+        seen = sanitise(text, LOG_RULES) if is_log else sanitise(text[:PAGE_CHARACTERS])
+        clean = reveal(seen, "quoted in a prompt, line by line")
         self._lines.extend(MARK + line for line in clean.split("\n"))
         self._lines.append("")
 

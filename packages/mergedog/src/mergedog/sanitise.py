@@ -17,6 +17,7 @@ from mergedog.untrusted import Untrusted, reveal
 
 ROUNDS = 50
 LINE_CHARACTERS = 500
+PAGE_CHARACTERS = 20_000
 TEXT_LINES = 400
 
 Rewrite = Callable[[str], str]
@@ -61,6 +62,9 @@ def _shorten_text(text: str) -> str:
 
 
 CONTAINERS = "details|script|style|template|noscript|iframe|object|svg|math|select|textarea|title|audio|video|dialog"
+HIDING = "hidden|style|color|width|height|aria-hidden"
+# What stands inside a tag: values may have angle brackets, and a blank line ends what is no tag then, but text.
+INSIDE = r"""(?:"[^"]*"|'[^']*'|[^<>"'\n]|\n(?![ \t]*\n))"""
 
 CHARACTERS: tuple[SanitiserRule, ...] = (
     # Characters first: an invisible one inside a tag would hide the tag from the patterns below.
@@ -77,11 +81,8 @@ MARKUP: tuple[SanitiserRule, ...] = (
     SanitiserRule("comments", _without(r"<!--.*?(?:--!?>|\Z)")),
     SanitiserRule("declarations", _without(r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<\?.*?(?:\?>|\Z)|<![a-z].*?(?:>|\Z)")),
     SanitiserRule("containers", _without(rf"<({CONTAINERS})\b.*?(?:</\1\s*>|\Z)")),
-    SanitiserRule(
-        "hidden elements",
-        _without(r"<(\w+)\b[^>]*?\b(?:hidden|style|color|width|height|aria-hidden)\b[^>]*>.*?(?:</\1\s*>|\Z)"),
-    ),
-    SanitiserRule("tags", _without(r"</?[a-z][^<>]*(?:>|\Z)")),
+    SanitiserRule("hidden elements", _without(rf"<(\w+)\b(?={INSIDE}*?\s(?:{HIDING})\b){INSIDE}*>.*?(?:</\1\s*>|\Z)")),
+    SanitiserRule("tags", _without(rf"</?[a-z]{INSIDE}*>")),
     # Markdown that is not rendered as text.
     SanitiserRule("images", _without(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?", "(image)")),
     SanitiserRule("link targets", _without(r"\[([^\]\[]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1")),
