@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -18,13 +19,14 @@ def launch(
     max_restarts: Annotated[int, typer.Option(min=0, help="How often a job that fails starts again.")] = 0,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds that the job may take; 0 for any.")] = 0,
 ) -> None:
-    """Run a program on several ranks: a script with its arguments, or a module with -m.
+    """Run a program on several ranks: a script with its arguments, a module with -m, or `demo`.
 
     Its `import torch` is Rushlight, and it finds torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK.
     """
     arguments = [argument for at, argument in enumerate(context.args) if at or argument != "--"]
     if not arguments:
-        raise typer.BadParameter("a script, or -m and a module, is expected")
-    command = [sys.executable, "-m", "rushlight", "run", *arguments]
+        raise typer.BadParameter("a script, -m and a module, or demo is expected")
+    ours = arguments[0] == "demo" and not os.path.exists("demo")
+    command = [sys.executable, "-m", "rushlight", *([] if ours else ["run"]), *arguments]
     options = {"hosts": hosts, "agent": agent}
     raise typer.Exit(launched(command, ranks, max_restarts=max_restarts, oversee=timeout, **options))
