@@ -139,3 +139,35 @@ def test_a_job_that_fails_starts_again(tmp_path: Path):
     ran = launched(tmp_path, program, 2, "--max-restarts", "1")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("attempt 1") == 2 and "starting again" in ran.stderr
+
+
+def test_a_function_runs_on_processes(tmp_path: Path):
+    program = """
+    import rushlight as rl
+    from rushlight import distributed as dist
+
+
+    def total(x):
+        tensor = rl.full((1,), x + dist.get_rank())
+        dist.all_reduce(tensor)
+        return dist.get_rank(), tensor.item()
+
+
+    def fail_in(rank):
+        if dist.get_rank() == rank:
+            raise ValueError("no data")
+        dist.barrier()
+
+
+    if __name__ == "__main__":
+        print(dist.spawn(total, 2, (0.5,), engine="mpi"))
+        try:
+            dist.spawn(fail_in, 2, (1,), engine="mpi")
+        except ValueError as failure:
+            print(failure, failure.__notes__)
+    """
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(program))
+    ran = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=240)
+    lines = ran.stdout.splitlines()
+    assert lines == ["[(0, 2.0), (1, 2.0)]", "no data ['raised in rank 1 of 2']"], ran.stderr

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar, cast
 
 from rushlight.distributed.engine.engine import Engine
 from rushlight.distributed.engine.threads import Interrupted, Threads, World
 from rushlight.distributed.group import ProcessGroup, enter
+from rushlight.distributed.launch import launch, worker
 from rushlight.ir.process_group import DEFAULT, own_registry
 from rushlight.support.errors import require
 
@@ -22,10 +26,14 @@ def spawn(
 
     The default process group is there when the function begins: `spawn(lambda: dist.get_rank(), 2) == [0, 1]`. Of ranks
     that fail the error of the first is raised, with a note that names the rank. Threads run one at a time in an order
-    that `seed` draws. Errors: A002 for an engine or a number of ranks that do not exist; W002 to W005.
+    that `seed` draws. With `engine="mpi"` ranks are processes, which import the function and give results by pickles.
+    Errors: A002 for an engine or a number of ranks that do not exist; W002 to W008.
     """
     require(isinstance(n, int) and n >= 1, "A002", "spawn: there is at least one rank", n=n)
-    require(engine == "threads", "A002", "spawn: there is no such engine", engine=engine, hint="engine='threads'")
+    known = engine in ("threads", "mpi")
+    require(known, "A002", "spawn: there is no such engine", engine=engine, hint="engine='threads', or 'mpi'")
+    if engine == "mpi":
+        return _on_processes(function, n, tuple(args))
     return _on_threads(function, n, tuple(args), seed)
 
 
@@ -72,3 +80,17 @@ def _on_threads(function: Callable[..., T], n: int, args: tuple[object, ...], se
 def _run_rank(function: Callable[..., T], args: tuple[object, ...], engine: Engine) -> T:
     enter(ProcessGroup(DEFAULT, engine, engine.kind, given=True))
     return function(*args)
+
+
+def _on_processes(function: Callable[..., T], n: int, args: tuple[object, ...]) -> list[T]:
+    with tempfile.TemporaryDirectory(prefix="rushlight-spawn-") as name:
+        folder = Path(name)
+        worker.write_call(folder, function, args)
+        status = launch([sys.executable, "-m", worker.__name__, name], n)
+        errors = sorted(folder.glob("error*"), key=lambda path: path.stat().st_mtime)
+        if errors:
+            failure = worker.read(errors[0])
+            failure.add_note(f"raised in rank {errors[0].name.removeprefix('error')} of {n}")
+            raise failure
+        require(status == 0, "W008", f"spawn: a rank of {n} has ended with status {status}")
+        return [worker.read(folder / f"result{rank}") for rank in range(n)]
