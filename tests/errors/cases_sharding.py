@@ -10,6 +10,7 @@ from rushlight.distributed.tensor import (
     even_local_shape,
     explicit_redistribution,
     init_device_mesh,
+    local_map,
 )
 
 
@@ -67,3 +68,9 @@ def write_to_a_copy():
         distribute_tensor(rl.ones(4), mesh, [Shard(0)])[1:].fill_(0)
 
     on_ranks(write)
+
+
+@triggers("W027")
+def placements_for_two_inputs():
+    mapped = local_map(lambda x: x, [Shard(0)], ([Shard(0)], [Shard(0)]))
+    on_ranks(lambda mesh: mapped(distribute_tensor(rl.ones(4), mesh, [Shard(0)])))

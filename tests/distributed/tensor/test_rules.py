@@ -21,7 +21,8 @@ def rule_of(name, *operands, **attrs):
 
 def _text(division):
     result = f"P({division.reduction})" if division.result is None else _place(division.result)
-    return f"{' '.join(map(_place, division.operands))} -> {result}"
+    operands = ["P" if at in division.added else _place(one) for at, one in enumerate(division.operands)]
+    return f"{' '.join(operands)} -> {result}"
 
 
 def _place(along):
@@ -44,6 +45,13 @@ def _place(along):
             {(0,), (1,)},
         ),
         ("matmul", (rl.ones(4, 4), rl.ones(4, 4)), {}, {"S0 R -> S0", "R S1 -> S1", "S1 S0 -> P(sum)"}, {(0,), (1,)}),
+        (
+            "linear",
+            (rl.ones(3, 5), rl.ones(4, 5), rl.ones(4)),
+            {},
+            {"S0 R R -> S0", "R S0 S0 -> S1", "S1 S1 P -> P(sum)"},
+            {(0, 2), (1, 2)},
+        ),
         ("sum", (rl.ones(3, 5), 1), {}, {"S0 -> S0", "S1 -> P(sum)"}, {(0,)}),
         ("mean", (rl.ones(3, 5), 1), {}, {"S0 -> S0", "S1 -> P(avg)"}, {(0,)}),
         ("amax", (rl.ones(3, 5), 0), {}, {"S1 -> S0", "S0 -> P(max)"}, set()),

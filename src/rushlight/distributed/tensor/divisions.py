@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
-from rushlight.distributed.tensor.linearity import is_zero
+from rushlight.distributed.tensor.linearity import is_linear, is_zero
 from rushlight.distributed.tensor.loops import Bodies, Uses, expression_of
 from rushlight.distributed.tensor.rule import Along, Division, SizeOf
 from rushlight.ir.loops import Scatter
@@ -219,14 +219,17 @@ def reductions(bodies: Bodies) -> Iterator[Division]:
     if isinstance(body, Scatter):
         yield from _combined(bodies, body)
         return
-    reduced, divisor = _reduced(body)
-    if reduced is None:
+    found = _reduced(bodies, body)
+    if found is None:
         return
+    reduced, divisor, added = found
     kind = "sum" if reduced.op is OPS["contract"] else str(reduced.attr("kind"))
     name = "sum" if kind in SUMS else _PARTIAL_OF[kind]
-    if divisor is not None and name != "sum":
+    if name != "sum" and (divisor is not None or added):
         return
     uses = Uses(bodies, [reduced])
+    if not added.isdisjoint({operand for operand, _ in uses.loads}):
+        return
     for axis in bound_axes(reduced):
         partial = name
         if divisor is not None:
@@ -236,19 +239,41 @@ def reductions(bodies: Bodies) -> Iterator[Division]:
             partial = "avg"
         division = _divided(bodies, uses, [axis], None, partial)
         if division is not None:
-            yield division
+            yield division._replace(added=added)
 
 
-def _reduced(body: Scalar) -> tuple[Scalar | None, Size | None]:
-    """The reduction that a scalar is, but for casts; and the size that it is divided by."""
+class _Reduced(NamedTuple):
+    """A reduction, the size that it is divided by, and the operands that are added to it."""
+
+    term: Scalar
+    divisor: Size | None
+    added: frozenset[int]
+
+
+def _reduced(bodies: Bodies, body: Scalar) -> _Reduced | None:
+    """The reduction that a scalar is, but for casts, a division and what is added."""
     divisor: Size | None = None
-    while True:
+    added: set[int] = set()
+    while not bound_axes(body):
         if body.op is OPS["cast"] and (body.type.kind is body.operands[0].type.kind):
             body = body.operands[0]
-        elif body.op is OPS["div"] and divisor is None and _size_in(body.operands[1]) is not None:
+        elif body.op is OPS["div"] and divisor is None and not added and _size_in(body.operands[1]) is not None:
             body, divisor = body.operands[0], _size_in(body.operands[1])
+        elif body.op is OPS["add"] and divisor is None:
+            body, other = body.operands if _reduces(body.operands[0]) else body.operands[::-1]
+            operands = {operand for operand, _ in Uses(bodies, [other]).loads}
+            if not is_linear(bodies, other, operands):
+                return None
+            added |= operands
         else:
-            return (body if bound_axes(body) else None), divisor
+            return None
+    return _Reduced(body, divisor, frozenset(added))
+
+
+def _reduces(scalar: Scalar) -> bool:
+    while scalar.op is OPS["cast"]:
+        scalar = scalar.operands[0]
+    return bool(bound_axes(scalar))
 
 
 def _size_in(scalar: Scalar) -> Size | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rushlight.distributed.tensor.loops import Bodies
 from rushlight.distributed.tensor.rule import Linear
@@ -17,6 +17,11 @@ _MOST_SUBSETS = 4  # operands of which all subsets are asked whether the result 
 def is_zero(scalar: Scalar) -> bool:
     """Whether a scalar is the constant 0."""
     return scalar.op is OPS["constant"] and not scalar.attr("value")
+
+
+def is_linear(bodies: Bodies, scalar: Scalar, operands: Collection[int]) -> bool:
+    """Whether a scalar is linear in some operands jointly."""
+    return bool(operands) and _degree_of(bodies, scalar, tuple(operands)) in (_LINEAR, _MOVED)
 
 
 def linear_sets(bodies: Bodies) -> Iterator[Linear]:

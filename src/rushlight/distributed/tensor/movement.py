@@ -1,31 +1,57 @@
-"""Carries out the steps of a plan on the parts that ranks hold."""
+"""Carries out the steps of a plan on the parts that ranks hold: arrays, or the tensors of a trace.
+
+The collectives are the operators of `ops/collective.py`: what they mean for arrays is their `ref` rule.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rushlight.distributed.tensor.layout import Box, shape_of, within
 from rushlight.distributed.tensor.planning import Step, common, is_sent_by, keeps_value
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.placement import Partial
-from rushlight.ir.process_group import Buffer
+from rushlight.ops import collective
+from rushlight.ops.record import OPERATORS, Operator
 
-Array = NDArray[Any]
+Shape = tuple[int, ...]
+Part = Any
+"""An array, or a tensor of a trace: both are sliced, reshaped and written to alike."""
 
 
 def move(local: Tensor, step: Step, shape: Sequence[int]) -> Tensor:
     """What this rank holds after a step of a tensor of this global shape."""
+    if STATE.tracer is not None:
+        return _MOVES[step.verb](local, step, tuple(shape))
     return tensor_of(_MOVES[step.verb](array_of(local), step, tuple(shape)))
 
 
-def _flat(array: Array) -> Buffer:
-    return np.ascontiguousarray(array).reshape(-1)
+def _call(op: Operator, part: Part, *arguments: object) -> Part:
+    if not isinstance(part, np.ndarray):
+        return op(part, *arguments)
+    assert op.ref_rule is not None
+    return op.ref_rule(part, *arguments)
+
+
+def _joined(parts: Sequence[Part], like: Part) -> Part:
+    """Parts one after another, flat."""
+    flat = [part.reshape(-1) for part in parts] or [_empty((0,), like)]
+    return np.concatenate(flat) if isinstance(like, np.ndarray) else OPERATORS["cat"](tuple(flat), 0)
+
+
+def _empty(shape: Shape, like: Part) -> Part:
+    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
+
+
+def _copied(part: Part) -> Part:
+    return np.array(part, order="C") if isinstance(part, (np.ndarray, np.generic)) else part.clone()
 
 
 def _places(step: Step) -> tuple[Any, list[tuple[int, ...]]]:
@@ -36,47 +62,37 @@ def _places(step: Step) -> tuple[Any, list[tuple[int, ...]]]:
     return group, [at[rank] for rank in group.ranks]
 
 
-def _all_reduce(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
+def _reduction(step: Step) -> str:
     placement = step.before.placements[step.axes[0]]
     assert isinstance(placement, Partial)
+    return placement.reduce_op
+
+
+def _all_reduce(local: Part, step: Step, shape: Shape) -> Part:
     group, _ = _places(step)
-    buffer = _flat(local).copy()
-    group.all_reduce(buffer, placement.reduce_op).wait()
-    return buffer.reshape(local.shape)
+    return _call(collective.all_reduce, local, _reduction(step), group.name)
 
 
-def _reduce_scatter(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
-    axis = step.axes[0]
-    placement = step.before.placements[axis]
-    assert isinstance(placement, Partial)
+def _reduce_scatter(local: Part, step: Step, shape: Shape) -> Part:
     group, coordinates = _places(step)
-    held = step.before.box(shape)
+    held, own = step.before.box(shape), step.after.box(shape)
     boxes = [step.after.box(shape, coordinate) for coordinate in coordinates]
-    whole = np.concatenate([_flat(local[within(box, held)]) for box in boxes])
-    own = step.after.box(shape)
-    out = np.empty(_count(own), local.dtype)
-    group.reduce_scatter(out, whole, [_count(box) for box in boxes], placement.reduce_op).wait()
+    whole = _joined([local[within(box, held)] for box in boxes], local)
+    counts = tuple(map(_count, boxes))
+    out = _call(collective.reduce_scatter_tensor, whole, _reduction(step), group.size, group.name, counts, _count(own))
     return out.reshape(shape_of(own))
 
 
-def _count(box: Box | None) -> int:
-    count = 1
-    for begin, end in box or ((0, 0),):
-        count *= end - begin
-    return count
-
-
-def _all_gather(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
+def _all_gather(local: Part, step: Step, shape: Shape) -> Part:
     group, coordinates = _places(step)
     boxes = [step.before.box(shape, coordinate) for coordinate in coordinates]
-    counts = [_count(box) for box in boxes]
-    gathered = np.empty(sum(counts), local.dtype)
-    group.all_gather(gathered, _flat(local), counts).wait()
+    counts = tuple(map(_count, boxes))
+    gathered = _call(collective.all_gather_into_tensor, local.reshape(-1), group.size, group.name, counts)
     own = step.after.box(shape)
     return _put_together(gathered, [(box, common(box, own)) for box in boxes], own)
 
 
-def _all_to_all(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
+def _all_to_all(local: Part, step: Step, shape: Shape) -> Part:
     group, coordinates = _places(step)
     own = step.before.mesh.own_coordinate()
     held, wanted = step.before.box(shape), step.after.box(shape)
@@ -87,16 +103,19 @@ def _all_to_all(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
         takes = is_sent_by(step.before, step.axes, other, own)
         sent.append(common(held, step.after.box(shape, other)) if gives else None)
         taken.append(common(step.before.box(shape, other), wanted) if takes else None)
-    parts = [_flat(local[within(box, held)]) for box in sent if box is not None]
-    whole = np.concatenate(parts) if parts else np.empty(0, local.dtype)
-    out = np.empty(sum(map(_count, taken)), local.dtype)
-    group.all_to_all(out, list(map(_count, taken)), whole, list(map(_count, sent))).wait()
+    whole = _joined([local[within(box, held)] for box in sent if box is not None], local)
+    splits = tuple(map(_count, taken)), tuple(map(_count, sent))
+    out = _call(collective.all_to_all_single, whole, *splits, group.name)
     return _put_together(out, [(box, box) for box in taken], wanted)
 
 
-def _put_together(buffer: Buffer, pieces: Sequence[tuple[Box | None, Box | None]], own: Box) -> Array:
-    """The array of a box from pieces that follow each other in a buffer: of each box the part that is wanted."""
-    result = np.empty(shape_of(own), buffer.dtype)
+def _count(box: Box | None) -> int:
+    return 0 if box is None else math.prod([end - begin for begin, end in box])
+
+
+def _put_together(buffer: Part, pieces: Sequence[tuple[Box | None, Box | None]], own: Box) -> Part:
+    """The part of a box from pieces that follow each other in a buffer: of each box what is wanted of it."""
+    result = _empty(shape_of(own), buffer)
     begin = 0
     for box, wanted in pieces:
         count = _count(box)
@@ -107,23 +126,24 @@ def _put_together(buffer: Buffer, pieces: Sequence[tuple[Box | None, Box | None]
     return result
 
 
-def _slice(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
+def _slice(local: Part, step: Step, shape: Shape) -> Part:
     held, wanted = step.before.box(shape), step.after.box(shape)
-    return np.ascontiguousarray(local[within(wanted, held)]).copy()
+    return _copied(local[within(wanted, held)])
 
 
-def _make_partial(local: Array, step: Step, shape: tuple[int, ...]) -> Array:
+def _make_partial(local: Part, step: Step, shape: Shape) -> Part:
     coordinate = step.before.mesh.own_coordinate()
     for axis in step.axes:
         placement = step.after.placements[axis]
         assert isinstance(placement, Partial)
         if not keeps_value(placement, coordinate[axis] == 0):
-            neutral = 1 if placement.reduce_op == "product" else 0
-            return np.full_like(local, neutral)
-    return local.copy()
+            neutral = _empty(tuple(local.shape), local)
+            neutral[...] = 1 if placement.reduce_op == "product" else 0
+            return neutral
+    return _copied(local)
 
 
-_MOVES: Mapping[str, Callable[[Array, Step, tuple[int, ...]], Array]] = MappingProxyType(
+_MOVES: Mapping[str, Callable[[Part, Step, Shape], Part]] = MappingProxyType(
     {
         "all_reduce": _all_reduce,
         "reduce_scatter": _reduce_scatter,

@@ -26,13 +26,15 @@ class Division(NamedTuple):
     """One way to divide a call among the ranks of an axis.
 
     `operands` and `result` say which dims are divided, None for those that each rank needs whole. `reduction` makes
-    one result of the ranks'. `sizes` are attributes that become the rank's own: by name and place.
+    one result of the ranks'. `sizes` are attributes that become the rank's own: by name and place. Operands in `added`
+    are added to what is reduced: they have to be partial sums, so that they count once.
     """
 
     operands: tuple[Along | None, ...]
     result: Along | None
     reduction: str | None
     sizes: tuple[tuple[str, int, SizeOf], ...]
+    added: frozenset[int] = frozenset()
 
 
 class Linear(NamedTuple):

@@ -17,6 +17,7 @@ from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 
 _LINEAR_REDUCTIONS = ("sum", "avg")
 _WHOLE = Replicate()
+_ADDED = Partial()
 _CHANGE = 1e-3  # what is free is still better left as it is
 
 
@@ -111,7 +112,9 @@ def _options(
     divisions: Sequence[Division], linear: Sequence[Linear], current: tuple[Placement, ...]
 ) -> Iterator[Option]:
     for division in divisions:
-        operands = tuple([_WHOLE if along is None else Shard(along.dim) for along in division.operands])
+        whole = [_ADDED if at in division.added else _WHOLE for at in range(len(current))]
+        pairs = zip(division.operands, whole, strict=True)
+        operands = tuple([other if along is None else Shard(along.dim) for along, other in pairs])
         if division.result is not None:
             yield Option(operands, Shard(division.result.dim), division)
         elif division.reduction is not None:

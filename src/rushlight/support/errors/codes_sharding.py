@@ -54,3 +54,10 @@ register_code(
     "The view of the divided tensor was communicated, and so it shares no memory with its base.",
     "write to the base, or redistribute it before the view is made",
 )
+register_code(
+    "W027",
+    DistError,
+    "local_map has placements for another number of inputs or results",
+    "There is one entry for each value among the arguments, and for each of the results; lists and tuples are opened.",
+    "give an entry for each, None for what is no divided tensor",
+)
