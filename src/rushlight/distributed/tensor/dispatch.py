@@ -15,7 +15,7 @@ from rushlight.distributed.tensor.redistribute import redistributed
 from rushlight.distributed.tensor.report import MODES
 from rushlight.distributed.tensor.rule import Along, Division, Rule, Signature
 from rushlight.distributed.tensor.rules import derive, opened, signature_of
-from rushlight.distributed.tensor.spec import DTensorSpec, reduced_placements, sizes_of
+from rushlight.distributed.tensor.spec import DTensorSpec, known_sizes, reduced_placements, sizes_of
 from rushlight.distributed.tensor.strategy import Choice, Operand, choose
 from rushlight.eager.dispatch import STATE, Key, call_function
 from rushlight.eager.execution.decompose import decomposition, run_decomposition
@@ -66,7 +66,7 @@ def _call(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> 
         return _composite(op, operands, attrs)
     flat = flatten(operands)
     mesh_spec = _whole_spec(op.name, flat)
-    types = [form_of_operand(operand).type for operand in flat]
+    types = [_known(form_of_operand(operand).type) for operand in flat]
     inferred = op.infer(unflatten(structure_of(operands), types), attrs)
     several = isinstance(inferred, tuple)
     results: tuple[TensorType, ...] = inferred if several else (inferred,)
@@ -102,6 +102,11 @@ def _of_sizes(one: Any, shape: tuple[int, ...]) -> Any:
     """A part of some sizes, of which nothing is read."""
     local = one._local_tensor
     return local if tuple(local.shape) == shape else local.new_empty(shape)
+
+
+def _known(type_: TensorType) -> TensorType:
+    """A type with sizes that are numbers."""
+    return TensorType(sizes_of(type_), type_.dtype, type_.device, known_sizes(type_.strides), type_.weak)
 
 
 def _divided_plain(one: object, operand: Operand, spec: DTensorSpec, name: str) -> object:
@@ -222,9 +227,10 @@ def _own_sizes(
 def _wrapped(op: Operator, local: Any, spec: DTensorSpec, type_: TensorType) -> Any:
     """A result of local parts; its shape is checked, since everything that follows relies on it."""
     expected = shape_of(spec.box(sizes_of(type_)))
-    if tuple(local.shape) != expected and op.view_rule is not None and local.numel() == _count(expected):
+    held = known_sizes(local.shape)
+    if held != expected and op.view_rule is not None and local.numel() == _count(expected):
         local = local.reshape(expected)  # dims of which the rank has one place were taken for dims of size 1
-    if tuple(local.shape) != expected:
+    if known_sizes(local.shape) != expected:
         fail("X002", f"{op.name}: the part of a result has another shape", part=local, expected=expected, spec=spec)
     return Divided.make(local, spec, type_)
 
@@ -264,7 +270,7 @@ def create(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], sp
     Else each rank makes all of it and keeps its part: so random numbers do not depend on placements.
     """
     flat = flatten(operands)
-    types = [form_of_operand(operand).type for operand in flat]
+    types = [_known(form_of_operand(operand).type) for operand in flat]
     inferred: TensorType = op.infer(unflatten(structure_of(operands), types), attrs)
     whole = DTensorSpec(spec.mesh, [Replicate()] * spec.mesh.ndim)
     signature = signature_of(op, operands, types, attrs, types)

@@ -20,7 +20,15 @@ from rushlight.distributed.tensor import dispatch
 from rushlight.distributed.tensor.dispatch import Divided
 from rushlight.distributed.tensor.layout import shape_of
 from rushlight.distributed.tensor.redistribute import redistributed
-from rushlight.distributed.tensor.spec import DTensorSpec, normalized, reduced_placements, sizes_of, text_of
+from rushlight.distributed.tensor.spec import (
+    DTensorSpec,
+    Placed,
+    known_sizes,
+    normalized,
+    reduced_placements,
+    sizes_of,
+    text_of,
+)
 from rushlight.eager.autograd.function import Function
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import share
@@ -65,14 +73,14 @@ class DTensor(Tensor):
         """Answers an operator."""
         return dispatch.run(func, args, kwargs or {})
 
-    def __tensor_flatten__(self) -> tuple[list[str], DTensorSpec]:
-        return ["_local_tensor"], self._spec
+    def __tensor_flatten__(self) -> tuple[list[str], Placed]:
+        return ["_local_tensor"], Placed.of(self._spec)
 
     @staticmethod
     def __tensor_unflatten__(
-        inner: Mapping[str, Tensor], context: DTensorSpec, outer_size: Sequence[int], outer_stride: Sequence[int]
+        inner: Mapping[str, Tensor], context: Placed, outer_size: Sequence[int], outer_stride: Sequence[int]
     ) -> DTensor:
-        return DTensor(inner["_local_tensor"], context, outer_size, outer_stride)
+        return DTensor(inner["_local_tensor"], context.spec, known_sizes(outer_size), known_sizes(outer_stride))
 
     @property
     def device_mesh(self) -> DeviceMesh:

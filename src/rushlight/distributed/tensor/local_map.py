@@ -87,7 +87,9 @@ def _part(
 def _put_together(func: Callable[..., Any], result: Any, out_placements: Any, mesh: DeviceMesh) -> Any:
     flat, structure = flatten_tree(result)
     single = out_placements is None or not out_placements or isinstance(out_placements[0], Placement)
-    several: Sequence[Any] = [out_placements] * len(flat) if single else out_placements
+    several: Any = out_placements
+    if single:
+        several = [out_placements] * len(flat)
     if len(several) != len(flat):
         _fail_count(func, "results", len(several), flat, "out_placements")
     made = [_whole(one, placements, mesh) for one, placements in zip(flat, several, strict=True)]

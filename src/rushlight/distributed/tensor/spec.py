@@ -10,6 +10,7 @@ from rushlight.distributed.tensor.layout import Box, box_of, is_even
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import fail, require
+from rushlight.sym import SizeExpr, guarding_hint_or_throw
 
 
 class DTensorSpec:
@@ -74,8 +75,13 @@ class DTensorSpec:
 
 
 def sizes_of(type_: TensorType) -> tuple[int, ...]:
-    """The sizes of a type; in a trace they may be symbols."""
-    return cast(tuple[int, ...], tuple(type_.shape))
+    """The sizes of a type. A trace is fixed to them: which part a rank holds follows from all sizes."""
+    return known_sizes(type_.shape)
+
+
+def known_sizes(sizes: Sequence[object]) -> tuple[int, ...]:
+    """Sizes as numbers, to which a trace is fixed."""
+    return tuple([guarding_hint_or_throw(one) if isinstance(one, SizeExpr) else int(cast(int, one)) for one in sizes])
 
 
 def text_of(placements: Sequence[Placement]) -> str:
@@ -129,3 +135,21 @@ def even_local_shape(shape: Sequence[int], mesh: DeviceMesh, placements: Sequenc
 def reduced_placements(placements: Sequence[Placement]) -> tuple[Placement, ...]:
     """The placements of a gradient of what lies so: a gradient of partial values is whole on each rank."""
     return tuple([Replicate() if isinstance(one, Partial) else one for one in placements])
+
+
+class Placed:
+    """A spec as one rank has it: what a graph of divided tensors is for. One object for each spec and rank."""
+
+    __slots__ = ("rank", "spec")
+
+    _interned: ClassVar[dict[tuple[DTensorSpec, int], Placed]] = {}
+
+    def __init__(self, spec: DTensorSpec, rank: int) -> None:
+        self.spec = spec
+        self.rank = rank
+
+    @classmethod
+    def of(cls, spec: DTensorSpec) -> Placed:
+        """The spec as the rank has it that asks."""
+        rank = spec.mesh.get_rank()
+        return cls._interned.setdefault((spec, rank), cls(spec, rank))
