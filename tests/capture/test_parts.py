@@ -476,6 +476,27 @@ def test_a_generator_that_has_not_begun_is_one_of_pythons():
         assert first.tolist() == [5.0, 5.0] and others == [(5,), 3, {"key": 4}]
 
 
+def test_an_object_that_sees_every_attribute_is_asked_for_those_of_the_program():
+    def looks(x, log):
+        class Seeing:
+            def method(self):
+                return 1
+
+            def __getattribute__(self, name):
+                log.append(name)
+                return object.__getattribute__(self, name)
+
+        seeing = Seeing()
+        seeing.size = 2
+        return x * seeing.size + seeing.method() + len(seeing.__dict__)
+
+    compiled = rl.compile(looks, fullgraph=False)
+    for _ in range(3):
+        expected, log = [], []
+        assert compiled(rl.ones(2), log).tolist() == looks(rl.ones(2), expected).tolist()
+        assert log == expected == ["size", "method", "__dict__"]
+
+
 def test_numbers_of_objects_are_those_of_each_call():
     def numbers(x, kept):
         made = [x]

@@ -127,7 +127,8 @@ class Resumable:
             return True
         delegate = self.delegate()
         if delegate is not None and hasattr(type(delegate), "close"):
-            return isinstance(delegate, Resumable) and delegate.ends_quietly()
+            interpreted = issubclass(type(delegate), Resumable)
+            return interpreted and isinstance(delegate, Resumable) and delegate.ends_quietly()
         handler = frame.body.code.handlers[frame.position - 1]
         return handler is None or frame.body.code.instructions[handler.target].name in _HARMLESS
 

@@ -271,9 +271,10 @@ class CautiousInterpreter(AccessingInterpreter):
         """The class of a value, as programs see it."""
         if type(value) is Opaque:
             raise Break(breaks.PASSED_BY, "the class of an object that the graph passes by")
-        if isinstance(value, (TracedNumber, Identity)):
-            return type(value.value) if isinstance(value, TracedNumber) else int
-        return type(value)
+        kind = type(value)
+        if kind is TracedNumber and isinstance(value, TracedNumber):
+            return type(value.value)
+        return int if kind is Identity else kind
 
     def identity(self, value: object) -> int:
         """The number of an object, as a trace knows it. Errors: Break for a number, which may be any at each call."""
@@ -412,7 +413,11 @@ def _is_scalar(value: object) -> bool:
 def _has_fixed_hash(value: object) -> bool:
     """Whether the hash of a value is the same at each call: that of others is their identity's, or of a method."""
     kind = type(value)
-    if isinstance(value, (tuple, frozenset)) and lookup(kind, "__hash__") in (tuple.__hash__, frozenset.__hash__):
+    if (
+        issubclass(kind, (tuple, frozenset))
+        and isinstance(value, kind)
+        and lookup(kind, "__hash__") in (tuple.__hash__, frozenset.__hash__)
+    ):
         return all(map(_has_fixed_hash, value))
     return kind in SCALARS or kind is TracedNumber
 

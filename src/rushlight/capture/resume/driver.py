@@ -378,4 +378,4 @@ def _can_be_traced(interpreter: Interpreter) -> bool:
 
 
 def _is_of_tensor(value: object) -> bool:
-    return type(value) is MethodType and isinstance(value.__self__, Handle)
+    return type(value) is MethodType and issubclass(type(value.__self__), Handle)

@@ -168,7 +168,8 @@ class WholeInterpreter(TracingInterpreter):
     def _end_generators(self, result: object) -> None:
         """Ends the generators that the call has left before their end, as Python does with a last reference."""
         for made, _ in reversed(list(self.made.values())):
-            if isinstance(made, (Resumable, GeneratorType)) and made is not result:
+            suspends = issubclass(type(made), (Resumable, GeneratorType))  # an object of the program's is not asked
+            if suspends and isinstance(made, (Resumable, GeneratorType)) and made is not result:
                 made.close()
 
     def _raised(self, error: BaseException, frame: Frame) -> None:

@@ -127,8 +127,8 @@ def get_awaitable(interpreter: Interpreter, frame: Frame, operand: int) -> None:
         method = "__aenter__" if operand == 1 else "__aexit__"
         kind = type(value).__name__
         raise TypeError(f"'async with' received an object from {method} that does not implement __await__: {kind}")
-    awaitable = _awaitable(interpreter, value)
-    if isinstance(awaitable, CoroutineType) and awaitable.cr_await is not None:
+    awaitable: Any = _awaitable(interpreter, value)
+    if type(awaitable) in (CoroutineType, InterpretedCoroutine) and awaitable.cr_await is not None:
         raise RuntimeError("coroutine is being awaited already")
     frame.stack[-1] = awaitable
 
