@@ -39,10 +39,11 @@ _MOST_PLANS = 1 << 14  # of one entry
 class RunPlan:
     """What one combination of input forms fixes: sheets of descriptors, and the outputs' sizes in bytes and forms.
 
-    `run` gives the outputs for the dynamic inputs, by native code, or nothing where Python's way is taken.
+    `run` gives the outputs for the dynamic inputs by native code, if there is some, or none where it leaves a call to
+    Python.
     """
 
-    run: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    run: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None
     free: list[ArgumentBlock]
     fresh: Callable[[], ArgumentBlock]
     launch: Callable[..., None]
@@ -139,7 +140,7 @@ class Planner:
         sheets: ArgumentBlocks,
         outputs: Sequence[TensorMeta],
         given: Sequence[TensorMeta],
-    ) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    ) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
         """Native code for a short call of tensors that commits nothing, if there is some."""
         entry = None if self.commits or numbers_among(self.sources) else executable.short_entry(work)
         if entry is None or not outputs or any(form.keys != bit(Key.CPU) for form in (*given, *outputs)):
@@ -148,7 +149,8 @@ class Planner:
             sheets.starts[position] for position in (*self.dynamic, *range(len(self.sources), len(sheets.starts)))
         ]
         launch = Launch(executable, entry, False, sheets, starts, tuple(outputs), None)
-        return FASTER[0](launch, given, _left_to_python, True)
+        run = FASTER[0](launch, given, _left_to_python, True)
+        return None if run is _left_to_python else run
 
 
 def _left_to_python(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -561,7 +561,11 @@ def native_text(writer: Writer, run: list[str]) -> list[str]:
     if not (few and plain and inputs):
         return run
     given = "".join([f"{writer.input_text(source)}, " for source in inputs])
-    lines = [f"made = plan.run(({given}))", f"if made: {writer.outputs_text()} = made", "else:"]
+    lines = [
+        f"made = plan.run(({given})) if plan.run is not None else ()",
+        f"if made: {writer.outputs_text()} = made",
+        "else:",
+    ]
     return [*lines, *[f"    {line}" for line in run]]
 
 
