@@ -85,6 +85,10 @@ def test_an_index_that_is_read_two_ways_divides_nothing():
     assert rule_of("cumsum", x, 0)[0] == {"S1 -> S1"}
 
 
+def test_what_is_asked_of_neighbouring_elements_is_asked_of_whole_operands():
+    assert rule_of("offsets_within", rl.tensor([0, 2, 3]), 5) == (set(), set())
+
+
 def test_rules_hold_for_other_sizes_and_say_for_which():
     op = OPERATORS["reshape"]
     types = [rl.ones(4, 6).form.type]

@@ -17,9 +17,10 @@ from rushlight.distributed.tensor.loops import Bodies
 from rushlight.distributed.tensor.rule import Derived, Rule, Signature
 from rushlight.distributed.tensor.spec import DTensorSpec
 from rushlight.eager.execution.attributes import split_sizes
-from rushlight.eager.execution.operands import structure_of
+from rushlight.eager.execution.operands import structure_of, unflatten
 from rushlight.ir.placement import Shard
 from rushlight.ir.type import TensorType
+from rushlight.ops.index_ranges import ranges_of
 from rushlight.ops.record import Fact, Operator, calls_host
 from rushlight.support.errors import RushlightError
 
@@ -69,6 +70,9 @@ def derive(
     none = Rule((), (), frozenset())
     fixed = Fact.RANDOM | Fact.DATA_DEPENDENT | Fact.CONTROL
     if op.lower_rule is None or op.facts & fixed or calls_host(op, types, attrs):
+        return none
+    # What is asked of neighbouring elements, as that offsets ascend from 0, does not hold for parts.
+    if any(one.derived is not None for one in ranges_of(op, unflatten(structure_of(operands), types), attrs)):
         return none
     attempts = [*_attempts(op, operands, types, attrs)]
     if not attempts:
