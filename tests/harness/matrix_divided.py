@@ -21,7 +21,7 @@ import numpy as np
 
 import rushlight as rl
 from matrix_calls import built, call_without, flat_tensors, key_of, outputs_of, structure_of
-from matrix_cases import ASKED, sample_arguments
+from matrix_cases import ASKED, Case, materialise, sample_arguments
 from rushlight import distributed as dist
 from rushlight.autograd import grad
 from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
@@ -49,7 +49,7 @@ class Prepared:
     def __init__(self, name, sample):
         self.name, self.sample = name, sample
         self.op = OPERATORS[name]
-        arguments = sample_arguments(name)[sample]
+        arguments = materialise(Case(name, sample))
         operands = built(arguments.operands, lambda leaf: from_numpy(widened(leaf)))
         self.arrays = [leaf.numpy() for leaf in flat_tensors(operands)]
         self.run = call_without(self.op, structure_of(operands), key_of(arguments.attrs))
@@ -144,7 +144,7 @@ def difference(one, other, exact):
     one, other = (value.astype(np.float64) if value.dtype.kind == "V" else value for value in (one, other))
     scale = np.max(np.abs(other[np.isfinite(other)]), initial=0.0)
     rtol, atol = (1e-4, 1e-5) if small else (1e-8, 1e-9)
-    close = np.allclose(one, other, rtol=rtol, atol=scale * atol, equal_nan=True)
+    close = np.allclose(one, other, rtol=rtol, atol=max(scale * atol, 1e-13), equal_nan=True)
     return None if close else f"{one} instead of {other}"
 
 
