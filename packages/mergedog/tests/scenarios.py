@@ -128,6 +128,11 @@ def lint_failure_and_flake_are_one_push():
     return Stage([Workflow("test", {"unit": fails_if("y1.py", "y = 1", NETWORK)}), LINT, TRUNK], [REPAIR])
 
 
+@scenario(PUSH, *READY, sessions=1)
+def failure_appears_after_everything_has_passed():
+    return Stage([Workflow("test", delay=0, duration=1), Workflow("lint", LINT.jobs, delay=100), TRUNK], [REPAIR])
+
+
 @scenario("approve run test", *READY)
 def run_waits_for_a_maintainer():
     return Stage([Workflow("test", gated=True), TRUNK])

@@ -13,7 +13,7 @@ from interleavings import KILLED, kill_at_places, one
 from mergedog.github.forge import GitHub
 from mergedog.github.transport import Transport
 from mergedog.secrets import Secret
-from mergedog.session import World
+from mergedog.session import Session, World
 from mergedog.shepherd import Shepherd
 from mergedog.simulated.checks import Workflow, flaky
 from mergedog.simulated.face import Face
@@ -96,3 +96,15 @@ def test_only_one_process_works_on_a_pull_request(tmp_path):
     store = Store(tmp_path)
     with store.locked(), pytest.raises(StateError, match="another mergedog"), Store(tmp_path).locked():
         pass
+
+
+@pytest.mark.row("12.1")
+def test_an_action_is_counted_on_disk_before_it_happens():
+    stage = Stage([])
+    shepherd = stage.shepherd()
+    pull = shepherd.world.forge.pull(1)
+    session = Session(shepherd.world, stage.rules(), stage.store, stage.state(), pull)
+    seen = []
+    session.act("a:1", "a", 2, lambda: seen.append(stage.state().counts), "a")
+    session.spend("b", 2)
+    assert seen == [{"a": 1}] and stage.state().counts == {"a": 1, "b": 1} and stage.state().begun == []
