@@ -455,6 +455,31 @@ def test_methods_that_c_calls_are_interpreted():
     assert not codes() and rl.compiler.graph_count() == 1
 
 
+def test_an_iterator_over_one_of_a_new_class_goes_on_behind_a_break():
+    def filters(x):
+        class Counted:
+            count = 0
+
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                self.count += 1
+                if self.count > 3:
+                    raise StopIteration
+                return self.count
+
+        kept = filter(lambda n: n != 2, Counted())
+        y = x + next(kept)
+        rl.compiler.graph_break()
+        return y, list(kept)
+
+    compiled = rl.compile(filters, fullgraph=False)
+    for _ in range(3):
+        y, rest = compiled(rl.ones(2))
+        assert y.tolist() == [2.0, 2.0] and rest == [3]
+
+
 def test_methods_stay_those_of_the_class_where_c_calls_them():
     def compares(x):
         class Item:

@@ -12,6 +12,8 @@ from types import FunctionType, MappingProxyType, TracebackType
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
+from rushlight.capture.interpreter.generators import Resumable
+from rushlight.capture.interpreter.slots import lookup
 from rushlight.capture.interpreter.tracebacks import is_shown
 
 
@@ -69,6 +71,8 @@ def _of_iterator(value: Any) -> Parts | None:
     with catch_warnings():
         simplefilter("ignore", DeprecationWarning)  # of itertools, from 3.12 to the end of this protocol in 3.14
         function, args, *rest = value.__reduce__()
+    if any(map(_is_written_in_python, args)):  # its class may be made anew, and has its methods at the end alone
+        return None
     state = [item for item in rest if item is not None]
 
     def resumed(parts: list[Any]) -> object:
@@ -78,6 +82,11 @@ def _of_iterator(value: Any) -> Parts | None:
         return iterator
 
     return Parts([*args, *state], resumed, True)
+
+
+def _is_written_in_python(iterator: object) -> bool:
+    kind = type(iterator)
+    return type(lookup(kind, "__next__")) is FunctionType and not issubclass(kind, Resumable)
 
 
 def _of_dict_iterator(value: Any, view: _View) -> Parts | None:
