@@ -28,9 +28,9 @@ def overflowing_product(difference: Difference) -> bool:
 
 
 def overflowing_matrices(difference: Difference) -> bool:
-    """Products in which the terms of a sum may overflow, apart where a result is not finite."""
+    """Products in which the terms of a sum may overflow, factors too, apart where a result is not finite."""
     names = ("mm", "mv", "dot", "matmul", "bmm", "linear", "einsum", "baddbmm", "addmm", "addmv", "addbmm", "inner")
-    names = (*names, "addcmul")
+    names = (*names, "addcmul", "add", "sub", "rsub")
     matches = called(difference, *names) or " @ " in difference.program.statements[-1]
     given = [value.array for value in difference.program.inputs if value.dtype in FLOATS and value.array.size]
     if not matches or not given:
