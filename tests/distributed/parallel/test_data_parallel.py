@@ -6,6 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import distributed as dist
+from rushlight.compiler import compiled_autograd
 from rushlight.nn.parallel import DistributedDataParallel
 
 WORLD = 2
@@ -190,4 +191,26 @@ def test_compiled_models_train_alike(inside: bool) -> None:
 
     first, second = dist.spawn(train, WORLD)
     assert first == second
+    _close(first, _alone(3, lambda model, x: model(x, both=True)))
+
+
+@pytest.mark.row("8.10")
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_backward_pass_that_is_compiled_reduces_too(compiled: bool) -> None:
+    """Hooks and collectives are part of its program: the same gradients, and one program for all steps."""
+
+    def train():
+        rank = dist.get_rank()
+        model = DistributedDataParallel(_net(), bucket_cap_mb=1e-4)
+        optimizer = rl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        for step in range(3):
+            optimizer.zero_grad()
+            with compiled_autograd.override(compiled):
+                model(_batch(step)[2 * rank : 2 * rank + 2], both=True).square().mean().backward()
+            optimizer.step()
+        return [one.detach().tolist() for one in model.parameters()]
+
+    compiled_autograd.reset()
+    first, second = dist.spawn(train, WORLD)
+    assert first == second and (compiled_autograd.program_count() > 0) == compiled
     _close(first, _alone(3, lambda model, x: model(x, both=True)))
