@@ -183,3 +183,24 @@ def test_one_rank_needs_no_launcher():
     finally:
         dist.destroy_process_group()
     assert not dist.is_initialized()
+
+
+def test_what_a_collective_has_overwritten_has_no_gradient():
+    """But what it was computed from has, before; and a leaf, or what is detached, may be written to."""
+
+    def step():
+        x = rl.ones(3, requires_grad=True)
+        y = x * 2
+        z = x.exp()
+        dist.all_reduce(z[1:])
+        loss = y.sum()
+        dist.all_reduce(loss.detach())
+        loss.backward()
+        dist.broadcast(x, 0)
+        for lost in (z, z[1:]):
+            with pytest.raises(rl.RushlightError) as found:
+                lost.sum().backward()
+            assert found.value.code == "G008"
+        return x.grad.tolist(), loss.item()
+
+    assert dist.spawn(step, 2) == [([2, 2, 2], 12)] * 2

@@ -76,7 +76,7 @@ def test_arguments_of_small_functions():
     assert rl.scalar_tensor(3).dtype is rl.float32 and rl.ones(()).movedim(0, -1).shape == ()
     assert [str(x) for x in rl.unique(rl.tensor([nan, 1.0, nan])).tolist()] == ["1.0", "nan", "nan"]
     assert rl.bucketize(rl.tensor([1, 2]), rl.tensor([1.5])).tolist() == [0, 1]
-    assert rl.ones(0).median().isnan() and rl.ones(0, dtype=rl.int8).median() == -128
+    assert rl.ones(0).median().isnan() and rl.ones(0, dtype=rl.int8).median() == 0
     with pytest.raises(ValueError, match="spatial"):
         rl.nn.functional.instance_norm(rl.ones(1, 2, 1))
     with pytest.raises(ValueError, match="leads away"):

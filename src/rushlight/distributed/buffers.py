@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from rushlight.distributed.engine.work import Work
+from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.modes import no_grad
-from rushlight.eager.dispatch import refuse_in_graphs
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.dispatch import STATE, refuse_in_graphs
 from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.process_group import Buffer
@@ -45,6 +48,29 @@ def read(tensor: Tensor) -> Buffer:
     return np.ascontiguousarray(array_of(tensor)).reshape(-1)
 
 
+class WrittenByRanks(Node):
+    """The node of a tensor with history that a collective has overwritten: backward through it is error G008."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
+        """Fail."""
+        hint = "use distributed.nn.functional, which has gradients, or call it on x.detach()"
+        fail(
+            "G008", "distributed: a collective that writes to its tensor has no derivative", frame=self.frame, hint=hint
+        )
+
+
+def _note_write(tensor: Tensor) -> None:
+    """Count a write. What a tensor was computed from is no longer what it holds."""
+    tensor.version.value += 1
+    if STATE.grad and requires(tensor) and not tensor.is_leaf:
+        attach(tensor if tensor.view_of is None else tensor.view_of.base, WrittenByRanks(), 0)
+
+
 class Target:
     """A tensor that a collective writes to: `buffer` is its memory, or lies beside it and is copied by `finish`.
 
@@ -61,7 +87,7 @@ class Target:
             self.buffer = array_of(tensor).reshape(-1) if here else read(tensor).copy()
         else:
             self.buffer = np.empty(tensor.numel(), tensor.dtype.numpy)
-        tensor.version.value += 1
+        _note_write(tensor)
 
     def finish(self) -> None:
         """Puts the elements into the tensor, where the buffer is not its memory."""
@@ -80,7 +106,7 @@ class Parts:
         self.counts = [tensor.numel() for tensor in tensors]
         self.buffer: Buffer = np.empty(sum(self.counts), tensors[0].dtype.numpy)
         for tensor in tensors:
-            tensor.version.value += 1
+            _note_write(tensor)
 
     def finish(self) -> None:
         """Puts the parts into the tensors."""

@@ -111,6 +111,8 @@ def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[st
     if view is None:
         return lambda operands: run_decomposition(op, key, operands, attrs)
     inner, inner_attrs = view.op, dict(view.attrs)
+    if tuple(flatten(operands)) == operands:
+        return lambda operands: dispatch(inner, operands, inner_attrs)
     return lambda operands: dispatch(inner, tuple(flatten(operands)), inner_attrs)
 
 
