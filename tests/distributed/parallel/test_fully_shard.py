@@ -84,6 +84,28 @@ def test_steps_are_those_of_one_process(world: int, reshard: bool, kind) -> None
         _close(found, wanted)
 
 
+@pytest.mark.parametrize("how", [lambda model: model, rl.compile])
+def test_a_part_that_is_called_twice_and_a_compiled_model(how) -> None:
+    class Twice(Net):
+        def forward(self, x):
+            return self.last(self.middle(self.middle(self.first(x).relu())) + self.again(x))
+
+    def train():
+        rl.manual_seed(0)
+        model = _divided(Twice().double())
+        call = how(model)
+        for _ in range(2):
+            model.zero_grad()
+            call(_part(0, 2)).square().mean().backward()
+        return [one.grad.full_tensor().tolist() for one in model.parameters()]
+
+    rl.manual_seed(0)
+    model = Twice().double()
+    model(_batch(0)).square().mean().backward()
+    for found in dist.spawn(train, 2):
+        _close(found, [one.grad.tolist() for one in model.parameters()])
+
+
 def test_two_axes_replicate_and_shard() -> None:
     def train():
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))

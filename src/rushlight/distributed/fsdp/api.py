@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from rushlight.capture.steering import disable
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.fsdp.policy import MixedPrecisionPolicy
 from rushlight.distributed.fsdp.unit import Place, Unit, is_float, unpack
@@ -82,8 +83,9 @@ def fully_shard(
     for one in _units(module, True):
         one.order, one.root = unit.order, unit
     module._fsdp_hooks = []
-    module.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
-    module.register_forward_hook(_after, always_call=True)
+    # A compiled function ends its graph there: gathering is a matter of each call.
+    module.register_forward_pre_hook(disable(_before), prepend=True, with_kwargs=True)
+    module.register_forward_hook(disable(_after), always_call=True)
     return module
 
 
