@@ -67,10 +67,10 @@ class InterpretedCoroutine(Resumable):
         """Is told that it is asked for a value after its end. Errors: RuntimeError."""
         raise RuntimeError("cannot reuse already awaited coroutine")
 
-    def __del__(self) -> None:
+    def note_death(self) -> None:
+        """Warn, as Python does, of one that nobody has awaited."""
         if self._frame is not None and not self._started:
             _WARNINGS._warn_unawaited_coroutine(self)
-        super().__del__()
 
 
 def _callers(frames: list[Frame]) -> Iterator[tuple[str, int, str]]:

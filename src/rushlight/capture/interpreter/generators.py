@@ -136,7 +136,11 @@ class Resumable:
         """Ends the generator without a word to its frame."""
         self._frame = None
 
+    def note_death(self) -> None:
+        """Is told that nobody holds it any more, before it is closed."""
+
     def __del__(self) -> None:
+        self.note_death()
         if self._frame is not None and self._started and not self._running:
             self.close()
 
