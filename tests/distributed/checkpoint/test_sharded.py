@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.distributed.checkpoint.box import Box, whole
 from rushlight.distributed.checkpoint.folder import open_folder
 from rushlight.distributed.checkpoint.holding import Holding, Part
 from rushlight.distributed.checkpoint.writing import Writing, shares_of
+from rushlight.distributed.tensor.layout import Box, box_at, count_of, shape_of, whole, within
 from rushlight.eager.memory import array_of
 
 DTYPES = [rl.float32, rl.bfloat16, rl.int64, rl.bool, rl.complex64, rl.float8_e4m3fn]
@@ -26,10 +26,10 @@ def _cuts(rng: np.random.Generator, size: int, count: int) -> list[tuple[int, in
 
 
 def _boxes(rng: np.random.Generator, shape: tuple[int, ...]) -> list[Box]:
-    boxes = [Box((), ())]
+    boxes: list[Box] = [()]
     for size in shape:
         ranges = _cuts(rng, size, int(rng.integers(1, 4)))
-        boxes = [Box((*box.offsets, start), (*box.sizes, end - start)) for box in boxes for start, end in ranges]
+        boxes = [(*box, one) for box in boxes for one in ranges]
     return boxes
 
 
@@ -38,7 +38,7 @@ def _written(folder: str, tensors: dict[str, rl.Tensor], holders: dict[str, list
     for name, tensor in tensors.items():
         for rank, box in holders[name]:
             part = Part(name, tensor.dtype, tuple(tensor.shape), box)
-            held[rank][name] = Holding(part, tensor[box.within(whole(part.shape))])
+            held[rank][name] = Holding(part, tensor[within(box, whole(part.shape))])
     writing = Writing(folder, "0" * 12, shares_of([[one.part for one in mine.values()] for mine in held]))
     for rank, mine in enumerate(held):
         writing.write_shard(rank, mine)
@@ -53,7 +53,7 @@ def test_any_box_is_read_from_any_boxes(tmp_path, seed: int) -> None:
         shape = tuple(rng.integers(0, 7, rng.integers(0, 4)).tolist())
         tensors[str(number)] = rl.tensor(rng.normal(size=shape) * 50).to(dtype)
         boxes = _boxes(rng, shape)[:ranks]
-        if sum([box.numel for box in boxes]) < tensors[str(number)].numel():
+        if sum([count_of(box) for box in boxes]) < tensors[str(number)].numel():
             boxes = [whole(shape)]
         replicas = int(rng.integers(1, 3)) if len(boxes) * 2 <= ranks else 1
         holders[str(number)] = [(place, box) for place, box in enumerate(boxes * replicas)]
@@ -62,11 +62,11 @@ def test_any_box_is_read_from_any_boxes(tmp_path, seed: int) -> None:
     shards.open(tensors)
     for name, tensor in tensors.items():
         for box in _boxes(rng, tuple(tensor.shape)):
-            sizes = box.sizes[::-1] if rng.integers(2) else box.sizes
+            sizes = shape_of(box)[::-1] if rng.integers(2) else shape_of(box)
             target = np.empty(sizes, tensor.dtype.numpy)
-            target = target if sizes == box.sizes else target.T
+            target = target if sizes == shape_of(box) else target.T
             shards.read(name, box, target)
-            assert target.tobytes() == array_of(tensor)[box.within(whole(tuple(tensor.shape)))].tobytes()
+            assert target.tobytes() == array_of(tensor)[within(box, whole(tuple(tensor.shape)))].tobytes()
 
 
 def test_replicas_are_written_once_and_the_work_is_shared(tmp_path) -> None:
@@ -78,12 +78,12 @@ def test_replicas_are_written_once_and_the_work_is_shared(tmp_path) -> None:
 
 
 def test_boxes_that_do_not_make_up_a_tensor_are_refused() -> None:
-    half = Part("w", rl.float32, (4,), Box((0,), (2,)))
+    half = Part("w", rl.float32, (4,), box_at((0,), (2,)))
     with pytest.raises(rl.RushlightError) as found:
         shares_of([[half], [half]])
     assert found.value.code == "P006"
     with pytest.raises(rl.RushlightError) as found:
-        shares_of([[half], [Part("w", rl.float64, (4,), Box((2,), (2,)))]])
+        shares_of([[half], [Part("w", rl.float64, (4,), box_at((2,), (2,)))]])
     assert found.value.code == "P006"
 
 

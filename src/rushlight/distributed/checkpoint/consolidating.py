@@ -6,8 +6,8 @@ import os
 
 from rushlight.data.checkpoint import save
 from rushlight.data.source import Path
-from rushlight.distributed.checkpoint.box import whole
 from rushlight.distributed.checkpoint.folder import open_folder
+from rushlight.distributed.tensor.layout import whole
 from rushlight.eager.creation import empty
 from rushlight.eager.memory import array_of
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 from typing import Protocol
 
-from rushlight.distributed.checkpoint.box import Box
 from rushlight.distributed.checkpoint.index import Index
 from rushlight.distributed.checkpoint.peer import METADATA, PeerShards
 from rushlight.distributed.checkpoint.reading import Shards
+from rushlight.distributed.tensor.layout import Box
 from rushlight.eager.memory import Array
 
 

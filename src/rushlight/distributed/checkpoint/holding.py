@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rushlight.distributed.checkpoint.box import Box, whole
 from rushlight.distributed.checkpoint.flat import Leaf
 from rushlight.distributed.tensor.dtensor import DTensor
+from rushlight.distributed.tensor.layout import Box, count_of, whole
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType
 from rushlight.support.errors import require
@@ -25,7 +25,7 @@ class Part:
     @property
     def nbytes(self) -> int:
         """Its bytes."""
-        return self.box.numel * self.dtype.itemsize
+        return count_of(self.box) * self.dtype.itemsize
 
 
 @frozen(eq=False)
@@ -45,8 +45,7 @@ def _holding(name: str, tensor: Tensor) -> Holding:
     shape = tuple([int(size) for size in tensor.shape])
     if not isinstance(tensor, DTensor):
         return Holding(Part(name, tensor.dtype, shape, whole(shape)), tensor.detach())
-    (ranges,) = tensor.__create_chunk_list__()
-    box = Box(tuple([first for first, _ in ranges]), tuple([last - first for first, last in ranges]))
+    (box,) = tensor.__create_chunk_list__()
     partial = any(placement.is_partial() for placement in tensor.placements)
     require(not partial, "P006", f"checkpoint: {name} is a sum over ranks", hint="redistribute it first", tensor=tensor)
     return Holding(Part(name, tensor.dtype, shape, box), tensor.to_local().detach())

@@ -17,7 +17,7 @@ from typing import Any
 from rushlight.data.safetensors_file import CODES, DTYPES
 from rushlight.data.source import opened
 from rushlight.data.tree import Encoder, decode, to_text
-from rushlight.distributed.checkpoint.box import Box
+from rushlight.distributed.tensor.layout import Box, box_at, count_of, lies_in, shape_of, starts_of, whole
 from rushlight.ir.dtype import DType
 from rushlight.support.errors import RushlightError, error, fail, require
 from rushlight.support.frozen import frozen
@@ -68,7 +68,12 @@ class Index:
 
 def _encoded(entry: Entry) -> dict[str, object]:
     pieces = [
-        {"file": piece.file, "key": piece.key, "offsets": list(piece.box.offsets), "sizes": list(piece.box.sizes)}
+        {
+            "file": piece.file,
+            "key": piece.key,
+            "offsets": list(starts_of(piece.box)),
+            "sizes": list(shape_of(piece.box)),
+        }
         for piece in entry.pieces
     ]
     return {"dtype": CODES[entry.dtype], "shape": list(entry.shape), "pieces": pieces}
@@ -107,15 +112,14 @@ def _no_tensor(*_: object) -> object:
 def _decoded(name: str, entry: Any) -> Entry:
     shape = _numbers(entry["shape"])
     pieces = tuple([_piece(piece, shape) for piece in entry["pieces"]])
-    total = Box((0,) * len(shape), shape).numel
-    if sum([piece.box.numel for piece in pieces]) != total:
+    if sum([count_of(piece.box) for piece in pieces]) != count_of(whole(shape)):
         fail("P002", "checkpoint: the pieces of a tensor do not make up all of it", tensor=name[:100])
     return Entry(DTYPES[entry["dtype"]], shape, pieces)
 
 
 def _piece(piece: Any, shape: tuple[int, ...]) -> Piece:
-    file, key, box = piece["file"], piece["key"], Box(_numbers(piece["offsets"]), _numbers(piece["sizes"]))
-    if not is_plain(file) or not isinstance(key, str) or not box.fits(shape):
+    file, key, box = piece["file"], piece["key"], box_at(_numbers(piece["offsets"]), _numbers(piece["sizes"]))
+    if not is_plain(file) or not isinstance(key, str) or not lies_in(box, shape):
         raise ValueError("a piece is a box of its tensor, in a file of the folder")
     return Piece(file, key, box)
 

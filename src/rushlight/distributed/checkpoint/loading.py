@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from rushlight.data.source import Path
-from rushlight.distributed.checkpoint.box import whole
 from rushlight.distributed.checkpoint.flat import Leaf, Stateful, flatten
 from rushlight.distributed.checkpoint.folder import Opened, open_folder
 from rushlight.distributed.checkpoint.holding import Holding, holdings
@@ -17,6 +16,7 @@ from rushlight.distributed.checkpoint.index import Index
 from rushlight.distributed.checkpoint.ranks import ranks_of, together
 from rushlight.distributed.checkpoint.saving import state_of
 from rushlight.distributed.group import Group
+from rushlight.distributed.tensor.layout import shape_of, whole
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.memory import Array, array_of
 from rushlight.eager.tensor import Tensor
@@ -112,7 +112,7 @@ def _fill(shards: Opened, held: Mapping[str, Holding]) -> None:
 def _convert(shards: Opened, name: str, held: Holding) -> None:
     """Read what has another dtype in the checkpoint, or is on a device, by way of a tensor of its own."""
     entry = shards.index.tensors[name]
-    read = Tensor.new_empty(held.tensor, held.part.box.sizes, dtype=entry.dtype, device="cpu")
+    read = Tensor.new_empty(held.tensor, shape_of(held.part.box), dtype=entry.dtype, device="cpu")
     shards.read(name, held.part.box, array_of(read))
     with no_grad():
         held.tensor.copy_(read)

@@ -14,8 +14,18 @@ from rushlight.data.checkpoint import load
 from rushlight.data.source import opened
 from rushlight.data.unpickler import Unpickler
 from rushlight.data.vocabulary import TorchVocabulary
-from rushlight.distributed.checkpoint.box import Box, whole
 from rushlight.distributed.checkpoint.index import Entry, Index, Piece, is_plain
+from rushlight.distributed.tensor.layout import (
+    Box,
+    box_at,
+    common,
+    count_of,
+    lies_in,
+    shape_of,
+    starts_of,
+    view_of,
+    whole,
+)
 from rushlight.eager.memory import Array, array_of
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType
@@ -121,18 +131,19 @@ class PeerShards:
     def read(self, name: str, box: Box, target: Array) -> None:
         """Fill an array with a box of a tensor."""
         for piece in self.index.tensors[name].pieces:
-            shared = piece.box.meet(box)
+            shared = common(piece.box, box)
             if shared is not None:
-                tensor = self._value((name, piece.box.offsets))
-                fits = isinstance(tensor, Tensor) and tuple(tensor.shape) == piece.box.sizes
+                tensor = self._value((name, starts_of(piece.box)))
+                fits = isinstance(tensor, Tensor) and tuple(tensor.shape) == shape_of(piece.box)
                 require(fits, "P002", f"checkpoint: {piece.file} is not what the metadata mean", tensor=name[:100])
-                shared.of(target, box)[...] = shared.of(array_of(tensor), piece.box)
+                view_of(target, shared, box)[...] = view_of(array_of(tensor), shared, piece.box)
 
     def _entry(self, name: str, kind: Record) -> Entry:
-        boxes = [Box(tuple(chunk.offsets), tuple(chunk.sizes)) for chunk in kind.chunks]
-        pieces = [Piece(self._places[name, box.offsets].file, name, box) for box in boxes if box.numel]
+        boxes = [box_at(chunk.offsets, chunk.sizes) for chunk in kind.chunks]
+        pieces = [Piece(self._places[name, starts_of(box)].file, name, box) for box in boxes if count_of(box)]
         shape, dtype = tuple(kind.size), kind.properties.dtype
-        made_up = sum([box.numel for box in boxes]) == whole(shape).numel and all(box.fits(shape) for box in boxes)
+        total = sum([count_of(box) for box in boxes])
+        made_up = total == count_of(whole(shape)) and all(lies_in(box, shape) for box in boxes)
         if not made_up or not isinstance(dtype, DType):
             raise ValueError("pieces are boxes that make up their tensor")
         return Entry(dtype, shape, tuple(pieces))

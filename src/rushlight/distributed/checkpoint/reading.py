@@ -12,8 +12,8 @@ import numpy as np
 
 from rushlight.data.safetensors_file import Placed, SafetensorsFile
 from rushlight.data.source import opened
-from rushlight.distributed.checkpoint.box import Box
 from rushlight.distributed.checkpoint.index import Entry, Index, Piece, read_index
+from rushlight.distributed.tensor.layout import Box, common, count_of, shape_of, view_of, within
 from rushlight.eager.memory import Array
 from rushlight.support.errors import error, fail, require
 from rushlight.support.frozen import frozen
@@ -49,12 +49,12 @@ class Shards:
 
     def read(self, name: str, box: Box, target: Array) -> None:
         """Fill an array with a box of a tensor, which `open` has found."""
-        left = box.numel
+        left = count_of(box)
         for piece in self.index.tensors[name].pieces:
-            shared = piece.box.meet(box)
+            shared = common(piece.box, box)
             if shared is not None:
-                _copy(self._stored[piece.file, piece.key], shared, shared.of(target, box))
-                left -= shared.numel
+                _copy(self._stored[piece.file, piece.key], shared, view_of(target, shared, box))
+                left -= count_of(shared)
         require(left == 0, "P002", f"checkpoint: the pieces of {name} do not make up all of it")
 
     def _find(self, entry: Entry, piece: Piece) -> Stored:
@@ -64,7 +64,7 @@ class Shards:
             with opened(path) as source:
                 self._places[piece.file] = SafetensorsFile(source).places()
         place = self._places[piece.file].get(piece.key)
-        if place is None or place[:2] != (entry.dtype, piece.box.sizes):
+        if place is None or place[:2] != (entry.dtype, shape_of(piece.box)):
             fail("P002", f"checkpoint: {path} is not the shard that the index means", tensor=piece.key[:100])
         return Stored(path, place[2], piece.box)
 
@@ -72,18 +72,19 @@ class Shards:
 def _copy(stored: Stored, shared: Box, target: Array) -> None:
     """Read the part of a piece that is wanted: at once where its elements follow each other, else by mapped pages."""
     itemsize = target.dtype.itemsize
-    part = shared.within(stored.box)
+    part = within(shared, stored.box)
+    sizes = shape_of(stored.box)
     try:
         with open(stored.path, "rb", buffering=0) as file:
-            if target.flags.c_contiguous and _follow(part, stored.box.sizes):
-                row = math.prod(stored.box.sizes[1:])
+            if target.flags.c_contiguous and _follow(part, sizes):
+                row = math.prod(sizes[1:])
                 skipped = part[0].start * row if part else 0
                 file.seek(stored.start + skipped * itemsize)
                 _fill(file, target.reshape(-1).view(np.uint8).data, stored.path)
             else:
                 pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                source: Array = np.ndarray(stored.box.sizes, target.dtype, pages, stored.start)
-                target[...] = shared.of(source, stored.box)
+                source: Array = np.ndarray(sizes, target.dtype, pages, stored.start)
+                target[...] = view_of(source, shared, stored.box)
     except OSError as cause:
         raise error("P001", f"checkpoint: {stored.path} cannot be read: {cause.strerror}") from cause
 

@@ -15,6 +15,7 @@ from rushlight.data.atomic_file import write_atomically
 from rushlight.data.safetensors_file import safetensors_parts
 from rushlight.distributed.checkpoint.holding import Holding, Part
 from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece
+from rushlight.distributed.tensor.layout import count_of, shape_of, starts_of
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
@@ -46,7 +47,7 @@ class Writing:
             for part in share:
                 parts.setdefault(part.name, part)
                 pieces.setdefault(part.name, [])
-                if part.box.numel:
+                if count_of(part.box):
                     pieces[part.name].append(Piece(self.file(rank), _key(part), part.box))
         return Index({name: _entry(part, pieces[name]) for name, part in sorted(parts.items())}, objects)
 
@@ -88,7 +89,7 @@ def shares_of(held: Sequence[Sequence[Part]]) -> list[list[Part]]:
     _check(list(holders))
     shares: list[list[Part]] = [[] for _ in held]
     load = [0] * len(held)
-    for part in sorted(holders, key=lambda part: (-part.nbytes, part.name, part.box.offsets)):
+    for part in sorted(holders, key=lambda part: (-part.nbytes, part.name, starts_of(part.box))):
         writer = min(holders[part], key=lambda rank: (load[rank], rank))
         shares[writer].append(part)
         load[writer] += part.nbytes
@@ -117,10 +118,10 @@ def _nbytes(part: Part) -> int:
 
 
 def _entry(part: Part, pieces: Sequence[Piece]) -> Entry:
-    return Entry(part.dtype, part.shape, tuple(sorted(pieces, key=lambda piece: piece.box.offsets)))
+    return Entry(part.dtype, part.shape, tuple(sorted(pieces, key=lambda piece: starts_of(piece.box))))
 
 
 def _key(part: Part) -> str:
     """Return the name of a box in its shard: the tensor's, and where the box begins if that is not all of it."""
-    whole = part.box.sizes == part.shape
-    return part.name if whole else f"{part.name}@{','.join([str(offset) for offset in part.box.offsets])}"
+    whole = shape_of(part.box) == part.shape
+    return part.name if whole else f"{part.name}@{','.join([str(offset) for offset in starts_of(part.box)])}"

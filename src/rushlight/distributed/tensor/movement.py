@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.distributed.tensor.layout import Box, shape_of, within
-from rushlight.distributed.tensor.planning import Step, common, is_sent_by, keeps_value
+from rushlight.distributed.tensor.layout import Box, common, shape_of, within
+from rushlight.distributed.tensor.planning import Step, is_sent_by, keeps_value
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.tensor import Tensor

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rushlight.distributed.tensor.layout import Box, sharding_axes
+from rushlight.distributed.tensor.layout import sharding_axes
 from rushlight.distributed.tensor.spec import DTensorSpec
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 
@@ -156,12 +156,6 @@ def _held(spec: DTensorSpec, shape: Sequence[int]) -> list[float]:
 def is_sent_by(source: DTensorSpec, axes: Sequence[int], sender: Sequence[int], receiver: Sequence[int]) -> bool:
     """Whether a rank sends what another lacks: of replicas the one that stands with the receiver."""
     return all(sender[axis] == receiver[axis] for axis in axes if source.placements[axis].is_replicate())
-
-
-def common(one: Box, other: Box) -> Box | None:
-    """The places in both boxes; None where there are none."""
-    ranges = tuple([(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True)])
-    return ranges if all(begin < end for begin, end in ranges) else None
 
 
 def keeps_value(placement: Partial, is_first: bool) -> bool:
