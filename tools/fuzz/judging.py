@@ -208,7 +208,7 @@ def _about_rounded_mean(step: Step, scale: Outcome) -> Outcome:
 def _shifted(step: Step, exact: Outcome) -> Outcome:
     """Results and shifts in magnitude: a result may be their difference, and magnitudes of operands cancel as well."""
     shift = max([_largest(array) for array in _typed(step, step.before)[1:]], default=0.0)
-    return _beside(exact, 2 * shift)
+    return _beside(exact, 2 * shift + _LAST_BITS)  # of the mean, in terms of the deviation
 
 
 def _largest(array: Array, least: float = 0.0) -> float:

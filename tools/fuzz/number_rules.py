@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 
 import rushlight
-from tools.fuzz.differing import Difference, apart_at_infinity, called, unlike_elements
+from tools.fuzz.comparing import same_bits
+from tools.fuzz.differing import Difference, apart_at_infinity, called, extreme, unlike_elements
 from tools.fuzz.operand_pairs import operand_pair
 from tools.fuzz.program import DTYPES, FLOATS, Array
 from tools.fuzz.running import run
@@ -151,3 +152,35 @@ def pooled_nothing(difference: Difference) -> bool:
 def unwritten_elements(difference: Difference) -> bool:
     """What memory held before."""
     return called(difference, r"(new_)?empty(_like|_strided|_permuted)?") and difference.actual.error is None
+
+
+def overflowing_sum(difference: Difference) -> bool:
+    """Sums or products which may overflow in one order and not in another, in float64, where no wider type tells."""
+    names = ("sum", "mm", "mv", "dot", "matmul", "bmm", "linear", "std", "var", "einsum", "cumsum", "norm", "mean")
+    names = (*names, "prod", "cumprod", "baddbmm", "addmm", r"conv\w*")
+    matches = called(difference, *names) or " @ " in difference.program.statements[-1]
+    pairs = zip(difference.actual.values, difference.expected.values, strict=False)
+    unlike = [(a.array, b.array) for a, b in pairs if not same_bits(a.array, b.array)]
+    huge = extreme(difference, 1e150)
+    rest = _rounding_of_products(difference)
+    return (
+        matches
+        and huge
+        and all(
+            bool(np.all(_near(a, b) | (np.abs(a - b) <= rest) | ~np.isfinite(a) & ~np.isfinite(b))) for a, b in unlike
+        )
+    )
+
+
+def _rounding_of_products(difference: Difference) -> float:
+    """What rounding may leave of terms that cancel: products of operands that are large, and do not overflow."""
+    size = 1.0
+    for given in difference.program.inputs:
+        if given.dtype in FLOATS and given.array.size:
+            sizes = np.abs(given.array.astype(np.float64))
+            size *= float(np.max(sizes, initial=1.0, where=sizes < 1e150))
+    return 64 * float(np.finfo(np.float64).eps) * size
+
+
+def _near(one: Array, other: Array) -> Array:
+    return np.abs(one - other) <= 1e-6 * np.abs(other) + 1e-300
