@@ -25,6 +25,34 @@ def test_where_and_nonzero_find_places():
     assert rl.where(X > 2, X, 0.0).tolist() == [[3, 0, 0], [0, 5, 5]]
 
 
+@pytest.mark.parametrize(
+    ("equation", "shape", "strides", "total"),
+    [
+        ("ii->i", (3, 3), (4,), 21),
+        ("ij->ji", (2, 3), (1, 3), 30),
+        ("ij", (2, 3), (3, 1), 30),
+        ("ji", (2, 3), (1, 3), 30),
+        ("bii->bi", (2, 3, 3), (9, 4), 42),
+        ("...ij->...ji", (2, 3, 4), (12, 1, 4), 120),
+        ("ij->i", (2, 3), (1,), 6),
+        ("ii", (3, 3), (), 9),
+    ],
+)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_einsum_without_a_sum_is_a_view(equation, shape, strides, total, compiled):
+    def fill(x):
+        y = rl.einsum(equation, x)
+        y.fill_(5)
+        return y
+
+    x = rl.ones(*shape)
+    y = (rl.compile(fill) if compiled else fill)(x)
+    assert y.stride() == strides and x.sum().item() == total and y is not x
+    w = rl.ones(*shape, requires_grad=True)
+    rl.einsum(equation, w * 2).sum().backward()
+    assert w.grad.sum().item() == 2 * np.einsum(equation, np.ones(shape)).sum()
+
+
 def test_einsum_takes_operands_one_by_one_or_listed():
     expected = X.numpy() @ X.numpy().T
     np.testing.assert_allclose(rl.einsum("ij,kj->ik", X, X).numpy(), expected, rtol=1e-6)

@@ -34,7 +34,7 @@ _LEAST_DEVIATION = 316.0  # one over the root of the default `eps`
 _STANDARDISING = {"layer_norm", "group_norm", "batch_norm", "instance_norm"}
 """Operators that subtract a mean and divide by a deviation: float64 has no wider type in which means would be exact."""
 
-_SQUARING = {"var", "var_mean"}
+_SQUARING = {"var", "var_mean", "std", "std_mean"}
 """Operators that add squares of distances from a mean, which is rounded first."""
 
 _RAISING = {"pow", "float_power", "**"}
@@ -198,9 +198,11 @@ def _deviations(step: Step, exact: Outcome) -> Outcome:
 
 
 def _about_rounded_mean(step: Step, scale: Outcome) -> Outcome:
-    """Sums of magnitudes, and beside the first result what squares of the mean's last bit add to a variance."""
+    """Sums of magnitudes, and beside the first result what the mean's last bit adds to a variance or deviation."""
     largest = max([_largest(array) for array in _typed(step, step.before)], default=0.0)
     first, *rest = scale.values
+    if operator_of(step.statement).startswith("std"):
+        return replace(scale, values=(replace(first, array=np.abs(first.array) + _LAST_BITS * largest), *rest))
     eps = float(ml_dtypes.finfo(step.results[0].array.dtype).eps)
     return replace(scale, values=(replace(first, array=np.abs(first.array) + eps * largest * largest), *rest))
 

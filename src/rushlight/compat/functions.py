@@ -39,9 +39,27 @@ def min(input: Tensor, dim: object = None, keepdim: bool = False, *, other: obje
 
 @checked
 def einsum(equation: str, *operands: object) -> Tensor:
-    """Return the sum of products that an equation in Einstein's notation says: `einsum("ij,jk->ik", a, b)`."""
+    """Return the sum of products that an equation in Einstein's notation says: `einsum("ij,jk->ik", a, b)`.
+
+    Where nothing is summed, as in `"ii->i"` of one operand, it is a view.
+    """
     listed = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
-    return OPERATORS["einsum"](equation, tuple(listed))
+    operator = OPERATORS["einsum"]
+    if len(listed) == 1 and _sums_nothing(equation) and operator.decompose_rule is not None:
+        operand = required_tensor(listed[0])
+        shown: Tensor = operator.decompose_rule(equation=equation, operands=(operand,))
+        return operand[...] if shown is operand else shown
+    return operator(equation, tuple(listed))
+
+
+def _sums_nothing(equation: object) -> bool:
+    """Return whether all letters of one operand are those of the result."""
+    if not isinstance(equation, str):
+        return False
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow:
+        return len(set(given)) == len(given) and "..." not in given
+    return set(given) == set(result)
 
 
 @with_out

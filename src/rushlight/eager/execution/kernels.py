@@ -111,9 +111,9 @@ def composite_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[st
     if view is None:
         return lambda operands: run_decomposition(op, key, operands, attrs)
     inner, inner_attrs = view.op, dict(view.attrs)
-    if tuple(flatten(operands)) == operands:
-        return lambda operands: dispatch(inner, operands, inner_attrs)
-    return lambda operands: dispatch(inner, tuple(flatten(operands)), inner_attrs)
+    if operands[0].__class__ is tuple:  # a list of operands, of which there is one
+        return lambda operands: dispatch(inner, tuple(flatten(operands)[:1]), inner_attrs)
+    return lambda operands: dispatch(inner, operands[:1], inner_attrs)
 
 
 class HostPlan:
