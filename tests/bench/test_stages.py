@@ -4,13 +4,13 @@ import pytest
 
 from rushlight.bench.overhead import stages
 from rushlight.bench.overhead.stages import Stage
+from rushlight.bench.reports.tables import stages_table
 from rushlight.support import settings
 
 
 def test_shares_are_of_the_call_that_a_stage_belongs_to():
-    table = stages.as_table(
-        [Stage("sum", "frame", 300.0), Stage("sum", "rest", 100.0), Stage("product", "all", 2000.0)]
-    )
+    measured = [Stage("sum", "frame", 300.0), Stage("sum", "rest", 100.0), Stage("product", "all", 2000.0)]
+    table = stages_table({"stages": measured})
     assert table.rows[1:] == [
         ["sum", "frame", "300", "75%"],
         ["sum", "rest", "100", "25%"],
@@ -45,5 +45,5 @@ def test_all_stages_are_measured():
 
 def test_without_native_calls_there_is_a_note(monkeypatch):
     monkeypatch.setattr(stages, "loaded", list)
-    table = stages.as_table(stages.measure_stages())
+    table = stages_table({"stages": stages.measure_stages()})
     assert (len(table.rows), table.notes) == (1, ["Without native calls there are no stages."])

@@ -293,6 +293,7 @@ COVERED = {
     "register_full_backward_pre_hook": "KINDS",
     "register_full_backward_hook": "KINDS",
     "register_multi_grad_hook": "KINDS",
+    "register_comm_hook": "what reduces gradients of ranks runs outside of compiled functions",
     "register_step_pre_hook": "OPTIMIZER_KINDS",
     "register_step_post_hook": "OPTIMIZER_KINDS",
     "register_state_dict_pre_hook": "state dicts are made outside of compiled functions",

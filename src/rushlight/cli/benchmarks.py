@@ -48,10 +48,12 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print the table in M
 FIRST_CALLS = ("demo-step", "gpt2-forward-128", "gpt2-step-2x256")
 
 
-def _add_family(families: tuple[str, ...], about: str, slowest: float, then: Callable[[], None] | None = None) -> None:
+def _add_family(
+    families: tuple[str, ...], about: str, slowest: float, more: Callable[[], Record] | None = None
+) -> None:
     """Adds the command that times cases, named by the first family. A contestant may take `slowest` seconds.
 
-    `then` prints what else there is to say.
+    `more` measures what else belongs to the record.
     """
 
     def command(
@@ -68,21 +70,19 @@ def _add_family(families: tuple[str, ...], about: str, slowest: float, then: Cal
         markdown: Markdown = False,
     ) -> None:
         results = _run(families, _split(only, cases), peer_python, peers, (rounds, budget, limit, threads))
-        _show([results], out, html, markdown)
-        if then is not None:
-            then()
+        _show([results if more is None else {**results, **more()}], out, html, markdown)
 
     app.command(families[0], help=about)(command)
 
 
-def _show_stages() -> None:
+def _stages() -> Record:
     """What each part of a call takes."""
-    _show_tables([stages.as_table(stages.measure_stages())])
+    return {"stages": [list(stage) for stage in stages.measure_stages()]}
 
 
 _add_family(("ops", "eager", "layers"), "Time single operators, common ones eagerly, layers and transforms.", 300.0)
 _add_family(("models",), "Time whole models: training steps and inference.", 600.0)
-_add_family(("overhead",), "Time calls on four elements, and each stage of them.", 300.0, _show_stages)
+_add_family(("overhead",), "Time calls on four elements, and each stage of them.", 300.0, _stages)
 
 
 @app.command("compile-time")

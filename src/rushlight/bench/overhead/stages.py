@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.bench.reports.tables import Table
 from rushlight.eager.execution.kernels import planned
 from rushlight.eager.native.learning import NativeCalls, loaded
 from rushlight.ops.record import OPERATORS
@@ -149,14 +148,3 @@ def _compiled_stages(
         Stage(call, "the entry's frame: guards and plan", ns["entry"] - ns["run"]),
         Stage(call, "kernel, memory, a tensor and its parts", ns["run"]),
     ]
-
-
-def as_table(stages: Sequence[Stage]) -> Table:
-    """Each stage in nanoseconds, and its share of the call."""
-    totals: dict[str, float] = {}
-    for stage in stages:
-        totals[stage.call] = totals.get(stage.call, 0.0) + stage.ns
-    rows = [["call", "stage", "ns", "share"]]
-    rows += [[one.call, one.name, f"{one.ns:,.0f}", f"{one.ns / totals[one.call]:.0%}"] for one in stages]
-    notes = ["Processor time in this process."] if stages else ["Without native calls there are no stages."]
-    return Table("stages", rows, notes)

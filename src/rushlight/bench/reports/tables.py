@@ -60,11 +60,12 @@ def contestants(record: Record) -> list[str]:
 
 
 def tables_of(record: Record) -> list[Table]:
-    """A table for each family of cases, and one of first calls."""
+    """A table for each family of cases, and those of first calls and of stages."""
     cases = record.get("cases", [])
     families = dict.fromkeys([case["family"] for case in cases])
     tables = [cases_table(record, [case for case in cases if case["family"] == name]) for name in families]
-    return [*tables, *([starts_table(record)] if "starts" in record else [])]
+    further = {"starts": starts_table, "stages": stages_table}
+    return [*tables, *[table(record) for key, table in further.items() if key in record]]
 
 
 def cases_table(record: Record, cases: Sequence[Record]) -> Table:
@@ -109,6 +110,18 @@ def starts_table(record: Record) -> Table:
             entries = [case["contestants"][name] for name in names]
             rows.append([case["case"], state, *[start_cell(entry, state, notes) for entry in entries]])
     return Table("compile-time", rows, [*notes.lines(), *missing(record)])
+
+
+def stages_table(record: Record) -> Table:
+    """Each stage of calls on few elements in nanoseconds, and its share of the call."""
+    stages = record["stages"]
+    totals: dict[str, float] = {}
+    for call, _, ns in stages:
+        totals[call] = totals.get(call, 0.0) + ns
+    rows = [["call", "stage", "ns", "share"]]
+    rows += [[call, name, f"{ns:,.0f}", f"{ns / totals[call]:.0%}"] for call, name, ns in stages]
+    notes = ["Processor time in this process."] if stages else ["Without native calls there are no stages."]
+    return Table("stages", rows, notes)
 
 
 def start_cell(entry: Record, state: str, notes: Notes) -> str:
