@@ -48,7 +48,8 @@ def digests(names: list[str]) -> dict[str, str]:
     """A digest per case."""
     found = {}
     for name in names:
-        if name in ("empty", "empty_like") or Fact.DATA_DEPENDENT in OPERATORS[name].facts:
+        facts = OPERATORS[name].facts
+        if name in ("empty", "empty_like") or Fact.DATA_DEPENDENT in facts or Fact.EFFECT in facts:
             continue
         for case in digested_cases(name):
             try:
