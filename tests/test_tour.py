@@ -39,7 +39,7 @@ def test_3_tracing_a_call_gives_a_graph_and_guards():
     compiled = rl.compile(normalise)
     compiled(rl.ones(3, 4))
     (entry,) = explain_entries(compiled)
-    modes = ["grad mode", "dtype", "device", "autocast"]
+    modes = ["grad mode", "dtype", "device", "autocast", "ranks"]
     assert [guard.kind for guard in entry.guards] == ["arguments", "arguments", "tensor", *modes]
     assert entry.text.startswith("def call(args, kwargs):"), "guards, descriptors and the native call: one function"
     compiled(rl.ones(5, 7))
