@@ -64,6 +64,20 @@ _DISTRIBUTIONS = {
     "wrapped": ("independent", "mixture_same_family"),
 }
 
+_DISTRIBUTED = {
+    "_composable.fsdp": "fsdp",
+    "_functional_collectives": "_functional_collectives",
+    "_tensor": "tensor",
+    "checkpoint": "checkpoint",
+    "device_mesh": "device_mesh",
+    "distributed_c10d": "",
+    "fsdp": "fsdp",
+    "pipelining": "pipelining",
+    "tensor": "tensor",
+    "tensor.experimental": "tensor",
+    "tensor.parallel": "tensor.parallel",
+}
+
 ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
     "_functorch.partitioners": "rushlight.compiler.partition",
@@ -84,6 +98,11 @@ ELSEWHERE: dict[str, str] = {
     "nn.parallel.distributed": "rushlight.nn.parallel",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     "autograd.variable": "rushlight.autograd",
+    "distributed.tensor.placement_types": "rushlight.ir.placement",
+    **{
+        f"distributed.{name}": f"rushlight.distributed.{module}".removesuffix(".")
+        for name, module in _DISTRIBUTED.items()
+    },
     **{
         f"distributions.{name}": f"rushlight.distributions.{module}"
         for module, names in _DISTRIBUTIONS.items()
