@@ -21,8 +21,8 @@ from rushlight import distributed as dist
 
 dist.init_process_group("gloo", timeout=2)
 rank = dist.get_rank()
-dist.all_reduce(rl.ones(4))
 print(f"[{os.getpid()}]", flush=True)
+dist.all_reduce(rl.ones(4))  # which no rank leaves before all have told their process
 """
 
 

@@ -10,18 +10,15 @@ of placements are drawn. Ranks are threads of one process.
 """
 
 import itertools
-import sys
-import time
 import traceback
-import warnings
 import zlib
-from collections import Counter
 
 import numpy as np
 
 import rushlight as rl
 from matrix_calls import built, call_without, flat_tensors, key_of, outputs_of, structure_of
-from matrix_cases import ASKED, Case, materialise, sample_arguments
+from matrix_cases import Case, materialise, sample_arguments
+from matrix_command import ask_all
 from rushlight import distributed as dist
 from rushlight.autograd import grad
 from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
@@ -209,19 +206,5 @@ def failures(name, counts=None, most=None):
     return found
 
 
-def main(arguments):
-    """Asks all operators, or those named."""
-    every = int(arguments[1]) if arguments[:1] == ["--every"] else 1
-    names = arguments if arguments and every == 1 else ASKED[::every]
-    counts, start, wrong = Counter(), time.process_time(), 0
-    for name in names:
-        for text in failures(name, counts):
-            wrong += 1
-            print(text, flush=True)
-    print(f"{dict(counts)}, {wrong} wrong, {time.process_time() - start:.0f} s")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("error")
-    sys.exit(main(sys.argv[1:]))
+    ask_all(failures)

@@ -10,11 +10,7 @@ gradients are those of each tensor alone. A case is a sample of an operator in f
 """
 
 import importlib.util
-import sys
-import time
 import traceback
-import warnings
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +25,8 @@ from matrix_calls import (
     same_tensors,
     structure_of,
 )
-from matrix_cases import ASKED, Case, base_dtype, materialise, richest_of, sample_arguments
+from matrix_cases import Case, base_dtype, materialise, richest_of, sample_arguments
+from matrix_command import ask_all
 from matrix_exemptions import exemption_for
 from matrix_gradients import with_gradients
 from rushlight.autograd import grad
@@ -193,19 +190,5 @@ def failures(op, counts=None):
     return found
 
 
-def main(arguments):
-    """Asks all operators, or those named."""
-    every = int(arguments[1]) if arguments[:1] == ["--every"] else 1
-    names = arguments if arguments and every == 1 else ASKED[::every]
-    counts, start, wrong = Counter(), time.process_time(), 0
-    for op in names:
-        for text in failures(op, counts):
-            wrong += 1
-            print(text, flush=True)
-    print(f"{dict(counts)}, {wrong} wrong, {time.process_time() - start:.0f} s")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    warnings.simplefilter("error")
-    sys.exit(main(sys.argv[1:]))
+    ask_all(failures)

@@ -221,11 +221,11 @@ class GitRepository:
             "safe.directory=*",
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--force", "--no-recurse-submodules"),
             str(worktree),
-            f"HEAD:refs/work/{worktree.name}",
+            f"HEAD:refs/agent/{worktree.name}",
         )  # fmt: skip - one argument a line says nothing
         if fetched.returncode != 0:
             return ()
-        names = self._git.text("rev-list", "--reverse", f"refs/work/{worktree.name}", f"^{start}").split()
+        names = self._git.text("rev-list", "--reverse", f"refs/agent/{worktree.name}", f"^{start}").split()
         return tuple(self._work(sha) for sha in names)
 
     def _work(self, sha: str) -> Work:

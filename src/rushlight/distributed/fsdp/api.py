@@ -8,16 +8,15 @@ from typing import Any, cast
 from rushlight.capture.steering import disable
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.fsdp.policy import MixedPrecisionPolicy
-from rushlight.distributed.fsdp.unit import Place, Unit, is_float, unpack
+from rushlight.distributed.fsdp.unit import Place, Unit, unpack
 from rushlight.distributed.group import get_world_size
 from rushlight.distributed.tensor.dtensor import DTensor
 from rushlight.eager.autograd.saved import saved_tensors_hooks
 from rushlight.eager.pytree import flatten_tree, map_tree
 from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.ir.dtype import Kind
 from rushlight.nn.modules.module import Module
 from rushlight.support.errors import fail, require
-
-_UNIT = "_fsdp_unit"
 
 
 class FSDPModule:
@@ -79,7 +78,7 @@ def fully_shard(
     unit.reshards_after_forward = True if reshard_after_forward is None else reshard_after_forward
     cls = type(module)
     module.__class__ = type(f"FSDP{cls.__name__}", (cls, FSDPModule), {"__module__": cls.__module__})
-    setattr(module, _UNIT, unit)
+    module._fsdp_unit = unit
     for one in _units(module, True):
         one.order, one.root = unit.order, unit
     module._fsdp_hooks = []
@@ -138,4 +137,7 @@ def _records(outputs: object) -> bool:
 
 
 def _converted(value: object, dtype: Any) -> Any:
-    return map_tree(lambda leaf: leaf.to(dtype) if is_float(leaf) else leaf, value)
+    def converted(leaf: object) -> object:
+        return leaf.to(dtype) if isinstance(leaf, Tensor) and leaf.dtype.kind is Kind.FLOAT else leaf
+
+    return map_tree(converted, value)

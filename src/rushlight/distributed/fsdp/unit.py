@@ -22,7 +22,6 @@ from rushlight.eager.creation import zeros
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.tensor import Parameter, Tensor
-from rushlight.ir.dtype import Kind
 from rushlight.ir.placement import Replicate, Shard
 from rushlight.ir.process_group import Buffer, Work
 from rushlight.nn.modules.module import Module
@@ -97,7 +96,6 @@ class Unit:
         self.packing = Packing([tuple(one.shape) for one, _ in parameters], mesh.shape[-1])
         self.dtype = policy.param_dtype or parameters[0][0].dtype
         self.whole = [Parameter(self._nothing(one), one.requires_grad) for one, _ in parameters]
-        self._numbers = {id(one): number for number, one in enumerate(self.whole)}
         self._gathering: tuple[Work, Buffer] | None = None
         self._arrived: set[int] = set()
         self.is_whole = False
@@ -219,8 +217,3 @@ def unpack(kept: Tensor | Saved) -> Tensor:
         unit.unshard()
         unit.order.used_again(unit)
     return unit.whole[kept.number].detach().as_strided(kept.shape, kept.strides, kept.offset)
-
-
-def is_float(tensor: object) -> bool:
-    """Return whether something is a tensor of floating-point numbers."""
-    return isinstance(tensor, Tensor) and tensor.dtype.kind is Kind.FLOAT

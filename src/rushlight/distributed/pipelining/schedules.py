@@ -7,7 +7,7 @@ gradients of the stage's inputs (I), for which the stage before waits, and later
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -161,9 +161,6 @@ def _check_complete(table: Table, stages: int) -> None:
     if found != wanted:
         odd = sorted(set(found) ^ set(wanted)) or [one for one in found if found.count(one) > 1]
         fail("W040", "pipelining: a schedule has each action once", wrong=odd[:6])
-
-
-Maker = Callable[[int, int], Table]
 
 
 def text_of(table: Sequence[Sequence[Action]]) -> str:

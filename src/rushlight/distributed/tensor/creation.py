@@ -19,7 +19,7 @@ from rushlight.support.errors import require
 
 def _made(
     name: str,
-    operands: Callable[[int], tuple[object, ...]],
+    operands: Callable[[], tuple[object, ...]],
     size: tuple[Any, ...],
     dtype: DType | None,
     device_mesh: DeviceMesh | None,
@@ -32,12 +32,8 @@ def _made(
     spec = DTensorSpec(device_mesh, normalized(placements, device_mesh, len(shape), name))
     op = OPERATORS[name]
     attrs = {"size": shape, "dtype": dtype or DEFAULT_DTYPE[0], "device": None}
-    made = dispatch.create(op, operands(len(op.schema.operands)), attrs, spec)
+    made = dispatch.create(op, operands(), attrs, spec)
     return made.requires_grad_(requires_grad)
-
-
-def _drawn(count: int) -> tuple[object, ...]:
-    return random_state()
 
 
 def zeros(
@@ -78,12 +74,7 @@ def full(
     placements: Sequence[Placement] | None = None,
 ) -> DTensor:
     """One value in a global size."""
-    size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
-
-    def operands(count: int) -> tuple[object, ...]:
-        return (fill_value,)
-
-    return _made("full", operands, (tuple(size),), dtype, device_mesh, placements, requires_grad)
+    return _made("full", lambda: (fill_value,), tuple(size), dtype, device_mesh, placements, requires_grad)
 
 
 def rand(
@@ -95,7 +86,7 @@ def rand(
     placements: Sequence[Placement] | None = None,
 ) -> DTensor:
     """Numbers from 0 to 1, the same for all placements. All ranks' generators have to be in one state."""
-    return _made("rand", _drawn, size, dtype, device_mesh, placements, requires_grad)
+    return _made("rand", random_state, size, dtype, device_mesh, placements, requires_grad)
 
 
 def randn(
@@ -107,4 +98,4 @@ def randn(
     placements: Sequence[Placement] | None = None,
 ) -> DTensor:
     """Normal numbers, the same for all placements. All ranks' generators have to be in one state."""
-    return _made("randn", _drawn, size, dtype, device_mesh, placements, requires_grad)
+    return _made("randn", random_state, size, dtype, device_mesh, placements, requires_grad)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from rushlight.distributed.device_mesh import DeviceMesh
+from rushlight.distributed.group import ProcessGroup
 from rushlight.distributed.tensor import dispatch
 from rushlight.distributed.tensor.dispatch import Divided
 from rushlight.distributed.tensor.layout import shape_of
@@ -30,14 +31,13 @@ from rushlight.distributed.tensor.spec import (
     text_of,
 )
 from rushlight.eager.autograd.function import Function
-from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import share
-from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.placement import Placement, Replicate, Shard
 from rushlight.ir.type import TensorType
 from rushlight.nn.modules.module import Module
+from rushlight.ops.collective import broadcast_from
 from rushlight.support.errors import fail, require
 
 Shape = tuple[int, ...]
@@ -312,16 +312,17 @@ def _whole_of(rows: Any, ranks: Sequence[int], spec: DTensorSpec) -> Shape:
 def _made_same(local: Tensor, spec: DTensorSpec) -> Tensor:
     for axis, placement in enumerate(spec.placements):
         if placement.is_replicate():
-            group = spec.mesh.get_group(axis)
-            buffer = np.ascontiguousarray(array_of(local)).reshape(-1).copy()
             root = spec.mesh.rank_at([0 if at == axis else own for at, own in enumerate(spec.mesh.own_coordinate())])
-            group.broadcast(buffer, group.ranks.index(root)).wait()
-            with Scope(grad=False):
-                fresh = tensor_of(buffer.reshape(tuple(local.shape)))
+            fresh = _sent_by(root, spec.mesh.get_group(axis), local)
             if local.requires_grad:
                 continue  # the user's own tensor stays the leaf
             local = fresh
     return local
+
+
+def _sent_by(rank: int, group: ProcessGroup, tensor: Tensor) -> Tensor:
+    """The tensor of one rank, on each rank of a group."""
+    return broadcast_from(tensor.detach(), group.ranks.index(rank), group.name)
 
 
 # Making.
@@ -351,10 +352,7 @@ def distribute_tensor(
     whole = DTensorSpec(device_mesh, [Replicate()] * device_mesh.ndim)
     values: Any = tensor.detach()
     if src_data_rank is not None:
-        group = device_mesh.group_along(range(device_mesh.ndim))
-        buffer = np.ascontiguousarray(array_of(values)).reshape(-1).copy()
-        group.broadcast(buffer, group.ranks.index(device_mesh.ranks[src_data_rank])).wait()
-        values = tensor_of(buffer.reshape(tuple(tensor.shape)))
+        values = _sent_by(device_mesh.ranks[src_data_rank], device_mesh.group_along(range(device_mesh.ndim)), values)
     shape = tuple(tensor.shape)
     local = redistributed(values, whole, spec, shape, "distribute_tensor", False)
     made: Any = DTensor(local if local is not values else values.clone(), spec, shape)

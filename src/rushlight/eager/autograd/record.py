@@ -99,11 +99,13 @@ def recorded(
     op: Any, operands: tuple[object, ...], needed: tuple[bool, ...], results: Sequence[Any]
 ) -> Recorded | None:
     """What `record` writes for a call without attributes that one kernel computes; None if it does more."""
-    rule = None if _has_no_derivative(op) else rule_of(op)
-    outputs = tuple([output for output, tensor in enumerate(results) if differentiable(tensor)])
-    if _has_no_derivative(op) or (rule is not None and not outputs):
+    if _has_no_derivative(op):
         return Recorded(None, ())
-    return None if rule is None else Recorded(recipe_for(op, rule, operands, {}, needed, results), outputs)
+    rule = rule_of(op)
+    if rule is None:
+        return None
+    outputs = tuple([output for output, tensor in enumerate(results) if differentiable(tensor)])
+    return Recorded(recipe_for(op, rule, operands, {}, needed, results) if outputs else None, outputs)
 
 
 def _require_no_tangent(op: Any, operands: tuple[object, ...]) -> None:

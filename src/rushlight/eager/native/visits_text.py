@@ -61,8 +61,8 @@ define internal i64 @first_place(ptr %walk, ptr %step) alwaysinline {
   ret i64 %first
 }
 
-; The number of a step's visit, or -1.
-define internal i64 @find_visit(ptr %walk, ptr %step) {
+; Where in the table a step's visit is, or would be entered.
+define internal ptr @place_of(ptr %walk, ptr %step) {
 entry:
   %places = call ptr @pointer(ptr %walk, i64 WALK_PLACES)
   %mask = call i64 @word(ptr %walk, i64 WALK_MASK)
@@ -72,7 +72,7 @@ probe:
   %at = phi i64 [ %first, %entry ], [ %at.next, %further ]
   %past = call i64 @word(ptr %places, i64 %at)
   %empty = icmp eq i64 %past, 0
-  br i1 %empty, label %none, label %compare
+  br i1 %empty, label %found, label %compare
 compare:
   %number = sub i64 %past, 1
   %visit = call ptr @visit(ptr %walk, i64 %number)
@@ -84,32 +84,25 @@ further:
   %at.next = and i64 %after, %mask
   br label %probe
 found:
+  %place = getelementptr i64, ptr %places, i64 %at
+  ret ptr %place
+}
+
+; The number of a step's visit, or -1.
+define internal i64 @find_visit(ptr %walk, ptr %step) {
+  %place = call ptr @place_of(ptr %walk, ptr %step)
+  %past = load i64, ptr %place
+  %number = sub i64 %past, 1
   ret i64 %number
-none:
-  ret i64 -1
 }
 
 ; Enters a visit in the table.
 define internal void @place_visit(ptr %walk, i64 %number) {
-entry:
   %visit = call ptr @visit(ptr %walk, i64 %number)
   %step = call ptr @pointer(ptr %visit, i64 VISIT_STEP)
-  %places = call ptr @pointer(ptr %walk, i64 WALK_PLACES)
-  %mask = call i64 @word(ptr %walk, i64 WALK_MASK)
-  %first = call i64 @first_place(ptr %walk, ptr %step)
-  br label %probe
-probe:
-  %at = phi i64 [ %first, %entry ], [ %at.next, %further ]
-  %past = call i64 @word(ptr %places, i64 %at)
-  %empty = icmp eq i64 %past, 0
-  br i1 %empty, label %put, label %further
-further:
-  %after = add i64 %at, 1
-  %at.next = and i64 %after, %mask
-  br label %probe
-put:
+  %place = call ptr @place_of(ptr %walk, ptr %step)
   %past.number = add i64 %number, 1
-  call void @set_word(ptr %places, i64 %at, i64 %past.number)
+  store i64 %past.number, ptr %place
   ret void
 }
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rushlight.eager.autograd.modes import is_grad_enabled, no_grad
-from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.process_group import ProcessGroup, default
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parallel.reducer import CommunicationHook, Reducer
+from rushlight.ops.collective import broadcast_from
 from rushlight.support.errors import fail, require
 
 _FIRST_BYTES = 1 << 20  # of the first bucket, which is on its way soonest
@@ -103,13 +103,11 @@ class DistributedDataParallel(Module):
 
     def _send(self, tensors: Iterable[Tensor]) -> None:
         """Put the first rank's elements into tensors."""
-        for tensor in tensors:
-            array = np.ascontiguousarray(array_of(tensor)).reshape(-1)
-            array = array if array.flags.writeable else array.copy()
-            self.process_group.broadcast(array, 0).wait()
-            if self.process_group.rank != 0:
-                with no_grad():
-                    tensor.copy_(tensor_of(array.reshape(tuple(tensor.shape))))
+        with no_grad():
+            for tensor in tensors:
+                sent = broadcast_from(tensor, 0, self.process_group.name)
+                if self.process_group.rank != 0:
+                    tensor.copy_(sent)
 
     def _check_alike(self, named: Sequence[tuple[str, Parameter]]) -> None:
         """Fail where the ranks have models of different names, shapes or dtypes."""

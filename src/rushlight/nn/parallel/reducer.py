@@ -81,13 +81,6 @@ class Reducer:
         if not self._missing:
             self._finish()
 
-    def forget(self) -> None:
-        """Give up a pass that has not ended, as after an error in it."""
-        for work in self._sent:
-            if not isinstance(work, Tensor):
-                work.wait()
-        self._active = False
-
     def _arrived(self, number: int) -> Callable[[Tensor], None]:
         def hook(parameter: Tensor) -> None:
             if not self._active:
