@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rushlight.eager.creation import empty, ones
+from rushlight.eager.creation import empty, empty_like, full_like, ones, zeros_like
 from rushlight.eager.functions import cat
 from rushlight.eager.handle import make
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, sym_max
@@ -27,6 +27,16 @@ def scope():
 def fake(scope, *sizes, dtype=float32):
     shape = tuple(scope.symbol(hint=size) if size > 1 else size for size in sizes)
     return make(None, form_of(shape, dtype))
+
+
+def test_tensors_like_one_without_data_have_data_where_a_device_is_named():
+    like = empty(3, 2, device="meta", dtype=float64).mT
+    assert zeros_like(like, device="cpu").tolist() == [[0.0] * 3] * 2
+    assert full_like(like, 2, device="cpu", dtype=int64).tolist() == [[2] * 3] * 2
+    made = empty_like(like, device="cpu").fill_(1)
+    assert made.sum().item() == 6 and made.stride() == like.stride()
+    assert zeros_like(like).is_meta and zeros_like(ones(2), device="meta").is_meta
+    assert code_of(lambda: full_like(like, empty((), device="meta"), device="cpu")) == "V003"
 
 
 def test_meta_tensors_have_types_and_no_data():

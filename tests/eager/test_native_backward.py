@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from tests.eager.native_outcomes import both, native_only
 
 import rushlight as rl
 from rushlight.autodiff import backward
@@ -16,25 +17,13 @@ from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.operation import OperatorNode
 from rushlight.eager.native import learning
 from rushlight.runtime import allocator
-from rushlight.support import settings
 
 pytestmark = [pytest.mark.core, pytest.mark.unpoisoned]
-native_only = pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
 WAYS = {"python": python_calls, "native": learning.native_calls}
 
 
 def bits(tensor):
     return None if tensor is None else (tensor.numpy(force=True).tobytes(), tuple(tensor.shape), tensor.stride())
-
-
-def both(program):
-    """What a program gives by Python's way, after it must have given the same three times by native code."""
-    with python_calls():
-        expected = program()
-    for _ in range(3):
-        with learning.native_calls():
-            assert program() == expected
-    return expected
 
 
 def leaves():
@@ -178,8 +167,77 @@ def test_random_tapes_give_what_python_passes_give(seed):
     both(lambda: random_tape(seed))
 
 
+def aimed_tape(seed):
+    """As `random_tape`, with the gradients at random values, some of them twice, and some that nothing leads to."""
+    rng = np.random.default_rng(seed)
+    values, log = leaves(), []
+    for number in range(int(rng.integers(1, 40))):
+        a, b = (values[int(at)] for at in rng.integers(max(0, len(values) - 8), len(values), 2))
+        value = STEPS[int(rng.integers(0, len(STEPS)))](a, b)
+        values.append(value)
+        if rng.random() < 0.2 and value.requires_grad:
+            value.register_hook(lambda gradient, number=number: log.append((number, bits(gradient))))
+        if rng.random() < 0.1:
+            value.retain_grad()
+    if rng.random() < 0.5:
+        values[1].register_hook(lambda gradient: gradient * 2)
+    roots = [value for value in values[3:] if rng.random() < 0.2 or value is values[-1]]
+    wanted = [values[int(at)] for at in rng.integers(0, len(values), int(rng.integers(1, 6)))]
+    starts = [rl.ones(3, 3)] * len(roots)
+    keep = bool(rng.random() < 0.5)
+    found = rl.autograd.grad(roots, wanted, starts, retain_graph=keep, allow_unused=True)
+    if keep:
+        rl.autograd.backward(roots, starts, inputs=wanted[:2])
+    kept = [bits(value.grad) for value in values if value.is_leaf or value.retains_grad]
+    return log, [bits(one) for one in found], kept, [step.grad_fn.released for step in values[3:]]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_gradients_at_given_places_are_those_of_python_passes(seed):
+    both(lambda: aimed_tape(seed))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_of_inputs_have_the_bits_of_python_passes(name):
+    def program():
+        inputs = leaves()
+        result = PROGRAMS[name](*inputs)
+        found = rl.autograd.grad(result, inputs, rl.ones_like(result) * 0.5, allow_unused=True)
+        return [bits(one) for one in found], [one.grad is None for one in inputs]
+
+    assert both(program)[1] == [True] * 3
+
+
+def test_passes_to_inputs_run_only_what_leads_there():
+    def program():
+        a, b, c = leaves()
+        ran = []
+        x, y = a * b, b * c
+        x.grad_fn.register_hook(lambda given, arrived: ran.append("x"))
+        y.grad_fn.register_hook(lambda given, arrived: ran.append("y"))
+        total = x + y
+        first = rl.autograd.grad(total, a, rl.ones(3, 3), retain_graph=True)
+        at_x = rl.autograd.grad(total, [x, x], rl.ones(3, 3), retain_graph=True)
+        through = rl.autograd.grad(total, [x, b], rl.ones(3, 3))
+        return ran, [bits(one) for one in (*first, *at_x, *through)], (x.grad_fn.released, y.grad_fn.released)
+
+    assert both(program)[0] == ["x", "y", "x"]
+
+
+def test_what_is_not_reached_is_an_error_or_none():
+    for way in WAYS.values():
+        with way():
+            a, b, _ = leaves()
+            x = a * 2.0
+            assert rl.autograd.grad(x, [a, b], rl.ones(3, 3), retain_graph=True, allow_unused=True)[1] is None
+            with pytest.raises(rl.RushlightError) as caught:
+                rl.autograd.grad(x, b, rl.ones(3, 3))
+            assert caught.value.code == "G009"
+
+
 @native_only
-def test_ordinary_passes_run_no_python_step():
+@pytest.mark.parametrize("aimed", [False, True])
+def test_ordinary_passes_run_no_python_step(aimed):
     a, b, _ = leaves()
 
     def program():
@@ -188,15 +246,18 @@ def test_ordinary_passes_run_no_python_step():
             x = x * b.detach() + 0.5
         return x
 
+    def walk(result):
+        return rl.autograd.grad(result, a, start) if aimed else result.backward(start)
+
     start = rl.ones(3, 3)
     for _ in range(3):
-        program().backward(start)
+        walk(program())
         a.grad = None
     called = []
     result = program()
     sys.setprofile(lambda frame, event, argument: called.append(frame.f_code) if event == "call" else None)
     try:
-        result.backward(start)
+        walk(result)
     finally:
         sys.setprofile(None)
     names = {code.co_name for code in called}
@@ -276,7 +337,9 @@ def test_passes_leave_no_memory():
     def program():
         a.grad = b.grad = c.grad = None
         x = (a * b).exp() + (a * c)
-        x.backward(start)
+        y = x * x
+        rl.autograd.grad(y, [x, a, a], start, retain_graph=True)
+        y.backward(start)
 
     for _ in range(3):
         program()

@@ -9,36 +9,18 @@ import threading
 
 import numpy as np
 import pytest
+from tests.eager.native_outcomes import described, frames, native_only, outcome, tape_of
 
 import rushlight as rl
 from rushlight.eager import python_calls
-from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.operation import OperatorNode
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import Key, register
 from rushlight.eager.native import layout, learning
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import allocator
-from rushlight.support import settings
 
 pytestmark = [pytest.mark.core, pytest.mark.unpoisoned]
-native_only = pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
-
-
-def frames(function):
-    """The names of the Python functions of this package that a call runs."""
-    called = []
-
-    def note(frame, event, argument):
-        if event == "call" and os.sep + "rushlight" + os.sep in frame.f_code.co_filename:
-            called.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return called
 
 
 CALLS = {
@@ -50,6 +32,7 @@ CALLS = {
     "less": lambda x, y: x < y,
     "where": lambda x, y: rl.where(x < y, x, y),
     "maximum": lambda x, y: rl.maximum(x, y),
+    "detach": lambda x, y: x.detach(),
 }
 
 
@@ -65,10 +48,6 @@ def test_later_calls_run_no_python_below_the_method(name):
     assert "run_on_cpu" not in names
     with python_calls():
         assert "run_on_cpu" in frames(lambda: call(x, y))
-
-
-def described(tensor):
-    return tensor.numpy().tobytes(), tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor._version
 
 
 LAYOUTS = {
@@ -96,13 +75,6 @@ def test_results_have_the_bits_and_strides_of_python_calls(dtype, layout_name):
                 except rl.RushlightError as error:
                     outcomes.append((error.code, error.message))
         assert outcomes[0] == outcomes[1] == outcomes[2], name
-
-
-def outcome(function):
-    try:
-        return described(function())
-    except rl.RushlightError as error:
-        return error.code, error.message
 
 
 @pytest.mark.parametrize("dtype", [rl.uint8, rl.int64, rl.float16, rl.float32, rl.float64])
@@ -191,27 +163,7 @@ RECORDED = {
 }
 
 
-PARTLY_PYTHON = ("attribute", "view", "view-of-a-step", "constant")
-
-
-def tape_of(tensor):
-    """The tape behind a tensor as a nested description."""
-
-    def saved(value):
-        if isinstance(value, SavedTensor):
-            tensor = value.unpack(None, None)
-            edge = None if tensor.gradient is None else tensor.requires_grad
-            return value.form, value._version, value._output, edge, tensor.numpy(force=True).tobytes(), tensor.keys
-        return value
-
-    def step(node):
-        if node is None or isinstance(node, AccumulateGrad):
-            return None if node is None else id(node.variable)
-        kept = [saved(value) for value in node.saved] if isinstance(node, OperatorNode) else []
-        edges = [(step(before), output) for before, output in node.next_functions]
-        return node.name(), str(node.frame), edges, kept, node.metadata, node.released
-
-    return tensor.requires_grad, tensor.is_leaf, tensor.output_nr, step(tensor.grad_fn)
+PARTLY_PYTHON = ("view", "view-of-a-step", "constant")
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -303,6 +255,44 @@ def test_recorded_calls_follow_a_base_that_was_written_to():
             outcomes.append((view.grad_fn.name(), gradient.tolist()))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][1] == [0, 12, 12]
+
+
+DETACHED = {
+    "plain": lambda: rl.arange(6.0).reshape(2, 3),
+    "leaf": lambda: rl.ones(2, 3, requires_grad=True),
+    "computed": lambda: rl.ones(2, 3, requires_grad=True) * 2,
+    "view": lambda: rl.arange(12.0).reshape(4, 3)[1:3].t(),
+    "view of a computed one": lambda: (rl.ones(4, 3, requires_grad=True) * 2)[1:3],
+    "parameter": lambda: rl.nn.Parameter(rl.ones(2, 3)),
+    "integers": lambda: rl.arange(6),
+    "empty": lambda: rl.ones(0, 3),
+    "meta": lambda: rl.ones(2, 3, device="meta"),
+}
+
+
+@pytest.mark.parametrize("name", DETACHED)
+def test_detached_tensors_are_those_of_python_calls(name):
+    def detached():
+        x = DETACHED[name]()
+        y = x.detach()
+        same = y.storage is x.storage, y.version is x.version, y.form is x.form, y.offset == x.offset, y is x
+        return same, type(y), y.keys, y.requires_grad, y.is_leaf, y.view_of is None, y.gradient is None
+
+    with python_calls():
+        expected = detached()
+    for _ in range(3):
+        assert detached() == expected
+
+
+def test_a_write_to_a_detached_tensor_is_seen_by_the_tape():
+    for _ in range(3):
+        w = rl.ones(2, requires_grad=True)
+        z = w.exp()
+        z.detach().mul_(2.0)
+        assert z.detach().tolist() == z.tolist() and z._version == 1
+        with pytest.raises(rl.RushlightError) as caught:
+            z.sum().backward()
+        assert caught.value.code == "G003"
 
 
 def test_writes_to_data_are_not_counted_as_the_tensors():

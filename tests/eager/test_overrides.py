@@ -212,3 +212,18 @@ def test_own_functions_ask_by_the_protocol():
     assert asked(lambda: scaled(X, 3))[0][0] is scaled
     assert overrides.resolve_name(rl.add) == "torch.add" and rl.add in overrides.get_overridable_functions()["torch"]
     assert overrides.is_tensor_like(Duck()) and overrides.is_tensor_like(PLAIN) and not overrides.is_tensor_like(3)
+
+
+def test_a_mode_can_call_what_reads_a_property():
+    class Names(overrides.TorchFunctionMode):
+        def __init__(self):
+            self.names = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.names.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    with Names() as mode:
+        x = rl.arange(6).reshape(2, 3).mT
+    assert x.shape == (3, 2)
+    assert mode.names[-1] == "__get__"

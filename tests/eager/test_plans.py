@@ -27,9 +27,9 @@ def compiled(monkeypatch):
     made = []
     original = artifact.build.compile_graph
 
-    def counted(graph):
+    def counted(graph, chooser=None):
         made.append(graph)
-        return original(graph)
+        return original(graph, chooser=chooser)
 
     monkeypatch.setattr(artifact.build, "compile_graph", counted)
     artifact.reset()
@@ -238,9 +238,9 @@ def keys_compiled(monkeypatch):
     made = []
     original = artifact.build.compile_graph
 
-    def noted(graph):
+    def noted(graph, *given, **named):
         made.append(settings.key())
-        return original(graph)
+        return original(graph, *given, **named)
 
     monkeypatch.setattr(artifact.build, "compile_graph", noted)
     artifact.reset()

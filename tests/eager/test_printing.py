@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rushlight.eager.creation import empty, ones, tensor
-from rushlight.eager.printing import set_printoptions
+from rushlight.eager.printing.text import set_printoptions
 from rushlight.ir.dtype import bfloat16, float16, float64, int32, int64, uint8
 
 TABLE = json.loads((Path(__file__).parent / "printed.json").read_text())

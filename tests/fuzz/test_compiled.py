@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight import build
+from rushlight.capture import segmented
 from tools.fuzz import compiled
 from tools.fuzz.program import Input, Program, operands
 from tools.fuzz.running import Outcome
@@ -62,9 +62,9 @@ def test_one_pool_of_ten_has_programs_whose_sizes_data_tells() -> None:
 
 
 def test_an_index_out_of_range_that_compiled_code_takes_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, skipped = compiled.generate(43, 104), Counter[str]()
+    program, skipped = compiled.generate(43, 217), Counter[str]()
     assert compiled.judge(program, skipped) is None
-    monkeypatch.setattr(build, "with_index_asserts", lambda graph: graph, raising=False)
+    monkeypatch.setattr(segmented, "with_index_asserts", lambda graph: graph)
     rl.compiler.reset()
     finding = compiled.judge(program, skipped)
     assert finding is not None and finding.kind == "accepted"

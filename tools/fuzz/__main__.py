@@ -23,6 +23,7 @@ FUZZERS = {
     "operators": "eager programs of operators against PyTorch",
     "views": "views and in-place writes, eager and compiled, against PyTorch",
     "functional": "views and in-place writes functionalised against themselves, bit for bit, and compiled too",
+    "native": "native eager calls against those of Python, bit for bit, with gradients",
     "compiled": "compiled against eager, bit for bit, with gradients",
     "parts": "compiled in parts against eager, bit for bit, with gradients",
     "hostile": "calls with hostile arguments: a value or a registered error",

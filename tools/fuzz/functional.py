@@ -1,13 +1,14 @@
 """Fuzzer of `func.functionalize`: programs of views and in-place writes against themselves as they are.
 
-Results and the storages of all inputs after the run have the same bits, gradients are near. Every fifth program is
-compiled too.
+Results and the storages of all inputs after the run have the same bits, gradients are near. In every second program two
+inputs share their memory, if two can. Every fifth program is compiled too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 
 import rushlight
 from rushlight.func import functionalize
@@ -22,13 +23,28 @@ from tools.fuzz.views import compared
 
 COMPILED = 5
 """One of so many programs runs compiled too."""
+ALIASED = 2
+"""In one of so many programs two inputs share their memory."""
 _REFUSED = frozenset({"C012", "C031", "A006"})
 """What a trace refuses and eager code does not: memory of two inputs, of which neither is a view of the other."""
 
 
 def generate(seed: int, number: int) -> Program:
     """A program of a seed and number."""
-    return written(seed, number)
+    program = written(seed, number)
+    return _aliased(program) if number % ALIASED == 0 else program
+
+
+def _aliased(program: Program) -> Program:
+    """The program with the first two inputs of one dtype, of which none is a leaf with a gradient, in one memory."""
+    inputs = [*program.inputs]
+    for one, other in combinations(range(len(inputs)), 2):
+        a, b = inputs[one], inputs[other]
+        if a.dtype == b.dtype and not (a.requires_grad or b.requires_grad):
+            values = max(a.values, b.values, key=len)
+            inputs[one], inputs[other] = replace(a, values=values), replace(b, values=values)
+            break
+    return replace(program, inputs=tuple(inputs))
 
 
 def judge(program: Program, skipped: Counter[str]) -> Finding | None:

@@ -75,7 +75,10 @@ class Input:
 
 @frozen(eq=False)
 class Program:
-    """Inputs, statements in order, and the names whose values are compared."""
+    """Inputs, statements in order, and the names whose values are compared.
+
+    Inputs with one array as `values` share their memory.
+    """
 
     seed: int
     number: int
@@ -95,7 +98,12 @@ class Program:
 
     def script(self) -> str:
         """The program as a script for PyTorch, or for Rushlight with its first line changed."""
-        made = [f"{name} = {given.source()}" for name, given in zip(self.parameters, self.inputs, strict=True)]
+        owners: dict[int, str] = {}
+        made: list[str] = []
+        for name, given in zip(self.parameters, self.inputs, strict=True):
+            owner = owners.setdefault(id(given.values), name)
+            shown = f"{owner}.as_strided({given.shape}, {given.strides}, {given.offset})"
+            made.append(f"{name} = {given.source() if owner == name else shown}")
         head = [f"# seed {self.seed}, number {self.number}", "import torch, torch.nn.functional as F", *made]
         return "\n".join([*head, *self.statements, *[f"print({name})" for name in self.results]])
 

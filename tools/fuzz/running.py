@@ -53,10 +53,12 @@ def run(program: Program, module: Any, transform: Transform | None = None) -> Ou
 
     Gradients are those of the results that require one, for fixed gradients of these (`weights_of`).
     """
-    storages = tuple([given.values.copy() for given in program.inputs])
+    copies = {id(given.values): given.values.copy() for given in program.inputs}
+    storages = tuple([copies[id(given.values)] for given in program.inputs])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tensors = [leaf(given, storage, module) for given, storage in zip(program.inputs, storages, strict=True)]
+        flat = {id(given.values): flat_tensor(copies[id(given.values)], module) for given in program.inputs}
+        tensors = [_leaf_of(given, flat[id(given.values)]) for given in program.inputs]
         try:
             results = function_of(program, module, transform)(*tensors)
             differentiate(results, module)
@@ -105,13 +107,12 @@ def name_of(program: Program) -> str:
 
 def leaf(given: Input, storage: Array, module: Any) -> Any:
     """The tensor of an input, on a given storage."""
-    tensor = strided(storage, given.shape, given.strides, given.offset, module)
+    return _leaf_of(given, flat_tensor(storage, module))
+
+
+def _leaf_of(given: Input, flat: Any) -> Any:
+    tensor = flat.as_strided(given.shape, given.strides, given.offset)
     return tensor.requires_grad_() if given.requires_grad else tensor
-
-
-def strided(storage: Array, shape: Sequence[int], strides: Sequence[int], offset: int, module: Any) -> Any:
-    """A tensor on the memory of an array."""
-    return flat_tensor(storage, module).as_strided(tuple(shape), tuple(strides), offset)
 
 
 def flat_tensor(storage: Array, module: Any) -> Any:

@@ -25,7 +25,7 @@ from rushlight.eager.arguments import (
 from rushlight.eager.autograd.history import differentiable
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Key, call_function, register
-from rushlight.eager.handle import AUTOGRAD, Handle, allocate, mark_required
+from rushlight.eager.handle import AUTOGRAD, Handle, allocate, is_wrapper, make, mark_required, note_move
 from rushlight.eager.interchange import taken
 from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
@@ -34,7 +34,7 @@ from rushlight.eager.storage.formats import laid_out
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType, Kind, bool_, from_numpy_dtype, int64
-from rushlight.ir.type import CPU, Device
+from rushlight.ir.type import CPU, META, Device
 from rushlight.ir.value import map_operands
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import set_creation_handler
@@ -51,8 +51,12 @@ T = TypeVar("T", bound=Handle)
 def require_gradient(tensor: T, wanted: bool = True) -> T:
     """Makes a leaf require gradients, or not; D005 for dtypes without them. In a trace G016 for one from outside."""
     before = tensor.gradient is not None and tensor.gradient.required
-    if STATE.tracer is not None and flag(wanted) is not before:
-        STATE.tracer.note_place(tensor, "requires_grad")
+    if before and wanted is True and tensor.keys & AUTOGRAD:
+        return tensor
+    if flag(wanted) is not before:
+        note_move()
+        if STATE.tracer is not None:
+            STATE.tracer.note_place(tensor, "requires_grad")
     if flag(wanted):
         require(differentiable(tensor), "D005", "requires_grad: the dtype has no gradients", tensor=tensor)
         mark_required(tensor)
@@ -284,7 +288,11 @@ def _like(
     if rest:
         no_more(rest, OPTIONS)
     attrs = {"dtype": element_type(dtype), "device": place_of_new(device)}
-    result = call_function(OPERATORS[name], (OPERATORS["detach"](like), *values), attrs)
+    shown: Handle = OPERATORS["detach"](like)
+    if attrs["device"] == META and not is_wrapper(like):
+        # Only the shape is asked for, and a tensor without data is answered where there are none.
+        shown = make(None, form_of(tuple(like.form.shape), like.dtype, META, like.form.strides, like.form.type.weak))
+    result = call_function(OPERATORS[name], (shown, *values), attrs)
     if memory_format is not None:
         result = laid_out(result, memory_format)
     return with_gradient(result, requires_grad)

@@ -13,7 +13,7 @@ from rushlight.ir.type import META as META_DEVICE
 from rushlight.ops.record import Operator
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.backend import allocate_on
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 from rushlight.sym import Size as SymbolicSize
 from rushlight.term import Op
 
@@ -22,6 +22,8 @@ META = bit(Key.META)
 _BATCHED = bit(Key.BATCHED)
 SPARSE = bit(Key.SPARSE)
 PYTHON = bit(Key.PYTHON)
+PARAMETER_MARK = "_is_param"
+"""The attribute of a parameter that is of a subclass."""
 BATCHED = bit(Key.BATCHED)
 
 
@@ -268,15 +270,27 @@ _moves = [0]
 
 
 def moves() -> int:
-    """How many tensors were ever given other memory than they were made with."""
+    """How often a tensor was given other memory, or another `requires_grad`, than it was made with."""
     return _moves[0]
 
 
+def note_move() -> None:
+    """Counts one more."""
+    _moves[0] += 1
+
+
 def move(tensor: Handle, of: Handle) -> None:
-    """Makes a tensor show the memory of another one, wherever that is."""
+    """Makes a tensor show the memory of another one, wherever that is, or hold what that holds.
+
+    Errors: A001 where one of them holds other tensors, and the other one is of another class.
+    """
+    if is_wrapper(tensor) or is_wrapper(of):
+        require(type(tensor) is type(of), "A001", "data: a tensor of another class", own=type(tensor), given=type(of))
+        held = {name: value for name, value in vars(of).items() if name != PARAMETER_MARK}
+        vars(tensor).update(held)
     tensor.storage, tensor.offset, tensor.form = of.storage, of.offset, of.form
     tensor.keys = tensor.keys & ~BACKENDS | of.keys & BACKENDS
-    _moves[0] += 1
+    note_move()
 
 
 def make(storage: Storage | None, form: TensorMeta, offset: SymbolicSize = 0, cls: type[Handle] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -26,8 +27,29 @@ if TYPE_CHECKING:
     from rushlight.eager.tensor import Tensor
 
 _SELECT, _SLICE, _UNSQUEEZE = OPERATORS["select"], OPERATORS["slice"], OPERATORS["unsqueeze"]
+_ALIAS = OPERATORS["alias"]
 _RESHAPE, _FLATNONZERO = OPERATORS["reshape"], OPERATORS["flatnonzero"]
 _INDEX, _INDEX_PUT, _MASKED_FILL = OPERATORS["index"], OPERATORS["index_put"], OPERATORS["masked_fill"]
+
+
+class Answer(NamedTuple):
+    """Who answers where objects of a class index a tensor: `get(tensor, index)` and `put(tensor, index, value)`."""
+
+    get: Callable[[Any, Any], Any]
+    put: Callable[[Any, Any, Any], None]
+
+
+_PLAIN: frozenset[type] = frozenset([int, slice, type(None), type(Ellipsis)])
+_WHOLE = slice(None)
+ANSWERS: dict[type, Answer] = {}
+"""Classes of indices beside Python's and tensors."""
+
+
+def _answer(index: object) -> Answer | None:
+    for part in index if isinstance(index, tuple) else (index,):
+        if part.__class__ in ANSWERS:
+            return ANSWERS[part.__class__]
+    return None
 
 
 class Selection(NamedTuple):
@@ -66,11 +88,32 @@ def dims_taken(index: object) -> int:
     return index.ndim if isinstance(index, Handle) and index.dtype.kind is Kind.BOOL else 1
 
 
-def normal_index(index: object, ndim: int) -> list[Any]:
+def _plain_index(index: Any, ndim: int) -> Sequence[Any] | None:
+    """The indices where all are ints, slices and None of Python's own classes, and fit; None for others.
+
+    These are most, and are told by their classes alone. Of dims at the end without an index all is taken.
+    """
+    parts: tuple[Any, ...] = index if index.__class__ is tuple else (index,)
+    if not _PLAIN.issuperset(map(type, parts)):
+        return None
+    ellipses = parts.count(Ellipsis)
+    whole = ndim - len(parts) + parts.count(None) + ellipses
+    if whole < 0 or ellipses > 1:
+        return None
+    if not ellipses:
+        return parts
+    at = parts.index(Ellipsis)
+    return (*parts[:at], *[_WHOLE] * whole, *parts[at + 1 :])
+
+
+def normal_index(index: object, ndim: int) -> Sequence[Any]:
     """The indices with lists as tensors and the ellipsis written out.
 
     Errors: I003 if there are too many, I004 for an object that is no index.
     """
+    plain = _plain_index(index, ndim)
+    if plain is not None:
+        return plain
     items: list[Any] = []
     for part in _listed(index):
         if part is None or part is Ellipsis or isinstance(part, (bool, int, slice, SymInt, Handle)):
@@ -109,8 +152,8 @@ def select(tensor: Handle, index: object) -> Selection:
     dim = 0
     dims: list[int] = []
     indices: list[Handle] = []
-    for part in normal_index(index, tensor.ndim):
-        if _is_place(part):
+    for part in normal_index(index, len(tensor.form.shape)):
+        if part.__class__ is int or _is_place(part):
             result = dispatch(_SELECT, (result,), {"dim": dim, "index": integer(part)})
         elif isinstance(part, slice):
             if not (part.start is None and part.stop is None and part.step is None):
@@ -136,12 +179,17 @@ def select(tensor: Handle, index: object) -> Selection:
 
 def _sliced(tensor: Handle, dim: int, slice_: slice) -> Tensor:
     step = 1 if slice_.step is None else integer(slice_.step)
-    if isinstance(step, int):
-        require(step > 0, "I008", "a slice's step must be positive", step=step)
-    # A slice takes a bool as the int that it is, as in Python and PyTorch.
-    start, end = (int(bound) if bound.__class__ is bool else integer(bound) for bound in (slice_.start, slice_.stop))
-    attrs = {"dim": dim, "start": start, "end": end, "step": step}
+    if isinstance(step, int) and step <= 0:
+        fail("I008", "a slice's step must be positive", step=step)
+    attrs = {"dim": dim, "start": _bound(slice_.start), "end": _bound(slice_.stop), "step": step}
     return dispatch(_SLICE, (tensor,), attrs)
+
+
+def _bound(value: object) -> Any:
+    """Where a slice begins or ends: it takes a bool as the int that it is, as in Python and PyTorch."""
+    if value is None or value.__class__ is int:  # without a call, as most are
+        return value
+    return int(value is True) if value.__class__ is bool else integer(value)
 
 
 def _places(selection: Selection) -> tuple[tuple[int, ...], tuple[Handle, ...]]:
@@ -181,15 +229,22 @@ def get(tensor: Handle, index: object) -> Any:
     """`tensor[index]`."""
     if index.__class__ is int and tensor.form.shape:  # by far the most frequent, and one view whatever else holds
         return dispatch(_SELECT, (tensor,), {"dim": 0, "index": index})
+    answer = _answer(index) if ANSWERS else None
+    if answer is not None:
+        return answer.get(tensor, index)
     selection = select(tensor, index)
     if not selection.dims:
-        return dispatch(OPERATORS["alias"], (tensor,), {}) if selection.view is tensor else selection.view
+        return dispatch(_ALIAS, (tensor,), {}) if selection.view is tensor else selection.view
     dims, indices = _places(selection)
     return dispatch(_INDEX, (selection.view, indices), {"dims": dims})
 
 
 def put(tensor: Handle, index: object, value: object) -> None:
     """`tensor[index] = value`."""
+    answer = _answer(index) if ANSWERS else None
+    if answer is not None:
+        answer.put(tensor, index, value)
+        return
     if not isinstance(value, Handle) and isinstance(value, (list, tuple, np.ndarray)):
         value = make_tensor(value, dtype=tensor.dtype)
     value = required_operand(value)

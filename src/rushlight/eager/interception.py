@@ -7,7 +7,7 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,7 +15,8 @@ from rushlight.eager.dispatch import STATE, Key, Scope, call_below, register_fal
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.execution.views import view_plan
 from rushlight.eager.handle import PYTHON, Handle, is_wrapper
-from rushlight.eager.mutation import Mutation
+from rushlight.eager.mutation import Mutation, arguments_of
+from rushlight.eager.override.operator_function import function_for
 from rushlight.ops.record import Operator
 from rushlight.support.errors import fail
 from rushlight.term import Op
@@ -42,27 +43,6 @@ class TorchDispatchMode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._scopes.pop().__exit__(kind, error, trace)
-
-
-def arguments_of(
-    op: Any, operands: tuple[object, ...], attrs: Mapping[str, object]
-) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Operands and attributes as the positional and keyword arguments of a call of the operator."""
-    base = op.base if isinstance(op, Mutation) else op
-    if base is None:
-        return operands, dict(attrs)
-    kwargs: dict[str, object] = {}
-    if isinstance(op, Mutation) and op.out:
-        operands, kwargs["out"] = operands[:-1], operands[-1]
-    values = iter(operands)
-    args: list[object] = []
-    for parameter in base.schema.parameters:
-        value = next(values) if parameter.is_operand else attrs[parameter.name]
-        if parameter.keyword_only:
-            kwargs[parameter.name] = value
-        else:
-            args.append(value)
-    return tuple(args), kwargs
 
 
 def _classes(operands: tuple[object, ...]) -> Iterator[type]:
@@ -92,13 +72,14 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
     if STATE.tracer is not None and STATE.tracer.refuses_python:
         _refuse_untraced(op, operands)
     args, kwargs = arguments_of(op, operands, attrs)
+    func = function_for(op)
     types = tuple({type(operand): None for operand in flatten(operands) if isinstance(operand, Handle)})
     modes = STATE.modes
     for position in range(len(modes) - 1, -1, -1):
         rest = modes[:position]
         included = STATE.included | PYTHON if rest else STATE.included & ~PYTHON
         with Scope(modes=rest, included=included, excluded=STATE.excluded & ~PYTHON):
-            result = modes[position].__torch_dispatch__(op, types, args, kwargs)
+            result = modes[position].__torch_dispatch__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     with Scope(modes=(), included=STATE.included & ~PYTHON):
@@ -107,7 +88,7 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
         writes = None if target is None else target.version.value
         for cls in _classes(operands):
             asked = True
-            result = cls.__torch_dispatch__(op, types, args, kwargs)
+            result = cls.__torch_dispatch__(func, types, args, kwargs)
             if result is not NotImplemented:
                 if target is not None and is_wrapper(target) and target.version.value == writes:
                     target.version.value += 1
@@ -118,7 +99,7 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
         return call_below(Key.PYTHON, op, active, operands, attrs)
 
 
-def _related(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], result: Any) -> Any:
+def _related(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], result: object) -> object:
     """What a subclass answered: the view of a wrapper follows the history of that."""
     base = operands[0] if operands else None
     if not isinstance(base, Handle) or not is_wrapper(base) or not isinstance(result, Handle):
@@ -132,4 +113,28 @@ def _related(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], res
     return result
 
 
-register_fallback(Key.PYTHON, intercept, reenters=True)
+Prepared = Callable[[Op, tuple[Any, ...], Mapping[str, object]], object]
+_prepared: dict[type, Prepared] = {}
+
+
+def answer_prepared(cls: type, answer: Prepared) -> None:
+    """Has `answer(op, operands, attrs)` asked first for calls on tensors of exactly this class.
+
+    It is not asked in traces and modes.
+
+    It answers what `__torch_dispatch__` would, but for views, and calls nothing of the program's; or NotImplemented.
+    """
+    _prepared[cls] = answer
+
+
+def _prepared_call(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> object:
+    state = STATE
+    if not state.included and state.tracer is None:
+        for operand in operands:
+            answer = _prepared.get(operand.__class__)
+            if answer is not None:
+                return answer(op, operands, attrs)
+    return NotImplemented
+
+
+register_fallback(Key.PYTHON, intercept, reenters=True, prepared=_prepared_call)

@@ -74,6 +74,27 @@ class Mutation(Op):
             require(fits, "S009", f"{self.name}: the result does not fit its target", target=target, result=value)
 
 
+def arguments_of(
+    op: Any, operands: tuple[object, ...], attrs: Mapping[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Operands and attributes as the positional and keyword arguments of a call of the operator."""
+    base = op.base if isinstance(op, Mutation) else op
+    if base is None:
+        return operands, dict(attrs)
+    kwargs: dict[str, object] = {}
+    if isinstance(op, Mutation) and op.out:
+        operands, kwargs["out"] = operands[:-1], operands[-1]
+    values = iter(operands)
+    args: list[object] = []
+    for parameter in base.schema.parameters:
+        value = next(values) if parameter.is_operand else attrs[parameter.name]
+        if parameter.keyword_only:
+            kwargs[parameter.name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
 def can_cast(source: DType, target: DType) -> bool:
     """Whether in-place and out= forms convert so: within a kind or to a higher one."""
     return source.kind <= target.kind and not (target.kind is Kind.BOOL and source.kind is not Kind.BOOL)

@@ -191,6 +191,8 @@ class ShapeOverloads(GeneratedMethods):
     def size(self, dim: object = None) -> Any:
         """The shape, or the size of one dim."""
         shape = self.shape
+        if type(dim) is int and -len(shape) <= dim < len(shape):
+            return shape[dim]
         return shape if dim is None else shape[own_dim(fixed_integer(dim), shape, "size")]
 
     def stride(self, dim: object = None) -> Any:

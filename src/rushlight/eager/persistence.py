@@ -9,8 +9,9 @@ import numpy as np
 from rushlight.eager.arguments import place
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.creation import require_gradient
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import PYTHON, Handle, make
 from rushlight.eager.memory import array_of
+from rushlight.eager.subclass import intercepts
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.type import CPU
@@ -54,5 +55,6 @@ def rebuild_tensor(
         (storage,) = allocate_on(form.device)((form.nbytes,))
         storage.write(0, np.frombuffer(content, np.uint8))
     result = make(storage, form, cls=cls)
+    result.keys |= PYTHON if intercepts(cls) else 0
     result.__dict__.update(attributes)
     return require_gradient(result, requires_grad)

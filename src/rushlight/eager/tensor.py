@@ -20,10 +20,10 @@ from rushlight.eager.composite.memory import MemoryMethods
 from rushlight.eager.composite.methods import CompositeMethods
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.handle import PYTHON, Handle, adopt, adopted, gradient_of, move, share, wrap
+from rushlight.eager.handle import PARAMETER_MARK, PYTHON, Handle, adopt, adopted, gradient_of, move, share, wrap
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
-from rushlight.eager.memory import asked_array_of, require_host_memory, tensor_of
+from rushlight.eager.memory import asked_array_of, first_element, require_host_memory, tensor_of
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.ordering import OrderMethods
 from rushlight.eager.overloads import (
@@ -36,7 +36,7 @@ from rushlight.eager.overloads import (
 from rushlight.eager.override.answering import answer_plainly, override_methods
 from rushlight.eager.override.foreign import FUNCTION, disabled
 from rushlight.eager.persistence import rebuild_tensor, state_of
-from rushlight.eager.printing import format_tensor
+from rushlight.eager.printing.text import format_tensor
 from rushlight.eager.random import RandomMethods
 from rushlight.eager.subclass import make_subclass, make_wrapper_subclass
 from rushlight.eager.symbols import SymInt, wrap_size
@@ -75,7 +75,8 @@ class Autograd(GeneratedMethods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets `requires_grad` and returns the tensor."""
-        self.requires_grad = requires_grad
+        if requires_grad is not True or self.gradient is None or not self.gradient.required:
+            self.requires_grad = requires_grad
         return self
 
     @property
@@ -214,11 +215,7 @@ class Reading(GeneratedMethods):
             return traced_item(self)
         if self.form.numel != 1:
             fail("S015", "item: the tensor has several elements, or none", tensor=self)
-        return (
-            asked_array_of(self).reshape(-1)[0].item()
-            if self.dtype.numpy.kind != "V"
-            else float(asked_array_of(self).reshape(-1)[0])
-        )
+        return first_element(self)
 
     def tolist(self) -> Any:
         """The elements as nested lists."""
@@ -310,6 +307,9 @@ class Reading(GeneratedMethods):
 
     def __repr__(self) -> str:
         return format_tensor(self)
+
+    def _repr_html_(self) -> str:
+        return import_module("rushlight.eager.printing.html").tensor_html(self, type(self).__name__)
 
     def __format__(self, spec: str) -> str:
         if self.form.shape and spec:
@@ -507,7 +507,7 @@ class _ByMark(type):
 
     def __instancecheck__(cls, instance: object) -> bool:
         return super().__instancecheck__(instance) or (
-            cls is Parameter and isinstance(instance, Tensor) and "_is_param" in vars(instance)
+            cls is Parameter and isinstance(instance, Tensor) and PARAMETER_MARK in vars(instance)
         )
 
 
@@ -524,7 +524,7 @@ class Parameter(Tensor, metaclass=_ByMark):
         base: Any = tensor([]) if data is None else required_tensor(data)
         if base.keys & PYTHON and cls is Parameter:
             marked = base.detach()
-            vars(marked)["_is_param"] = True
+            vars(marked)[PARAMETER_MARK] = True
             require_gradient(marked, requires_grad)
             return marked
         result = wrap(share(base, own_version=False), cls)

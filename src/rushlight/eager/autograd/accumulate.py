@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autodiff.backward import SINK
+from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node, NodeHooks, run_tensor_hooks
 from rushlight.eager.dispatch import STATE, call_user, dispatch
 from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of, is_wrapper
@@ -66,10 +67,28 @@ def refuse_replacement(returned: object) -> None:
 
 
 def refuse_untraced(gradient: Any) -> None:
-    """C036 for a sparse gradient that was there before the trace: how many places it has differs from call to call."""
-    if gradient is not None and gradient.keys & SPARSE and gradient.kept.node is None:
+    """C036 for a gradient that was there before the trace and is sparse, or has a history.
+
+    How many places the one has differs from call to call; what the other was computed from is not among the inputs.
+    """
+    if gradient is None:
+        return
+    if gradient.keys & SPARSE and gradient.kept.node is None:
         hint = "drop it first, by optimizer.zero_grad() inside of the compiled function, or let the layer be dense"
         fail("C036", "a compiled function reads a sparse gradient that is there before the call", hint=hint)
+    if is_recorded(gradient):
+        hint = "give it to the compiled function as an argument, or detach it"
+        fail("C036", "a compiled function reads a gradient with a history that is there before the call", hint=hint)
+
+
+def kept_gradient(tensor: Any) -> Handle | None:
+    """What backward passes have left in a tensor's `grad`, or None."""
+    return None if tensor.gradient is None else tensor.gradient.grad
+
+
+def is_recorded(gradient: Handle | None) -> bool:
+    """Whether a gradient is a real tensor with a history, as after `backward(create_graph=True)`."""
+    return gradient is not None and gradient.storage is not None and requires(gradient)
 
 
 def accumulated(variable: Handle, before: Handle | None, new: Handle, create_graph: bool, owned: bool) -> Any:

@@ -16,6 +16,7 @@ from rushlight.autodiff.backward import SINK, Edge, executed, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulate, edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
+from rushlight.eager.execution.measuring import measured
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind
@@ -60,7 +61,10 @@ class Pass:
         try:
             if begun:
                 node.keep_apart(begun)
-            results = node.run(gradients, self.create_graph, owned)
+            if STATE.tracer is not None:
+                STATE.tracer.begin_step(node.sequence)
+            given = gradients, self.create_graph, owned
+            results = measured(node.name(), "backward", node.run, *given) if STATE.profiles else node.run(*given)
             results = node.finish(results, gradients, owned)
         except Exception as error:
             if not isinstance(error, RushlightError) or error.frame is not node.frame:
@@ -82,6 +86,10 @@ class Pass:
     def take(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """Prepares a node and runs it, for who walks natively: one gradient or None per edge."""
         self.prepare(node, gradients)
+        return self.run_prepared(node, gradients)
+
+    def run_prepared(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
+        """As `take`, after the hooks have run on what arrived."""
         if not any(gradient is not None for gradient in gradients):
             return (None,) * len(node.edges)
         results = tuple(self.run(node, gradients, {}))
@@ -100,14 +108,19 @@ class Pass:
         """Runs the pass; returns the gradients at the targets by the node's identity and its output number."""
         gradients: dict[tuple[int, int], Any] = {}
         self.plan(roots, targets)
-        ordinary = not targets and not self.create_graph and not STATE.anomaly and STATE.tracer is None
-        if ordinary and WALK[0](self, list(roots), self.owned, self.keep, self.add, self.take):
-            return gradients
+        whole = how.get("part") is None and bool(targets) == how.get("until_targets", False)
+        if whole and not self.create_graph and not STATE.anomaly and STATE.tracer is None:
+            arrived: list[Any] = [None] * len(targets)
+            given = list(roots), self.owned, self.keep, self.add, self.take, list(targets), arrived
+            if WALK[0](self, *given):
+                return {(id(step), output): one for (step, output, *_), one in zip(targets, arrived, strict=True)}
 
         def captured(edge: Edge, gradient: object) -> None:
             gradients[id(edge[0]), edge[1]] = gradient
 
         wanted = {id(edge[0]) for edge in targets}
+        builder = None if STATE.tracer is None else STATE.tracer.builder
+        region = None if builder is None else builder.region
 
         def merged(node: Any) -> Any:
             return node.merged(wanted)
@@ -122,6 +135,8 @@ class Pass:
             merged=merged,
             **how,
         )
+        if builder is not None:
+            builder.region = region
         return gradients
 
     def plan(self, roots: Sequence[Any], targets: Sequence[Edge]) -> None:
@@ -139,7 +154,10 @@ def _walk_in_python(*how: object) -> bool:
 
 
 WALK: list[Callable[..., bool]] = [_walk_in_python]
-"""Walks from roots to leaves by native code where that is possible: (pass, roots, owned, keep, add, take)."""
+"""Walks from roots to leaves, or to targets, by native code where that is possible.
+
+It is given (pass, roots, owned, keep, add, take, targets, arrived); the last is a list with a place for each target.
+"""
 
 
 def _refuse_nan(node: Any, results: Sequence[object]) -> None:

@@ -69,7 +69,7 @@ class FunctionParts(NamedTuple):
 
 
 class FunctionNode(Node, FunctionCtx):
-    """The node of a custom function, and the `ctx` that its methods see. Any attribute may be set on it."""
+    """The node of a custom function, and the `ctx` that its methods see. It takes all attributes."""
 
     __slots__ = (
         "__dict__",
@@ -264,7 +264,9 @@ def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:
                 attach(result, OnceDifferentiable(ctx.name()), 0)
         return gradients
 
-    return run
+    made: Any = run
+    made.once_differentiable = True
+    return made
 
 
 class OnceDifferentiable(Node):

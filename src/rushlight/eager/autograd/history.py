@@ -74,3 +74,13 @@ def replay(steps: Sequence[Step], base: object) -> Any:
     for op, others, attrs in steps:
         base = dispatch(op, (base, *others), attrs)
     return base
+
+
+def shown_by_base(target: Any) -> Any:
+    """The target of a write as its base shows it, for what computes the new elements from the old ones.
+
+    The gradient of a view by strides of a view leaves out what lies between the elements of the latter, while a write
+    goes to the base.
+    """
+    view: View | None = target.view_of
+    return target if view is None or not requires(target) else replay(view.steps, view.base)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.support.errors import require
+from rushlight.support.interpreted import interpreted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +25,7 @@ class GradMode(Scope):
         require(callable(function), "A001", f"{type(self).__name__}: a function is expected", given=function)
         if inspect.isgeneratorfunction(function):
 
+            @interpreted
             @functools.wraps(function)
             def generate(*args: object, **kwargs: object) -> Generator[Any, Any, Any]:
                 generator = function(*args, **kwargs)
@@ -38,6 +40,7 @@ class GradMode(Scope):
 
             return generate  # pyright: ignore[reportReturnType] - of the same signature
 
+        @interpreted
         @functools.wraps(function)
         def run(*args: object, **kwargs: object) -> Any:
             with self:

@@ -124,7 +124,7 @@ def recipe_for(
 class OperatorNode(Node):
     """The node of one operator call. Saves exactly what its rule reads for the gradients that are wanted."""
 
-    __slots__ = ("_recipe", "_released", "_saved")
+    __slots__ = ("_recipe", "_saved")
 
     def __init__(
         self,
@@ -145,7 +145,6 @@ class OperatorNode(Node):
                 edges[at] = edge_of(flat[at])
         super().__init__(edges, ours=_OURS)
         self._recipe = recipe
-        self._released = False
         saved: list[Any] = recipe.saved.copy()
         for position in recipe.differing:
             is_result, at, used = recipe.sources[position]
@@ -215,14 +214,13 @@ class OperatorNode(Node):
 
     @property
     def released(self) -> bool:
-        """Whether a backward pass has freed what it saved."""
-        return self._released
+        """Whether a backward pass has freed what it saved; a node that saved no tensor may run again."""
+        return self._saved is None
 
     def release(self) -> None:
         """Frees what was saved; a node that saved no tensor may run again."""
         if self.saves_tensors:
             self._saved = None
-        self._released = True
 
 
 def _forms_of(value: object, used: Any) -> Any:

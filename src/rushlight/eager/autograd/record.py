@@ -96,16 +96,20 @@ class Recorded(NamedTuple):
 
 
 def recorded(
-    op: Any, operands: tuple[object, ...], needed: tuple[bool, ...], results: Sequence[Any]
+    op: Any,
+    operands: tuple[object, ...],
+    attrs: Mapping[str, object],
+    needed: tuple[bool, ...],
+    results: Sequence[Any],
 ) -> Recorded | None:
-    """What `record` writes for a call without attributes that one kernel computes; None if it does more."""
+    """What `record` writes for a call of one kernel, or for a view; None if it does more."""
     if _has_no_derivative(op):
         return Recorded(None, ())
     rule = rule_of(op)
     if rule is None:
         return None
     outputs = tuple([output for output, tensor in enumerate(results) if differentiable(tensor)])
-    return Recorded(recipe_for(op, rule, operands, {}, needed, results) if outputs else None, outputs)
+    return Recorded(recipe_for(op, rule, operands, attrs, needed, results) if outputs else None, outputs)
 
 
 def _require_no_tangent(op: Any, operands: tuple[object, ...]) -> None:

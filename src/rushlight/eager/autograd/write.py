@@ -7,7 +7,15 @@ from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import Rule, rule_of
-from rushlight.eager.autograd.history import attach, before_rewrite, differentiable, follow, replay, requires
+from rushlight.eager.autograd.history import (
+    attach,
+    before_rewrite,
+    differentiable,
+    follow,
+    replay,
+    requires,
+    shown_by_base,
+)
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.operation import OperatorNode, Recipe, needed_of, recipe_for
 from rushlight.eager.dispatch import Key, dispatch
@@ -114,8 +122,13 @@ def write_decomposed(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str
     _ask_sizes(op, operands, attrs)
     target = op.target_of(operands)
     # What the calls save of the target, or of its views, stays as it was: they read copies.
-    read = tuple([copy_of(operand) if _shares(operand, target) else operand for operand in operands])
+    read = tuple([_read(operand, target) if _shares(operand, target) else operand for operand in operands])
     return dispatch(COPY, (target, run_decomposition(base, Key.AUTOGRAD, read, attrs)), {})
+
+
+def _read(operand: Handle, target: Handle) -> Any:
+    """A copy of the target, or of another tensor on its storage."""
+    return copy_of(shown_by_base(target) if operand is target else operand)
 
 
 def _ask_sizes(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> None:
@@ -186,6 +199,11 @@ class CopySlices(Node):
     def release(self) -> None:
         """Frees what the write saved."""
         self._inner.release()
+
+    @property
+    def released(self) -> bool:
+        """Whether what the write saved is freed."""
+        return self._inner.released
 
 
 def made_for(form: TensorMeta, gradient: Handle) -> Any:

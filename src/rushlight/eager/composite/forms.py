@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rushlight.eager.arguments import required_tensor
-from rushlight.eager.autograd.history import requires
+from rushlight.eager.autograd.history import requires, shown_by_base
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, dispatch
 from rushlight.eager.functions import clone
@@ -93,7 +93,8 @@ def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(input: Any, *args: object, **named: object) -> Any:
         target = required_tensor(input)
         # What the function saves for its gradient has to stay as it was.
-        _store(name, target, function(clone(target) if requires(target) else target, *args, **named))
+        read = clone(shown_by_base(target)) if requires(target) else target
+        _store(name, target, function(read, *args, **named))
         return target
 
     return _renamed(call, function, name, "In place.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, flag, required_operand, required_tensor
+from rushlight.eager.autograd.history import shown_by_base
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.facts import result_type
 from rushlight.eager.composite.forms import in_place, with_out
@@ -94,7 +95,8 @@ conj_physical_ = in_place(conj_physical)
 @checked
 def float_power_(input: Tensor, exponent: object) -> Tensor:
     """Raise a float64 or complex128 tensor to a power in place. Errors: D003 for other dtypes."""
-    result = ops.float_power(required_tensor(input), required_operand(exponent))
+    base = required_tensor(input)
+    result = ops.float_power(shown_by_base(base), required_operand(exponent))
     same = input.dtype is result.dtype and input.dtype in (float64, complex128)
     require(same, "D003", "float_power_: the tensor must have the result's dtype", input=input, result=result)
     return input.copy_(result)

@@ -62,21 +62,34 @@ def _vector(name: str, index: Any) -> Any:
 @with_out
 def index_copy(input: Tensor, dim: int, index: object, source: object) -> Tensor:
     """Return a copy with slices of the source at the places of a 1-D index. Of equal places the last counts."""
+    along, places, values = _slices_to_copy(input, dim, index, source)
+    if not input.ndim or not values.ndim:
+        return _INDEX_PUT(input.reshape(-1), (places,), values.reshape(-1), (0,)).reshape(input.shape)
+    return _INDEX_PUT(input, (places,), values, (along,))
+
+
+@checked
+def index_copy_(input: Tensor, dim: int, index: object, source: object) -> Tensor:
+    """Write slices of the source to the places of a 1-D index. Of equal places the last counts."""
+    along, places, values = _slices_to_copy(input, dim, index, source)
+    if not input.ndim or not values.ndim:
+        return input.copy_(index_copy(input, dim, index, source))
+    return dispatch(form_in_place(_INDEX_PUT), (input, (places,), values), {"dims": (along,), "accumulate": False})
+
+
+def _slices_to_copy(input: Tensor, dim: int, index: object, source: object) -> tuple[int, Any, Tensor]:
+    """The dim, the places along it, and the slices."""
     places, values = _vector("index_copy", index), required_tensor(source)
     along = wrap_dim(fixed_integer(dim), input.ndim, "index_copy")
     same = values.dtype is input.dtype
     require(same, "D002", "index_copy: input and source differ in dtype", input=input, source=values)
     if not input.ndim or not values.ndim:
-        one = input.ndim <= 1 and values.numel() == 1 and places.shape[0] == 1
-        require(one, "S014", "index_copy: the source does not fit", input=input, index=places, source=values)
-        return _INDEX_PUT(input.reshape(-1), (places,), values.reshape(-1), (0,)).reshape(input.shape)
-    shape = (*input.shape[:along], places.shape[0], *input.shape[along + 1 :])
-    fits = same_shape([integer(size) for size in shape], values.form.shape)
+        fits = input.ndim <= 1 and values.numel() == 1 and places.shape[0] == 1
+    else:
+        shape = (*input.shape[:along], places.shape[0], *input.shape[along + 1 :])
+        fits = same_shape([integer(size) for size in shape], values.form.shape)
     require(fits, "S014", "index_copy: the source does not fit", input=input, index=places, source=values)
-    return _INDEX_PUT(input, (places,), values, (along,))
-
-
-index_copy_ = in_place(index_copy)
+    return along, places, values
 
 
 @checked

@@ -121,11 +121,19 @@ def call_below(limit: int, op: Op, active: int, operands: tuple[object, ...], at
             if kernel.leaf:
                 result = kernel.function(op, active, operands, attrs)
             else:
-                result = _run(kernel, Key(key), limit, op, active, operands, attrs)
+                prepared = kernel.prepared
+                result = NotImplemented if prepared is None else prepared(op, active, operands, attrs)
+                if result is NotImplemented:
+                    result = _run(kernel, Key(key), limit, op, active, operands, attrs)
             if result is not NotImplemented:
                 return result
         left ^= 1 << key
     raise _nobody(op, active)
+
+
+def call_without(key: Key, op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
+    """As `call_below` from the highest key; the key stays active for operators that the call consists of."""
+    return call_below(_TOP + 1, op, active & ~bit(key), operands, attrs)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ class Key(IntEnum):
     BATCHED = 10  # vmap
     SPARSE = 11  # sparse tensors: places and values
     FUNCTION = 12  # __torch_function__ of modes and operands
+    PROFILE = 13  # measures, and passes on
 
 
 class Alias(Enum):

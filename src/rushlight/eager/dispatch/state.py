@@ -47,6 +47,7 @@ class State(threading.local):
     engaged: Any = None  # the backward pass that this thread is in
     backward_compiler: Any = None  # what compiles backward passes; None for what the setting says
     backward_disabled: bool = False  # whether they are not compiled, whatever else is said
+    profiles: tuple[Any, ...] = ()  # what measures this thread's operators, outermost first
     ranks: str | None = None  # the process groups that there are, where there are any, and this rank's places in them
     interpreter: Any = None  # `call(function, args, kwargs)` runs the program's functions while its bytecode is traced
 

@@ -26,13 +26,15 @@ Boxed = Callable[[Op, int, tuple[Any, ...], Mapping[str, Any]], object]
 class Kernel:
     """One registered kernel. A `leaf` never calls an operator, so that the thread's state need not change around it.
 
-    `reenters`: its own key stays active while it runs.
+    `reenters`: its own key stays active while it runs. `prepared` is asked before it as a leaf is: for calls that need
+    no state of a kernel.
     """
 
     function: Callable[..., object]
     boxed: bool = False
     leaf: bool = False
     reenters: bool = False
+    prepared: Boxed | None = None
 
 
 class Registration:
@@ -111,9 +113,11 @@ def register(
     return _add((op, key), Kernel(function, boxed, leaf, reenters))
 
 
-def register_fallback(key: Key, function: Boxed, *, leaf: bool = False, reenters: bool = False) -> Registration:
+def register_fallback(
+    key: Key, function: Boxed, *, leaf: bool = False, reenters: bool = False, prepared: Boxed | None = None
+) -> Registration:
     """Says what answers at `key` for all operators without a kernel there."""
-    return _add((None, key), Kernel(function, True, leaf, reenters))
+    return _add((None, key), Kernel(function, True, leaf, reenters, prepared))
 
 
 def register_backend(device: str) -> Key:

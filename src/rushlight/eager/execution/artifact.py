@@ -16,6 +16,7 @@ from rushlight.sym import Condition, SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+    from rushlight.build.native import Chooser
 
 # Traces a program: the builder, the nodes of the operands and the run-time sizes in, the graph out.
 Tracer = Callable[[GraphBuilder, Sequence[Node], Sequence[Any]], Graph]
@@ -44,14 +45,19 @@ _lock = threading.RLock()
 
 
 def artifact_for(
-    program: Hashable, trace: Tracer, signature: Signature, has_sizes: bool = False, device: Device = CPU
+    program: Hashable,
+    trace: Tracer,
+    signature: Signature,
+    has_sizes: bool = False,
+    device: Device = CPU,
+    chooser: Chooser | None = None,
 ) -> Executable:
     """The executable of a program for a signature, compiled when there is none whose guards hold.
 
     `has_sizes`: the last operand is one that `with_run_time_sizes` added. Errors: Declined where the device makes no
-    code of the program's graph.
+    code of the program's graph. `chooser` chooses tiles and blocks in place of the cost model.
     """
-    key = (settings.key(), program, signature.specs, device)
+    key = (settings.key(), program, signature.specs, device, chooser)
     for artifact in _artifacts.get(key, ()):
         if artifact.accepts(signature.values):
             return artifact.executable
@@ -62,7 +68,7 @@ def artifact_for(
         if key in _declined:
             raise Declined
         try:
-            artifact = _compile(trace, signature, has_sizes, device)
+            artifact = _compile(trace, signature, has_sizes, device, chooser)
         except Declined:
             _declined.add(key)
             raise
@@ -87,13 +93,13 @@ class Declined(Exception):
     """A device's code generator does not take a graph: something else has to run the call."""
 
 
-def _compile(trace: Tracer, signature: Signature, has_sizes: bool, device: Device) -> Artifact:
+def _compile(trace: Tracer, signature: Signature, has_sizes: bool, device: Device, chooser: Chooser | None) -> Artifact:
     made = symbols_of(signature)
     builder = GraphBuilder()
     nodes = [builder.parameter(f"p{position}", type_) for position, type_ in enumerate(made.types)]
     sizes = nodes.pop().type.shape if has_sizes else ()
     graph = trace(builder, nodes, sizes)
-    executable = build.compile_graph(graph) if device is CPU else build.compile_for(device, graph)
+    executable = build.compile_graph(graph, chooser=chooser) if device is CPU else build.compile_for(device, graph)
     if executable is None:
         raise Declined
     conditions = _conditions(made)

@@ -13,7 +13,7 @@ from rushlight.eager.execution.operands import NUMBER_FORMS
 from rushlight.eager.execution.plan import KernelPlan
 from rushlight.eager.execution.signature import signature_of
 from rushlight.eager.handle import Handle
-from rushlight.eager.memory import array_of
+from rushlight.eager.memory import array_of, first_element
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import bool_
 from rushlight.ir.graph import Graph, GraphBuilder, Node
@@ -28,21 +28,24 @@ class Check(NamedTuple):
     range: Range
     position: int
     plan: KernelPlan
+    others: tuple[int, ...]  # where further operands are
+    numbers: tuple[int, ...]  # the bounds that its plan takes
 
 
 def checks_of(op: Operator, operands: Sequence[Any], attrs: Mapping[str, object]) -> list[Check]:
     """What to check before a call of these forms; `operands` are tensors."""
     if op not in RULES:
         return []
-    names = [parameter.name for parameter in op.schema.operands]
+    places = {parameter.name: at for at, parameter in enumerate(op.schema.operands)}
     types = [_type_of(operand) for operand in operands]
     checks: list[Check] = []
     for one in ranges_of(op, types, attrs):
-        position = names.index(one.operand)
+        position = places[one.operand]
         index = operands[position] if one.member is None else operands[position][one.member]
         require(isinstance(index, Handle), "A001", f"{op.name}: {one.operand} must be a tensor", given=index)
         if index.form.numel:
-            checks.append(Check(one, position, _plan(index, one)))
+            others, numbers = tuple(one.others(places)), tuple(_numbers(one))
+            checks.append(Check(one, position, _plan(index, one, [operands[at] for at in others]), others, numbers))
     return checks
 
 
@@ -55,19 +58,20 @@ def _numbers(one: Range) -> list[int]:
     return [int(number) for number in (one.low, one.high, one.ignored) if number is not None]
 
 
-def _plan(index: Handle, one: Range) -> KernelPlan:
+def _plan(index: Handle, one: Range, others: Sequence[Handle]) -> KernelPlan:
     whole, numbers = NUMBER_FORMS[int], [0] * len(_numbers(one))
+    count = len(others) + 1
 
     def trace(builder: GraphBuilder, nodes: Sequence[Node], sizes: Sequence[object]) -> Graph:
-        bounds = iter(nodes[1:])
+        bounds = iter(nodes[count:])
         low, high, ignored = (None if bound is None else next(bounds) for bound in (one.low, one.high, one.ignored))
-        return builder.graph([any_outside(nodes[0], low, high, ignored, one.derived)])
+        return builder.graph([any_outside(nodes[0], low, high, ignored, one.derived, nodes[1:count])])
 
-    signature = signature_of([index.form, *[whole for _ in numbers]])
+    signature = signature_of([index.form, *[other.form for other in others], *[whole for _ in numbers]])
     result = form_of((), bool_, index.form.device)
     program = ("bounds", one.high is None, one.ignored is None, one.derived)
     executable = artifact_for(program, trace, signature, device=index.form.device)
-    return KernelPlan(executable, [index, *numbers], [*signature.words, result.words], [result], bare=True)
+    return KernelPlan(executable, [index, *others, *numbers], [*signature.words, result.words], [result], bare=True)
 
 
 def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -> None:
@@ -75,11 +79,11 @@ def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -
     for check in checks:
         one = check.range
         index = operands[check.position] if one.member is None else operands[check.position][one.member]
-        outside = check.plan.run([index, *_numbers(one)])
-        if outside.storage.read(0, 1)[0]:
+        others = [operands[at] for at in check.others] if check.others else ()
+        if first_element(check.plan.run((index, *others, *check.numbers))):
             values = array_of(index).reshape(-1).tolist()
             if one.derived is not None:
-                fail("I001", f"{op.name}: {one.requirement}", index=index)
+                fail(one.derived.code, f"{op.name}: {one.requirement}", index=index)
             if one.high is None:
                 fail("A002", f"{op.name}: {one.requirement}", given=min(values))
             wrong = next(value for value in values if not one.low <= value < one.high and value != one.ignored)

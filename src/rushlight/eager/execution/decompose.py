@@ -17,7 +17,7 @@ from rushlight.eager.execution.operands import (
     unflatten,
 )
 from rushlight.eager.handle import Handle
-from rushlight.ir.graph import NUMBER, RESULT, Call, Graph, GraphBuilder, Node
+from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import CPU
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import Operator
@@ -37,11 +37,35 @@ def run_decomposition(op: Operator, key: Any, operands: tuple[object, ...], attr
 def single_view(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Call | None:
     """The one call that a decomposition consists of, where that is a view of the first operand."""
     graph, several = _traced(op, operands, attrs)
-    if several or len(graph.calls) != 1:
+    return graph.calls[0] if not several and _gives_views(graph) else None
+
+
+def several_views(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Sequence[Call]:
+    """The calls that a decomposition consists of, where each is a view of the first operand; else none."""
+    graph, several = _traced(op, operands, attrs)
+    return graph.calls if several and _gives_views(graph) else ()
+
+
+def only_call(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Call | None:
+    """The one call that gives all of a decomposition's results, if they share the operand's memory."""
+    graph, several = _traced(op, operands, attrs)
+    if not several:
+        return single_view(op, operands, attrs)
+    first, rest = graph.calls[0] if graph.calls else None, graph.calls[1:]
+    if first is None or not isinstance(first.op, Operator) or first.operands != graph.parameters[:1]:
         return None
-    call = graph.calls[0]
-    is_view = isinstance(call.op, Operator) and call.op.view_rule is not None
-    return call if is_view and call is graph.outputs[0] and call.operands == graph.parameters[:1] else None
+    parts = [
+        call.op is RESULT and call.operands == (first,) and call.attr("index") == at for at, call in enumerate(rest)
+    ]
+    return first if rest and rest == graph.outputs and all(parts) and first.op.schema.results[0].alias else None
+
+
+def _gives_views(graph: Graph) -> bool:
+    """Whether each call is a result, and a view of the first parameter."""
+    return graph.calls == graph.outputs and all(
+        isinstance(call.op, Operator) and call.op.view_rule is not None and call.operands == graph.parameters[:1]
+        for call in graph.calls
+    )
 
 
 def decomposition(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Graph:
@@ -83,6 +107,8 @@ def replay(graph: Graph, flat: Sequence[object]) -> list[Any]:
             values[id(call)] = call.attr("value")
         elif call.op is RESULT:
             values[id(call)] = values[id(call.operands[0])][call.attr("index")]
+        elif call.op is RELAYOUT:
+            values[id(call)] = values[id(call.operands[0])]
         else:
             values[id(call)] = _replayed(call, values)
     return [values[id(call)] for call in graph.outputs]

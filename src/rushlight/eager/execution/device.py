@@ -22,11 +22,12 @@ from rushlight.eager.mutation import FILL, Mutation
 from rushlight.eager.tensor_meta import form_of, form_of_type
 from rushlight.ir.type import CPU, Device
 from rushlight.ir.value import map_operands
-from rushlight.ops.record import OPERATORS, Operator, calls_host
+from rushlight.ops.record import OPERATORS, Fact, Operator, calls_host
 from rushlight.runtime.backend import Backend, backend_of
 from rushlight.support import events
 from rushlight.support.errors import error, require, warn
 
+ON_COPIES = "the CPU, on copies"
 _MOST_PLANS = 1 << 14
 Operands = tuple[Any, ...]
 Attrs = Mapping[str, Any]
@@ -42,6 +43,27 @@ def fallback_counts() -> dict[tuple[str, str], int]:
 def forget_fallbacks() -> None:
     """Counts from 0 again."""
     _fallbacks.clear()
+
+
+def way_of(backend: Backend, op: Operator) -> str:
+    """What runs an operator on a device, as far as that does not depend on operands.
+
+    A composite of which a device has no kernel runs in parts where it has kernels for these.
+    """
+    if op.name in backend.kernels:
+        return "its kernels"
+    if op.view_rule is not None:
+        return "views"
+    generates = type(backend).compile is not Backend.compile
+    if generates and Fact.HOST not in op.facts:
+        return "its code generator"
+    return ON_COPIES if op.decompose_rule is None else "other operators"
+
+
+def without_kernel(backend: Backend) -> list[str]:
+    """The operators of which a device lacks a kernel, so that the CPU runs them on copies."""
+    own = [op for op in OPERATORS.values() if Fact.FOREIGN not in op.facts]
+    return sorted([op.name for op in own if way_of(backend, op) == ON_COPIES])
 
 
 def run_on_device(op: Any, active: int, operands: Operands, attrs: Attrs) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from rushlight import build
 from rushlight.eager.dispatch import Key, dispatch, register_fallback
 from rushlight.eager.execution.artifact import Tracer, artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.bounds import checks_of, run_checks
-from rushlight.eager.execution.decompose import run_decomposition, single_view
+from rushlight.eager.execution.decompose import only_call, run_decomposition, several_views, single_view
 from rushlight.eager.execution.mutate import run_mutation
 from rushlight.eager.execution.operands import (
     PLAIN,
@@ -31,12 +32,12 @@ from rushlight.eager.execution.signature import (
     signature_of,
 )
 from rushlight.eager.execution.tables import block_key, plan_table
-from rushlight.eager.execution.views import runs_in_parts, view_plan
+from rushlight.eager.execution.views import ViewPlan, runs_in_parts, view_plan
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of, form_of_type
-from rushlight.ir.graph import Graph, GraphBuilder, Node
+from rushlight.ir.graph import Call, Graph, GraphBuilder, Node
 from rushlight.ir.value import map_operands
 from rushlight.ops.pointwise.definition import array_type
 from rushlight.ops.record import Fact, Operator
@@ -58,11 +59,40 @@ _plans: dict[Hashable, Run] = plan_table()
 _launches: dict[Run, Launch] = plan_table()
 
 
-def planned(op: Operator, operands: tuple[object, ...]) -> Launch | None:
-    """How a call without attributes is launched, if it has a plan that is one short launch."""
-    kinds = [operand.__class__ if operand.__class__ in PLAIN else form_key(operand) for operand in operands]
-    run = _plans.get((op, block_key(), *kinds))
+def planned(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Launch | None:
+    """How a call is launched, if it has a plan that is one short launch."""
+    run = _plans.get(_key_of(op, operands, attrs))
     return None if run is None else _launches.get(run)
+
+
+def planned_view(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> ViewPlan | None:
+    """The plan of a call, if it has one that makes a view."""
+    plan = getattr(_plans.get(_key_of(op, operands, attrs)), "__self__", None)
+    return plan if isinstance(plan, ViewPlan) else None
+
+
+def inner_call(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Call | None:
+    """The one call that a composite of one operand consists of, where that shows its memory."""
+    return only_call(op, operands, attrs) if _shows_parts(op, operands, attrs) else None
+
+
+def planned_views(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> list[ViewPlan]:
+    """The plans of the views that are all that a composite of one operand gives; else none."""
+    calls = several_views(op, operands, attrs) if _shows_parts(op, operands, attrs) else ()
+    plans = [planned_view(cast(Operator, call.op), operands, dict(call.attrs)) for call in calls]
+    return [plan for plan in plans if plan is not None] if None not in plans else []
+
+
+def _shows_parts(op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> bool:
+    alone = len(operands) == 1 and isinstance(operands[0], Handle)
+    return alone and op.__class__ is not Mutation and runs_in_parts(op, operands, attrs)
+
+
+def _key_of(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Hashable:
+    """As `run_on_cpu` makes it."""
+    kinds = [operand.__class__ if operand.__class__ in PLAIN else form_key(operand) for operand in operands]
+    named = (attribute_key(attrs),) if attrs else ()
+    return (op, block_key(), *named, *kinds)
 
 
 def run_on_cpu(op: Any, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
@@ -185,7 +215,9 @@ def kernel_plan(
     def tracer(layouts: Sequence[Layout]) -> Tracer:
         def trace(builder: GraphBuilder, nodes: Sequence[Node], symbols: Sequence[object]) -> Graph:
             result = builder.apply(op, unflatten(structure, nodes), with_sizes(op, attrs, symbols))
-            return results_in(builder, result if isinstance(result, tuple) else (result,), layouts)
+            graph = results_in(builder, result if isinstance(result, tuple) else (result,), layouts)
+            # What is inlined has no ranges of indices of its own: the calls that it consists of have.
+            return build.with_index_asserts(graph) if op.inlined else graph
 
         return trace
 
@@ -195,11 +227,13 @@ def kernel_plan(
         signature = Signature(whole.specs[:-1], whole.values, whole.words[:-1])
         signature = with_run_time_sizes(signature, sizes)
         trace = tracer([ROW_MAJOR] * len(outputs))
-        executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes), outputs[0].device)
+        executable = artifact_for((*program, "collapsed"), trace, signature, bool(sizes), outputs[0].device, op.chooser)
         return plan(executable, [*signature.words, *[whole.words[-1]] * len(outputs)], _dense(outputs))
     signature = with_run_time_sizes(signature_of(forms), sizes)
     layouts = result_layouts(outputs)
-    executable = artifact_for((*program, layouts), tracer(layouts), signature, bool(sizes), outputs[0].device)
+    executable = artifact_for(
+        (*program, layouts), tracer(layouts), signature, bool(sizes), outputs[0].device, op.chooser
+    )
     shapes = [tuple(form.shape) for form in forms]
     outputs = laid_out(executable, [*shapes, tuple(sizes)] if sizes else shapes, outputs)
     return plan(executable, [*signature.words, *[form.words for form in outputs]], outputs)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.eager.dispatch import Key, register_fallback
+from rushlight.eager.dispatch import STATE, Key, call_below, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.operands import form_of_operand
 from rushlight.eager.execution.views import runs_in_parts, view_plan
-from rushlight.eager.handle import Handle, fit_empty, make
+from rushlight.eager.handle import Handle, allocate, fail_without_data, fit_empty, make
 from rushlight.eager.mutation import Mutation
-from rushlight.eager.tensor_meta import form_of_type
+from rushlight.eager.tensor_meta import form_of, form_of_type
+from rushlight.ir.type import META as META_DEVICE
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import Operator
 
@@ -32,7 +33,24 @@ def run_on_meta(op: Any, active: int, operands: tuple[Any, ...], attrs: Mapping[
         return plan.call(operands)
     if runs_in_parts(op, operands, attrs):
         return run_decomposition(op, Key.META, operands, attrs)
+    if attrs.get("device") not in (None, META_DEVICE) and STATE.tracer is None and op.schema.parameters[0].is_operand:
+        like: Handle = operands[0]
+        if like.form.device == META_DEVICE:
+            return _made_elsewhere(op, like, operands[1:], attrs)
     return typed_result(op, operands, attrs)
+
+
+def _made_elsewhere(op: Operator, like: Handle, others: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+    """A tensor with data in the shape of one without, as `zeros_like(x, device="cpu")` makes it.
+
+    Errors: V003 where elements are asked for as well.
+    """
+    without = [one for one in others if isinstance(one, Handle) and one.storage is None]
+    if without:
+        fail_without_data(without[0])
+    form = form_of(like.form.shape, like.dtype, attrs["device"], like.form.strides, like.form.type.weak)
+    shaped: Handle = allocate(form)
+    return call_below(Key.META, op, shaped.keys, (shaped, *others), attrs)
 
 
 def typed_result(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:

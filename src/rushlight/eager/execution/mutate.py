@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.eager.execution.artifact import artifact_for, with_run_time_sizes
 from rushlight.eager.execution.attributes import split_sizes, with_sizes
+from rushlight.eager.execution.bounds import checks_of, run_checks
 from rushlight.eager.execution.operands import (
     PLAIN,
     attribute_key,
@@ -16,8 +17,8 @@ from rushlight.eager.execution.operands import (
     structure_of,
     unflatten,
 )
-from rushlight.eager.execution.plan import KernelPlan
-from rushlight.eager.execution.signature import Signature, collapsed_signature
+from rushlight.eager.execution.plan import KernelPlan, Launch
+from rushlight.eager.execution.signature import Signature, collapsed_signature, signature_of
 from rushlight.eager.execution.tables import block_key, plan_table
 from rushlight.eager.handle import Handle, fit_empty
 from rushlight.eager.mutation import COPY, Mutation, computed_value, written_value
@@ -28,14 +29,22 @@ from rushlight.support.errors import fail, require
 from rushlight.sym import Size, le, maximum, minimum, product, required, statically_known
 
 _MOST_PLANS = 1 << 13
-_SAME, _APART, _OVERLAP = "same", "apart", "overlap"
+_SAME, APART, _OVERLAP = "same", "apart", "overlap"
 DISJOINT = "a write: elements of the target do not overlap"
 Run = Callable[[Any, int, tuple[Any, ...], Mapping[str, Any]], Any]
 Write = Callable[[tuple[Any, ...]], Any]
 """Writes to the last of its operands; without one a value is computed and then copied."""
 
 
+class PlannedWrite(NamedTuple):
+    """A launch on what the value is computed from, and then on the target if that is `apart` from these."""
+
+    launch: Launch
+    apart: bool
+
+
 _plans: dict[Hashable, Write | None] = plan_table()
+_launches: dict[Write, PlannedWrite] = plan_table()
 
 
 def run_mutation(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object], run: Run) -> Any:
@@ -56,7 +65,14 @@ def target_of(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, objec
     return target
 
 
-def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, run: Run) -> None:
+def planned_write(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> PlannedWrite | None:
+    """How an in-place form writes, if it has a plan that is one short launch; None for `out=` forms."""
+    target = op.target_of(operands)
+    write = None if op.out else _plans.get(_key_of(op, op.base_operands(operands), attrs, target))
+    return None if write is None else _launches.get(write)
+
+
+def _key_of(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle) -> Hashable:
     parts: list[Any] = [op, block_key(), target.form]
     if attrs:
         parts.append(attribute_key(attrs))
@@ -64,18 +80,23 @@ def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target
         if isinstance(operand, Handle):
             parts += (operand.form, _SAME if operand is target else relation(operand, target))
         elif operand.__class__ is tuple:
-            relations = [relation(one, target) if isinstance(one, Handle) else _APART for one in operand]
+            relations = [relation(one, target) if isinstance(one, Handle) else APART for one in operand]
             parts += (form_key(operand), *relations)
         else:
             kind = operand.__class__
             parts.append(kind if kind in PLAIN else form_key(operand))
-    key = tuple(parts)
+    return tuple(parts)
+
+
+def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target: Handle, run: Run) -> None:
+    key = _key_of(op, base, attrs, target)
     try:
         write = _plans[key]
     except KeyError:
         write = _make_plan(op, base, attrs, target)
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
+            _launches.clear()
         _plans[key] = write
     if write is not None:
         write((*base, target))
@@ -90,12 +111,12 @@ def relation(operand: Handle, target: Handle) -> str:
     storage = operand.storage
     if storage is not target.storage:
         foreign = storage is not None and storage.owner is not None
-        return _OVERLAP if foreign and _share_memory(operand, target) else _APART
+        return _OVERLAP if foreign and _share_memory(operand, target) else APART
     if operand.offset == target.offset and operand.form is target.form:
         return _SAME
     start, other = operand.address(), target.address()
     apart = start + operand.form.nbytes <= other or other + target.form.nbytes <= start
-    return _APART if apart else _OVERLAP
+    return APART if apart else _OVERLAP
 
 
 def _share_memory(operand: Handle, target: Handle) -> bool:
@@ -154,8 +175,35 @@ def _make_plan(op: Mutation, base: tuple[object, ...], attrs: Mapping[str, objec
     pointwise = op.base is None or (Fact.POINTWISE in op.base.facts and Fact.RANDOM not in op.base.facts)
     if pointwise and not form.numel:  # others may refuse values, as an index that is out of range
         return KernelPlan(None, (*base, target), [], (), structure_of((*base, target))).run
-    relations = [relation(operand, target) if isinstance(operand, Handle) else _APART for operand in flat]
-    return None if _OVERLAP in relations or not pointwise else _direct(op, base, attrs, target, relations)
+    relations = [relation(operand, target) if isinstance(operand, Handle) else APART for operand in flat]
+    if _OVERLAP in relations:
+        return None
+    if pointwise:
+        return _direct(op, base, attrs, target, relations)
+    # Only the places are written then: no pass over the whole target. What is written, and where, is read meanwhile.
+    writes = op.base is not None and Fact.WRITES in op.base.facts and form.numel
+    alone = relations[0] == _SAME and all(relation == APART for relation in relations[1:])
+    return _checked_writes(op, base, attrs, target, relations) if writes and alone else None
+
+
+def _checked_writes(
+    op: Mutation, base: tuple[object, ...], attrs: Mapping[str, object], target: Handle, relations: Sequence[str]
+) -> Write:
+    """Writes at places that tensors name, which are checked first: a call that fails has written nothing."""
+    functional = op.base
+    assert functional is not None
+    checks, write = checks_of(functional, base, attrs), _direct(op, base, attrs, target, relations)
+
+    def checked(operands: tuple[Any, ...]) -> Any:
+        run_checks(functional, checks, operands[:-1])
+        return write(operands)
+
+    return checked
+
+
+def _with_target_first(signature: Signature) -> Signature:
+    """The signature of operands of which the first is the target: it is named last once more."""
+    return Signature((*signature.specs, signature.specs[0]), signature.values, (*signature.words, signature.words[0]))
 
 
 def _direct(
@@ -163,7 +211,9 @@ def _direct(
 ) -> Write:
     structure = structure_of(base)
     forms = [form_of_operand(operand) for operand in flatten(base)]
-    signature = collapsed_signature(forms, target.form)
+    elementwise = op.base is None or Fact.POINTWISE in op.base.facts
+    # Operators that are not keep their operands' dims, and are run so only where the target is the first of these.
+    signature = collapsed_signature(forms, target.form) if elementwise else _with_target_first(signature_of(forms))
     # The target is written through the parameter that reads it, so that the compiler sees one buffer, not two.
     readers = [
         at for at, relation in enumerate(relations) if relation == _SAME and signature.specs[at] == signature.specs[-1]
@@ -184,4 +234,7 @@ def _direct(
     executable = artifact_for(program, trace, signature, bool(sizes), target.form.device)
     used = (*base, None if readers else target)
     fitting = target.form.dtype if op.base is None or Fact.FITTING in op.base.facts else None
-    return KernelPlan(executable, used, signature.words, (), structure_of(used), fitting=fitting).run
+    plan = KernelPlan(executable, used, signature.words, (), structure_of(used), fitting=fitting)
+    if plan.launch is not None:
+        _launches[plan.run] = PlannedWrite(plan.launch, not readers)
+    return plan.run

@@ -31,6 +31,18 @@ class Shown(NamedTuple):
     same_width: bool
 
 
+class DirectView(NamedTuple):
+    """A view by its form and how far it begins past its base, in elements.
+
+    Without `steps` it is cut off from the base's history. Of a view that is `strided`, steps lead from the base.
+    """
+
+    form: TensorMeta
+    distance: int
+    steps: tuple[Step, ...]
+    strided: bool
+
+
 # Of traces alone: who calls the plans of eager calls again keeps them whole.
 _shown: Memo[Shown] = Memo(_MOST)
 
@@ -58,6 +70,14 @@ class ViewPlan:
         result = make_view(base, form, offset)
         self.relate(base, result)
         return result
+
+    @property
+    def direct(self) -> DirectView | None:
+        """The view, where nothing has to be asked about an operand that has data; None for others."""
+        form, distance, checked, same_width = self._shown
+        if checked or not same_width or form.symbolic or not isinstance(distance, int):
+            return None
+        return DirectView(form, distance, (self._step,) if self._differentiable else (), self._strided)
 
     def relate(self, base: Handle, result: Handle) -> None:
         """Writes down how the view was made, so that histories follow writes to it and to its base."""

@@ -3,40 +3,51 @@
 OBJECTS = ("view_class",)
 """Objects that the text refers to."""
 
-OFFSETS = {"view": ("_base", "rebases")}
+OFFSETS = {"view": ("_base", "rebases", "recorded", "steps")}
 """Slots that the text reads, by class."""
 
 NEEDED = """
-; The number of times that the history of a tensor's base was rewritten.
-define internal i64 @rebases_of(ptr %base) {
+; The number of times that the history of a tensor's base was rewritten: a borrowed int.
+define internal ptr @rebases_of(ptr %base) {
 entry:
   %gradient = call ptr @get(ptr %base, ptr @tensor_gradient)
   %none = load ptr, ptr @none
-  %leaf = icmp eq ptr %gradient, %none
-  br i1 %leaf, label %never, label %read
+  %without = icmp eq ptr %gradient, %none
+  br i1 %without, label %never, label %read
 never:
-  ret i64 0
+  %zero = load ptr, ptr @zero
+  ret ptr %zero
 read:
   %rebases = call ptr @get(ptr %gradient, ptr @gradient_rebases)
-  %count = call i64 @PyLong_AsLongLong(ptr %rebases)
-  ret i64 %count
+  ret ptr %rebases
 }
 
-; Whether a view's history is that of its base as it is now.
-define internal i1 @is_current(ptr %view) {
+; The tensor that a view shows, borrowed; null where Python has to look.
+define internal ptr @base_of(ptr %view) {
 entry:
-  %class = call ptr @class_of(ptr %view)
-  %view.class = load ptr, ptr @view_class
-  %plain = icmp eq ptr %class, %view.class
-  br i1 %plain, label %look, label %no
+  %plain = call i1 @is_exactly(ptr %view, ptr @view_class)
+  br i1 %plain, label %look, label %python
 look:
   %base = call ptr @get(ptr %view, ptr @view__base)
   %above = call ptr @get(ptr %base, ptr @tensor_view_of)
   %none = load ptr, ptr @none
   %is.base = icmp eq ptr %above, %none
-  br i1 %is.base, label %count, label %no
+  br i1 %is.base, label %give, label %python
+give:
+  ret ptr %base
+python:
+  ret ptr null
+}
+
+; Whether a view's history is that of its base as it is now.
+define internal i1 @is_current(ptr %view) {
+entry:
+  %base = call ptr @base_of(ptr %view)
+  %unclear = icmp eq ptr %base, null
+  br i1 %unclear, label %no, label %count
 count:
-  %now = call i64 @rebases_of(ptr %base)
+  %now.object = call ptr @rebases_of(ptr %base)
+  %now = call i64 @PyLong_AsLongLong(ptr %now.object)
   %then.object = call ptr @get(ptr %view, ptr @view_rebases)
   %then = call i64 @PyLong_AsLongLong(ptr %then.object)
   %same = icmp eq i64 %now, %then

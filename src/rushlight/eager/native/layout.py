@@ -12,18 +12,28 @@ from collections.abc import Sequence
 from rushlight.eager.execution.plan import MOST_ARGUMENTS, MOST_RESULTS
 from rushlight.support.errors import fail
 
-MOST_OPERANDS = 4  # of a call that is looked up
+MOST_OPERANDS = 8  # of a call that is looked up, members of lists counted
 MOST_SAVED = 8  # of a recorded call
+MOST_VIEWS = 32  # of a call
 
-# Words of a record: what identifies a call, then how it runs. A recorded call has the bits of the operands whose
-# gradients are needed, any other one 0. The settings' key counts within a block that overrides some, 0 elsewhere.
-COUNT, OPERATOR, NEEDED, SETTINGS, OPERANDS = 0, 1, 2, 3, 4
-KEY_WORDS = OPERANDS + MOST_OPERANDS
+# Words of a record: what identifies a call, then how it runs: by a kernel, as a view of its operand, or as the call of
+# another operator on its operand. The key begins with how many operands there are and how many of its words count; a
+# recorded call has the bits of the operands whose gradients are needed, and any call, from bit FIRST_SAME on, of those
+# that are its first operand once more. The settings' key counts within a block that overrides some, 0 elsewhere. Words
+# of operands and of attributes follow.
+COUNT, LENGTH, OPERATOR, NEEDED, SETTINGS, OPERANDS = range(6)
+KEY_WORDS = 40
+FIRST_SAME = 16
 OWNER, ENTRY, BARE, PASSES, FILLED, RESULTS, POINTER, WORDS, REALS = range(KEY_WORDS, KEY_WORDS + 9)
-ARGUMENTS = KEY_WORDS + 9
-# Of each operand: what it is, the word that it fills in, its item size or bounds (of the bits of floats), its own word.
-KIND, AT, SCALE, LOWEST, HIGHEST, EXPECTED = range(6)
-ARGUMENT_WORDS = 6
+# Of views: where the addresses of their records are, 0 for other calls. Of each: how many elements it begins past its
+# operand, the tuple of its one step (0 for none), whether that counts strides. Of what another operator gives: that
+# operator and its attributes. Whether the first operand is written to.
+DISTANCE, STEPS, STRIDED, INNER, INNER_ATTRIBUTES, WRITES, VIEWS = range(KEY_WORDS + 9, KEY_WORDS + 16)
+ARGUMENTS = KEY_WORDS + 16
+# Of each argument: what it is, the word that it fills in, its item size or bounds (of the bits of floats), the word and
+# the number of its operand.
+KIND, AT, SCALE, LOWEST, HIGHEST, EXPECTED, OPERAND = range(7)
+ARGUMENT_WORDS = 7
 OUTPUTS = ARGUMENTS + ARGUMENT_WORDS * MOST_ARGUMENTS
 # Of each result: objects for the fields of a tensor and its storage, the capacity class, the word of its address.
 FORM, KEYS, BYTES, CLASS, ADDRESS_AT = range(5)
@@ -35,15 +45,18 @@ RECIPE, EDGE_COUNT, ATTACHED, SAVED_COUNT, SAVED = range(TAPE, TAPE + 5)
 SOURCE, NUMBER, OBJECT = range(3)
 SAVED_WORDS = 3
 # What a step of a backward pass gives: how many gradients, whether it holds tensors, and for each edge 0 for none, n
-# for result n - 1 of the kernel, -n for value n - 1 of those that the kernel is given.
+# for result n - 1 of the kernel, -n for value n - 1 of those that the kernel is given; and for each edge the views that
+# are made of that value, 0 for none.
 STEP = SAVED + SAVED_WORDS * MOST_SAVED
 GRADIENT_COUNT, HOLDS_TENSORS, GRADIENTS = range(STEP, STEP + 3)
-RECORD_WORDS = GRADIENTS + MOST_ARGUMENTS
+PATHS = GRADIENTS + MOST_ARGUMENTS
+RECORD_WORDS = PATHS + MOST_ARGUMENTS
 
 # Words of a walk through the tape, of the visit of a step, and of a turn that a visit waits for.
 WALK_VISITS, WALK_COUNT, WALK_CAPACITY, WALK_PLACES, WALK_MASK, WALK_HEAP, WALK_READY, WALK_ORDER = range(8)
-WALK_PASS, WALK_OWNED, WALK_KEEP, WALK_ADD, WALK_TAKE, WALK_CONTEXT, WALK_WORDS = range(8, 15)
-VISIT_STEP, VISIT_WAITING, VISIT_GRADIENTS, VISIT_WORDS = range(4)
+WALK_PASS, WALK_OWNED, WALK_KEEP, WALK_ADD, WALK_TAKE, WALK_CONTEXT = range(8, 14)
+WALK_TARGETS, WALK_ARRIVED, WALK_CHAIN, WALK_WORDS = range(14, 18)
+VISIT_STEP, VISIT_WAITING, VISIT_GRADIENTS, VISIT_LEADS, VISIT_WANTED, VISIT_WORDS = range(6)
 TURN_SEQUENCE, TURN_ORDER, TURN_VISIT, TURN_WORDS = range(4)
 FIRST_VISITS = 128  # for which there is room at first
 

@@ -8,6 +8,7 @@ declare void @PyErr_BadInternalCall()
 declare void @PyErr_Clear()
 declare ptr @PyErr_Occurred()
 declare i64 @PyDict_Size(ptr)
+declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
 declare ptr @PyObject_Type(ptr)
@@ -53,10 +54,36 @@ define internal i64 @word(ptr %record, i64 %at) alwaysinline {
   ret i64 %word
 }
 
+define internal ptr @pointer(ptr %record, i64 %at) alwaysinline {
+  %word = call i64 @word(ptr %record, i64 %at)
+  %pointer = inttoptr i64 %word to ptr
+  ret ptr %pointer
+}
+
+define internal void @set_word(ptr %record, i64 %at, i64 %value) alwaysinline {
+  %word.at = getelementptr i64, ptr %record, i64 %at
+  store i64 %value, ptr %word.at
+  ret void
+}
+
+define internal void @set_pointer(ptr %record, i64 %at, ptr %value) alwaysinline {
+  %word = ptrtoint ptr %value to i64
+  call void @set_word(ptr %record, i64 %at, i64 %word)
+  ret void
+}
+
 define internal ptr @class_of(ptr %object) alwaysinline {
   %class = call ptr @PyObject_Type(ptr %object)
   call void @Py_DecRef(ptr %class)
   ret ptr %class
+}
+
+; Whether an object is of the class that a variable has, and of no subclass.
+define internal i1 @is_exactly(ptr %object, ptr %class.at) alwaysinline {
+  %class = call ptr @class_of(ptr %object)
+  %wanted = load ptr, ptr %class.at
+  %same = icmp eq ptr %class, %wanted
+  ret i1 %same
 }
 
 ; object.__new__(class)
@@ -69,6 +96,22 @@ define internal ptr @new(ptr %class) alwaysinline {
 """
 
 RESULTS = """
+; Fills a new tensor in, which has no history. The references to its storage, version, offset and the view that it is
+; are given away.
+define internal void @fill_tensor(ptr %tensor, ptr %storage, ptr %version, ptr %offset, ptr %form, ptr %keys, ptr %view)
+alwaysinline {
+  %none = load ptr, ptr @none
+  call void @put(ptr %tensor, ptr @tensor_storage, ptr %storage)
+  call void @put(ptr %tensor, ptr @tensor_version, ptr %version)
+  call void @put(ptr %tensor, ptr @tensor_offset, ptr %offset)
+  call void @share(ptr %tensor, ptr @tensor_form, ptr %form)
+  call void @share(ptr %tensor, ptr @tensor_keys, ptr %keys)
+  call void @put(ptr %tensor, ptr @tensor_view_of, ptr %view)
+  call void @share(ptr %tensor, ptr @tensor_gradient, ptr %none)
+  call void @share(ptr %tensor, ptr @tensor_node, ptr %none)
+  ret void
+}
+
 ; A tensor for result `number` of a record, whose storage has a block of its own; null where Python has to do it.
 define internal ptr @make_result(ptr %output, ptr %address.at) {
 entry:
@@ -101,8 +144,7 @@ storage.make:
 storage.fill:
   call void @put(ptr %storage, ptr @storage_block, ptr %block)
   call void @put(ptr %storage, ptr @storage_address, ptr %address.object)
-  %bytes = call i64 @word(ptr %output, i64 BYTES)
-  %bytes.object = inttoptr i64 %bytes to ptr
+  %bytes.object = call ptr @pointer(ptr %output, i64 BYTES)
   call void @share(ptr %storage, ptr @storage_nbytes, ptr %bytes.object)
   %none = load ptr, ptr @none
   call void @share(ptr %storage, ptr @storage_owner, ptr %none)
@@ -118,18 +160,11 @@ version.fill:
   %no.tensor = icmp eq ptr %tensor, null
   br i1 %no.tensor, label %drop.version, label %tensor.fill
 tensor.fill:
-  call void @put(ptr %tensor, ptr @tensor_storage, ptr %storage)
-  call void @put(ptr %tensor, ptr @tensor_version, ptr %version)
-  call void @share(ptr %tensor, ptr @tensor_offset, ptr %zero)
-  %form = call i64 @word(ptr %output, i64 FORM)
-  %form.object = inttoptr i64 %form to ptr
-  call void @share(ptr %tensor, ptr @tensor_form, ptr %form.object)
-  %keys = call i64 @word(ptr %output, i64 KEYS)
-  %keys.object = inttoptr i64 %keys to ptr
-  call void @share(ptr %tensor, ptr @tensor_keys, ptr %keys.object)
-  call void @share(ptr %tensor, ptr @tensor_view_of, ptr %none)
-  call void @share(ptr %tensor, ptr @tensor_gradient, ptr %none)
-  call void @share(ptr %tensor, ptr @tensor_node, ptr %none)
+  %form = call ptr @pointer(ptr %output, i64 FORM)
+  %keys = call ptr @pointer(ptr %output, i64 KEYS)
+  call void @Py_IncRef(ptr %zero)
+  call void @Py_IncRef(ptr %none)
+  call void @fill_tensor(ptr %tensor, ptr %storage, ptr %version, ptr %zero, ptr %form, ptr %keys, ptr %none)
   store i64 %address, ptr %address.at
   ret ptr %tensor
 drop.version:

@@ -82,9 +82,7 @@ entry:
   br i1 %unhooked, label %count, label %python
 count:
   %counter = call ptr @get(ptr %saved, ptr @saved__counter)
-  %class = call ptr @class_of(ptr %counter)
-  %version.class = load ptr, ptr @version_class
-  %plain = icmp eq ptr %class, %version.class
+  %plain = call i1 @is_exactly(ptr %counter, ptr @version_class)
   br i1 %plain, label %compare, label %python
 compare:
   %now.object = call ptr @get(ptr %counter, ptr @version_value)
@@ -104,7 +102,6 @@ python:
 define internal i64 @flatten(ptr %list, ptr %flat, i64 %length) {
 entry:
   %none = load ptr, ptr @none
-  %saved.class = load ptr, ptr @saved_class
   %count = call i64 @PyList_Size(ptr %list)
   br label %next
 next:
@@ -120,8 +117,7 @@ bound:
   %full = icmp sge i64 %at, MOST_ARGUMENTS
   br i1 %full, label %python, label %classify
 classify:
-  %class = call ptr @class_of(ptr %member)
-  %is.saved = icmp eq ptr %class, %saved.class
+  %is.saved = call i1 @is_exactly(ptr %member, ptr @saved_class)
   br i1 %is.saved, label %open, label %put
 open:
   %tensor = call ptr @unpack(ptr %member)
@@ -159,9 +155,7 @@ next:
   %all = icmp eq i64 %i, %count
   br i1 %all, label %yes, label %look
 look:
-  %offset = mul i64 %i, ARGUMENT_WORDS
-  %at = add i64 %offset, ARGUMENTS
-  %argument = getelementptr i64, ptr %record, i64 %at
+  %argument = call ptr @argument(ptr %record, i64 %i)
   %expected = call i64 @word(ptr %argument, i64 EXPECTED)
   %any = icmp eq i64 %expected, 0
   br i1 %any, label %passed, label %compare
@@ -189,7 +183,7 @@ define internal ptr @find_step(ptr %step, ptr %gradients, ptr %why) {
 entry:
   %key = alloca [KEY_WORDS x i64], align 16
   %keys = alloca i64
-  store [KEY_WORDS x i64] zeroinitializer, ptr %key
+  store [OPERANDS x i64] zeroinitializer, ptr %key
   store i64 DECLINED, ptr %why
   %count = call i64 @PyList_Size(ptr %gradients)
   %few = icmp ule i64 %count, MOST_OPERANDS
@@ -205,19 +199,17 @@ look:
   br i1 %strange, label %python, label %known
 known:
   %key.at = add i64 %i, OPERANDS
-  %word.at = getelementptr i64, ptr %key, i64 %key.at
-  store i64 %word, ptr %word.at
+  call void @set_word(ptr %key, i64 %key.at, i64 %word)
   %i.next = add i64 %i, 1
   br label %next
 search:
-  store i64 %count, ptr %key
+  call void @set_word(ptr %key, i64 COUNT, i64 %count)
+  %length = add i64 %count, OPERANDS
+  call void @set_word(ptr %key, i64 LENGTH, i64 %length)
   %recipe = call ptr @get(ptr %step, ptr @step__recipe)
-  %recipe.word = ptrtoint ptr %recipe to i64
-  %recipe.at = getelementptr i64, ptr %key, i64 OPERATOR
-  store i64 %recipe.word, ptr %recipe.at
+  call void @set_pointer(ptr %key, i64 OPERATOR, ptr %recipe)
   %settings = call i64 @settings_word()
-  %settings.at = getelementptr i64, ptr %key, i64 SETTINGS
-  store i64 %settings, ptr %settings.at
+  call void @set_word(ptr %key, i64 SETTINGS, i64 %settings)
   %record = call ptr @find(ptr %key)
   %unknown = icmp eq ptr %record, null
   br i1 %unknown, label %missed, label %runs
@@ -234,9 +226,50 @@ python:
   ret ptr null
 }
 
-; The gradient for one edge, by the word of its source: a new reference.
-define internal ptr @gradient_from(i64 %source, ptr %flat, ptr %fresh, ptr %owned) {
+; What views make of a gradient, each of an operator with attributes: a new reference, null with an error.
+define internal ptr @follow_path(ptr %path, ptr %gradient) {
 entry:
+  %count = call i64 @PyTuple_Size(ptr %path)
+  call void @Py_IncRef(ptr %gradient)
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %made ]
+  %shown = phi ptr [ %gradient, %entry ], [ %view, %made ]
+  %all = icmp sge i64 %i, %count
+  br i1 %all, label %done, label %one
+one:
+  %step = call ptr @PyTuple_GetItem(ptr %path, i64 %i)
+  %op = call ptr @PyTuple_GetItem(ptr %step, i64 0)
+  %attributes = call ptr @PyTuple_GetItem(ptr %step, i64 1)
+  %operands = call ptr @PyTuple_New(i64 1)
+  %failed = icmp eq ptr %operands, null
+  br i1 %failed, label %drop, label %call
+call:
+  ; The tuple has the reference now.
+  %put = call i32 @PyTuple_SetItem(ptr %operands, i64 0, ptr %shown)
+  %view = call ptr @call_operator(ptr %op, ptr %operands, ptr %attributes)
+  call void @Py_DecRef(ptr %operands)
+  %bad = icmp eq ptr %view, null
+  br i1 %bad, label %error, label %made
+made:
+  %i.next = add i64 %i, 1
+  br label %next
+done:
+  ret ptr %shown
+drop:
+  call void @Py_DecRef(ptr %shown)
+  br label %error
+error:
+  ret ptr null
+}
+
+; The gradient for edge `at` of a record: a new reference, null with an error.
+define internal ptr @gradient_from(ptr %record, i64 %edge, ptr %flat, ptr %fresh, ptr %owned) {
+entry:
+  %source.at = add i64 %edge, GRADIENTS
+  %source = call i64 @word(ptr %record, i64 %source.at)
+  %path.at = add i64 %edge, PATHS
+  %path.word = call i64 @word(ptr %record, i64 %path.at)
   %none = load ptr, ptr @none
   %computed = icmp sgt i64 %source, 0
   br i1 %computed, label %result, label %more
@@ -253,8 +286,15 @@ alias:
   %value.at = getelementptr ptr, ptr %flat, i64 %position
   %value = load ptr, ptr %value.at
   %ignored = call i1 @own(ptr %owned, ptr %value, i64 0)
+  %whole = icmp eq i64 %path.word, 0
+  br i1 %whole, label %same, label %shown
+same:
   call void @Py_IncRef(ptr %value)
   ret ptr %value
+shown:
+  %path = inttoptr i64 %path.word to ptr
+  %view = call ptr @follow_path(ptr %path, ptr %value)
+  ret ptr %view
 nothing:
   call void @Py_IncRef(ptr %none)
   ret ptr %none
@@ -263,8 +303,6 @@ nothing:
 ; Frees what a step saved, as `OperatorNode.release`.
 define internal void @release_step(ptr %record, ptr %step) {
 entry:
-  %true = load ptr, ptr @true
-  call void @replace(ptr %step, ptr @step__released, ptr %true)
   %holds = call i64 @word(ptr %record, i64 HOLDS_TENSORS)
   %keeps = icmp eq i64 %holds, 0
   br i1 %keeps, label %done, label %free
@@ -272,6 +310,34 @@ free:
   %none = load ptr, ptr @none
   call void @replace(ptr %step, ptr @step__saved, ptr %none)
   br label %done
+done:
+  ret void
+}
+
+; Drops the gradients of the first edges, which were given, and the kernel's results for those after the next one.
+define internal void @abandon_gradients(ptr %record, i64 %edge, ptr %fresh, ptr %given) {
+entry:
+  call void @drop_results(ptr %given, i64 %edge)
+  %edges = call i64 @word(ptr %record, i64 GRADIENT_COUNT)
+  br label %next
+next:
+  %last = phi i64 [ %edge, %entry ], [ %i, %passed ]
+  %i = add i64 %last, 1
+  %ended = icmp sge i64 %i, %edges
+  br i1 %ended, label %done, label %one
+one:
+  %source.at = add i64 %i, GRADIENTS
+  %source = call i64 @word(ptr %record, i64 %source.at)
+  %computed = icmp sgt i64 %source, 0
+  br i1 %computed, label %drop, label %passed
+drop:
+  %number = sub i64 %source, 1
+  %fresh.at = getelementptr ptr, ptr %fresh, i64 %number
+  %result = load ptr, ptr %fresh.at
+  call void @Py_DecRef(ptr %result)
+  br label %passed
+passed:
+  br label %next
 done:
   ret void
 }
@@ -299,8 +365,7 @@ check:
   br i1 %good, label %hold, label %python
 hold:
   ; The collector may run while results are made: what they are made of stays until then.
-  %owner.word = call i64 @word(ptr %record, i64 OWNER)
-  %owner = inttoptr i64 %owner.word to ptr
+  %owner = call ptr @pointer(ptr %record, i64 OWNER)
   call void @Py_IncRef(ptr %owner)
   call void @Py_IncRef(ptr %saved)
   %kernel = call i64 @word(ptr %record, i64 ENTRY)
@@ -326,13 +391,14 @@ spread:
   %edges = call i64 @word(ptr %record, i64 GRADIENT_COUNT)
   br label %next
 next:
-  %i = phi i64 [ 0, %spread ], [ %i.next, %one ]
+  %i = phi i64 [ 0, %spread ], [ %i.next, %give ]
   %all = icmp eq i64 %i, %edges
   br i1 %all, label %forget, label %one
 one:
-  %source.at = add i64 %i, GRADIENTS
-  %source = call i64 @word(ptr %record, i64 %source.at)
-  %gradient = call ptr @gradient_from(i64 %source, ptr %flat, ptr %fresh, ptr %owned)
+  %gradient = call ptr @gradient_from(ptr %record, i64 %i, ptr %flat, ptr %fresh, ptr %owned)
+  %broken = icmp eq ptr %gradient, null
+  br i1 %broken, label %abandon, label %give
+give:
   %given.at = getelementptr ptr, ptr %given, i64 %i
   store ptr %gradient, ptr %given.at
   %i.next = add i64 %i, 1
@@ -358,6 +424,9 @@ done:
   call void @Py_DecRef(ptr %saved)
   call void @Py_DecRef(ptr %owner)
   ret i64 %edges
+abandon:
+  call void @abandon_gradients(ptr %record, i64 %i, ptr %fresh, ptr %given)
+  br label %failed
 failed:
   call void @Py_DecRef(ptr %saved)
   call void @Py_DecRef(ptr %owner)
@@ -372,7 +441,7 @@ define internal i1 @take_gradient(ptr %sink, ptr %gradients, ptr %owned, ptr %wh
 entry:
   %key = alloca [KEY_WORDS x i64], align 16
   %keys = alloca i64
-  store [KEY_WORDS x i64] zeroinitializer, ptr %key
+  store [OPERANDS x i64] zeroinitializer, ptr %key
   store i64 DECLINED, ptr %why
   %none = load ptr, ptr @none
   %leaf = call ptr @get(ptr %sink, ptr @sink_variable)
@@ -404,11 +473,12 @@ owner:
   %alone = call i1 @own(ptr %owned, ptr %gradient, i64 -1)
   br i1 %alone, label %search, label %no
 search:
-  store i64 2, ptr %key
-  %leaf.at = getelementptr i64, ptr %key, i64 OPERANDS
-  store i64 %leaf.word, ptr %leaf.at
-  %gradient.at = getelementptr i64, ptr %leaf.at, i64 1
-  store i64 %gradient.word, ptr %gradient.at
+  call void @set_word(ptr %key, i64 COUNT, i64 2)
+  %length = add i64 2, OPERANDS
+  call void @set_word(ptr %key, i64 LENGTH, i64 %length)
+  call void @set_word(ptr %key, i64 OPERANDS, i64 %leaf.word)
+  %second = add i64 OPERANDS, 1
+  call void @set_word(ptr %key, i64 %second, i64 %gradient.word)
   %known = call ptr @find(ptr %key)
   %unknown = icmp eq ptr %known, null
   br i1 %unknown, label %missed, label %is.taken

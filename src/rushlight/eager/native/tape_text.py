@@ -57,7 +57,6 @@ OFFSETS = {
         "_tensor_hooks",
         "_retained",
         "_recipe",
-        "_released",
         "_saved",
     ),
     "sink": ("variable",),
@@ -308,18 +307,15 @@ entry:
 fill:
   %none = load ptr, ptr @none
   %storage = call ptr @get(ptr %result, ptr @tensor_storage)
-  call void @share(ptr %tensor, ptr @tensor_storage, ptr %storage)
-  %offset = call ptr @get(ptr %result, ptr @tensor_offset)
-  call void @share(ptr %tensor, ptr @tensor_offset, ptr %offset)
-  %form = call ptr @get(ptr %result, ptr @tensor_form)
-  call void @share(ptr %tensor, ptr @tensor_form, ptr %form)
-  %keys = call ptr @get(ptr %form, ptr @form_keys)
-  call void @share(ptr %tensor, ptr @tensor_keys, ptr %keys)
   %version = call ptr @get(ptr %result, ptr @tensor_version)
-  call void @share(ptr %tensor, ptr @tensor_version, ptr %version)
-  call void @share(ptr %tensor, ptr @tensor_view_of, ptr %none)
-  call void @share(ptr %tensor, ptr @tensor_gradient, ptr %none)
-  call void @share(ptr %tensor, ptr @tensor_node, ptr %none)
+  %offset = call ptr @get(ptr %result, ptr @tensor_offset)
+  %form = call ptr @get(ptr %result, ptr @tensor_form)
+  %keys = call ptr @get(ptr %form, ptr @form_keys)
+  call void @Py_IncRef(ptr %storage)
+  call void @Py_IncRef(ptr %version)
+  call void @Py_IncRef(ptr %offset)
+  call void @Py_IncRef(ptr %none)
+  call void @fill_tensor(ptr %tensor, ptr %storage, ptr %version, ptr %offset, ptr %form, ptr %keys, ptr %none)
   ret ptr %tensor
 error:
   ret ptr null
@@ -330,9 +326,7 @@ error:
 define internal ptr @save(ptr %tensor, ptr %kept, ptr %output) {
 entry:
   %version = call ptr @get(ptr %tensor, ptr @tensor_version)
-  %version.class = call ptr @class_of(ptr %version)
-  %plain.class = load ptr, ptr @version_class
-  %plain = icmp eq ptr %version.class, %plain.class
+  %plain = call i1 @is_exactly(ptr %version, ptr @version_class)
   %is.kept = icmp ne ptr %kept, null
   %good = and i1 %plain, %is.kept
   br i1 %good, label %make, label %refuse
@@ -371,8 +365,7 @@ entry:
     i64 RESULT_TENSOR, label %result
   ]
 forms:
-  %object.word = call i64 @word(ptr %entry.words, i64 OBJECT)
-  %object = inttoptr i64 %object.word to ptr
+  %object = call ptr @pointer(ptr %entry.words, i64 OBJECT)
   call void @Py_IncRef(ptr %object)
   ret ptr %object
 value:
@@ -486,11 +479,8 @@ count:
   br i1 %no.number, label %give.up, label %fill
 fill:
   call void @put(ptr %step, ptr @step_sequence, ptr %number)
-  %recipe.word = call i64 @word(ptr %record, i64 RECIPE)
-  %recipe = inttoptr i64 %recipe.word to ptr
+  %recipe = call ptr @pointer(ptr %record, i64 RECIPE)
   call void @share(ptr %step, ptr @step__recipe, ptr %recipe)
-  %false = load ptr, ptr @false
-  call void @share(ptr %step, ptr @step__released, ptr %false)
   call void @begin_step(ptr %step)
   ret ptr %step
 give.up:

@@ -27,24 +27,6 @@ declare ptr @PyMem_Realloc(ptr, i64)
 declare i32 @PyObject_IsInstance(ptr, ptr)
 declare i32 @PyObject_IsTrue(ptr)
 
-define internal ptr @pointer(ptr %record, i64 %at) alwaysinline {
-  %word = call i64 @word(ptr %record, i64 %at)
-  %pointer = inttoptr i64 %word to ptr
-  ret ptr %pointer
-}
-
-define internal void @set_word(ptr %record, i64 %at, i64 %value) alwaysinline {
-  %word.at = getelementptr i64, ptr %record, i64 %at
-  store i64 %value, ptr %word.at
-  ret void
-}
-
-define internal void @set_pointer(ptr %record, i64 %at, ptr %value) alwaysinline {
-  %word = ptrtoint ptr %value to i64
-  call void @set_word(ptr %record, i64 %at, i64 %word)
-  ret void
-}
-
 define internal ptr @visit(ptr %walk, i64 %number) alwaysinline {
   %visits = call ptr @pointer(ptr %walk, i64 WALK_VISITS)
   %at = mul i64 %number, VISIT_WORDS
@@ -168,6 +150,8 @@ add:
   call void @set_pointer(ptr %visit, i64 VISIT_STEP, ptr %step)
   call void @set_word(ptr %visit, i64 VISIT_WAITING, i64 0)
   call void @set_pointer(ptr %visit, i64 VISIT_GRADIENTS, ptr null)
+  call void @set_word(ptr %visit, i64 VISIT_LEADS, i64 1)
+  call void @set_word(ptr %visit, i64 VISIT_WANTED, i64 0)
   %after = add i64 %count, 1
   call void @set_word(ptr %walk, i64 WALK_COUNT, i64 %after)
   call void @place_visit(ptr %walk, i64 %count)

@@ -1,4 +1,4 @@
-"""The walk of a backward pass, as LLVM IR: `autodiff.backward.walk` for passes that begin at roots and end at leaves.
+"""The walk of a backward pass, as LLVM IR: `autodiff.backward.walk` from roots to leaves, or to given places.
 
 A step without hooks runs natively where it can (`step_text`); any other one by `Pass.take`. A pass that has steps with
 folds, merges or a rest is declined before anything has happened, and Python walks.
@@ -66,7 +66,7 @@ error:
   ret i1 false
 }
 
-; A gradient, borrowed, goes where an edge leads, which is then waited for once less.
+; A gradient, borrowed, goes where an edge goes, if that leads; it is then waited for once less.
 define internal i1 @deliver(ptr %walk, ptr %edge, ptr %gradient) {
 entry:
   %none = load ptr, ptr @none
@@ -78,10 +78,15 @@ lead:
   %output = call i64 @PyLong_AsLongLong(ptr %output.object)
   %number = call i64 @find_visit(ptr %walk, ptr %step)
   %unreached = icmp slt i64 %number, 0
-  br i1 %unreached, label %misuse, label %arrive
+  br i1 %unreached, label %misuse, label %ask
 misuse:
   call void @PyErr_BadInternalCall()
   ret i1 false
+ask:
+  %asked = call ptr @visit(ptr %walk, i64 %number)
+  %leads = call i64 @word(ptr %asked, i64 VISIT_LEADS)
+  %aside = icmp eq i64 %leads, 0
+  br i1 %aside, label %done, label %arrive
 arrive:
   %good = call i1 @arrive(ptr %walk, i64 %number, i64 %output, ptr %gradient)
   br i1 %good, label %count, label %error
@@ -291,7 +296,17 @@ make:
   br i1 %failed, label %error, label %take
 take:
   %gradients = phi ptr [ %arrived, %turn ], [ %empty, %make ]
-  %good = call i1 @take_turn(ptr %walk, ptr %step, ptr %gradients)
+  %wanted = call i64 @word(ptr %visit, i64 VISIT_WANTED)
+  %is.target = icmp ne i64 %wanted, 0
+  br i1 %is.target, label %target, label %step.on
+target:
+  %kept = call i1 @take_target(ptr %walk, ptr %visit, ptr %step, ptr %gradients)
+  br label %taken
+step.on:
+  %stepped = call i1 @take_turn(ptr %walk, ptr %step, ptr %gradients)
+  br label %taken
+taken:
+  %good = phi i1 [ %kept, %target ], [ %stepped, %step.on ]
   call void @Py_DecRef(ptr %gradients)
   br i1 %good, label %next, label %error
 done:
@@ -328,13 +343,7 @@ error:
 define internal i1 @begin(ptr %walk, ptr %roots, i64 %distinct) {
 entry:
   %count = call i64 @PyList_Size(ptr %roots)
-  %visits = call i64 @word(ptr %walk, i64 WALK_COUNT)
-  %words = mul i64 %visits, TURN_WORDS
-  %bytes = mul i64 %words, 8
-  %heap = call ptr @PyMem_Malloc(i64 %bytes)
-  call void @set_pointer(ptr %walk, i64 WALK_HEAP, ptr %heap)
-  %no.heap = icmp eq ptr %heap, null
-  br i1 %no.heap, label %memory, label %next
+  br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %i.next, %one ]
   %all = icmp sge i64 %i, %count
@@ -357,8 +366,11 @@ ready:
 look:
   %visit = call ptr @visit(ptr %walk, i64 %r)
   %waiting = call i64 @word(ptr %visit, i64 VISIT_WAITING)
-  %waits = icmp ne i64 %waiting, 0
-  br i1 %waits, label %passed, label %push
+  %leads = call i64 @word(ptr %visit, i64 VISIT_LEADS)
+  %free = icmp eq i64 %waiting, 0
+  %on = icmp ne i64 %leads, 0
+  %begins = and i1 %free, %on
+  br i1 %begins, label %push, label %passed
 push:
   call void @push(ptr %walk, i64 %r)
   br label %passed
@@ -367,10 +379,24 @@ passed:
   br label %ready
 done:
   ret i1 true
+error:
+  ret i1 false
+}
+
+; Makes the heap, which has room for all visits: whether there was memory.
+define internal i1 @make_heap(ptr %walk) {
+entry:
+  %visits = call i64 @word(ptr %walk, i64 WALK_COUNT)
+  %words = mul i64 %visits, TURN_WORDS
+  %bytes = mul i64 %words, 8
+  %heap = call ptr @PyMem_Malloc(i64 %bytes)
+  call void @set_pointer(ptr %walk, i64 WALK_HEAP, ptr %heap)
+  %no.heap = icmp eq ptr %heap, null
+  br i1 %no.heap, label %memory, label %done
+done:
+  ret i1 true
 memory:
   %ignored = call ptr @PyErr_NoMemory()
-  ret i1 false
-error:
   ret i1 false
 }
 
@@ -395,6 +421,8 @@ free:
   %visits = call ptr @pointer(ptr %walk, i64 WALK_VISITS)
   %places = call ptr @pointer(ptr %walk, i64 WALK_PLACES)
   %heap = call ptr @pointer(ptr %walk, i64 WALK_HEAP)
+  %chain = call ptr @pointer(ptr %walk, i64 WALK_CHAIN)
+  call void @PyMem_Free(ptr %chain)
   call void @PyMem_Free(ptr %visits)
   call void @PyMem_Free(ptr %places)
   call void @PyMem_Free(ptr %heap)
@@ -411,15 +439,16 @@ define internal i1 @includes_none(ptr %words) {
   ret i1 %none
 }
 
-; walk_tape(pass, roots, owned, keep, add, take): walks, and says whether it did.
+; walk_tape(pass, roots, owned, keep, add, take, targets, arrived): walks, and says whether it did. Of two lists, the
+; second gets what arrives at the places in the first, which the pass leads to alone if there are any.
 define ptr @walk_tape(ptr %self, ptr %arguments, i64 %count) {
 entry:
   %walk = alloca [WALK_WORDS x i64], align 16
   store [WALK_WORDS x i64] zeroinitializer, ptr %walk
   %enabled = load i64, ptr @enabled
-  %six = icmp eq i64 %count, 6
+  %fits = icmp eq i64 %count, 8
   %on = icmp ne i64 %enabled, 0
-  %may = and i1 %six, %on
+  %may = and i1 %fits, %on
   br i1 %may, label %thread, label %declined
 thread:
   %words = call ptr @thread_words()
@@ -437,6 +466,11 @@ prepare:
   %keep = zext i32 %keep.truth to i64
   %add = call i64 @word(ptr %arguments, i64 4)
   %take = call i64 @word(ptr %arguments, i64 5)
+  %targets = call ptr @pointer(ptr %arguments, i64 6)
+  %arrived = call ptr @pointer(ptr %arguments, i64 7)
+  %target.count = call i64 @PyList_Size(ptr %targets)
+  call void @set_pointer(ptr %walk, i64 WALK_TARGETS, ptr %targets)
+  call void @set_pointer(ptr %walk, i64 WALK_ARRIVED, ptr %arrived)
   call void @set_pointer(ptr %walk, i64 WALK_CONTEXT, ptr %words)
   call void @set_word(ptr %walk, i64 WALK_PASS, i64 %one)
   call void @set_word(ptr %walk, i64 WALK_OWNED, i64 %owned)
@@ -451,7 +485,16 @@ roots.first:
 reach:
   %distinct = call i64 @word(ptr %walk, i64 WALK_COUNT)
   %reached = call i1 @collect(ptr %walk)
-  br i1 %reached, label %start, label %failed
+  br i1 %reached, label %heap, label %failed
+heap:
+  %ordered = call i1 @make_heap(ptr %walk)
+  br i1 %ordered, label %aim, label %failed
+aim:
+  %everywhere = icmp eq i64 %target.count, 0
+  br i1 %everywhere, label %start, label %lead
+lead:
+  %leading = call i1 @lead_to_targets(ptr %walk)
+  br i1 %leading, label %start, label %failed
 start:
   %begun = call i1 @begin(ptr %walk, ptr %roots, i64 %distinct)
   br i1 %begun, label %run, label %failed

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from rushlight.eager.dispatch import STATE, Key, Scope, call_below, register_fallback
 from rushlight.eager.handle import adopted, wrap
-from rushlight.eager.interception import arguments_of
-from rushlight.eager.mutation import Mutation
+from rushlight.eager.mutation import Mutation, arguments_of
 from rushlight.eager.override.foreign import FUNCTION, Foreign, in_arguments, method_of, plain
 from rushlight.support.errors import error, fail
 from rushlight.support.peer_names import peer_names
@@ -131,6 +130,8 @@ def _call_at(frame: FrameType) -> Call | None:
     function = getattr(owner, code.co_name, None)
     if function is None:
         return None
+    if isinstance(function, property):  # `Tensor.mT.__get__`, as PyTorch names what reads it
+        function = function.__get__
     names = code.co_varnames
     count, keywords = code.co_argcount, code.co_kwonlyargcount
     defaults = getattr(function, "__defaults__", None) or ()

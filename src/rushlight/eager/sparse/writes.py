@@ -1,6 +1,6 @@
 """What is written in place where a sparse tensor is the target, or is added to a dense one: accumulated gradients.
 
-A sparse target keeps its identity and takes the places and values of the result. Any other write is refused (A006).
+A sparse target keeps its identity and takes the places and values of the result. Other writes are refused (A006).
 """
 
 from __future__ import annotations

@@ -60,6 +60,7 @@ class BodyTracer(Tracer):
         super().parameter(tensor, row_major(type_))
         binding: Binding = tensor.node
         binding.node = binding.cell.node = self.builder.laid_out(binding.node, type_)
+        binding.cell.type = type_
         return binding.node
 
     def _lifted(self, tensor: Handle) -> Binding:

@@ -194,16 +194,28 @@ def _attach_branches(
         tangents = [body.tangents.get(position, row_major(body.results[position].type)) for position in places]
         branches.append(body.inner([*given, *tangents], [body.gradients.get(key) for key in keys], types))
 
-    tangent_types = [row_major(results[position].form.type) for position in places]  # the results hold the node
-
-    def backward(gradients: list[Handle | None]) -> Sequence[object]:
-        tangents = [
-            gradient_operand(outer, gradients[position], type_)
-            for position, type_ in zip(places, tangent_types, strict=True)
-        ]
+    def backward(arrived: list[Value]) -> Sequence[object]:
         attrs = {"branches": tuple(branches), "types": types, "sizes": ()}
-        return outer.record(control.cond, (operands[0], (*operands[1], *tangents)), attrs)
+        return outer.record(control.cond, (operands[0], (*operands[1], *arrived)), attrs)
 
-    node = ControlNode("CondBackward", [edges[key] for key in keys], len(results), backward)
-    for index in places:
-        attach(results[index], node, index)
+    attach_backward(outer, "CondBackward", [edges[key] for key in keys], results, places, backward)
+
+
+def attach_backward(
+    outer: Tracer,
+    name: str,
+    edges: Sequence[object],
+    results: Sequence[Handle],
+    places: Sequence[int],
+    backward: Callable[[list[Value]], Sequence[object]],
+) -> None:
+    """Gives the results at some places a history: `backward` records the call on what arrives at them."""
+    types = [row_major(results[position].form.type) for position in places]  # the results hold the node
+
+    def differentiate(gradients: list[Handle | None]) -> Sequence[object]:
+        pairs = zip(places, types, strict=True)
+        return backward([gradient_operand(outer, gradients[position], type_) for position, type_ in pairs])
+
+    node = ControlNode(name, edges, len(results), differentiate)
+    for position in places:
+        attach(results[position], node, position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -89,7 +90,7 @@ class TracedNumber(Handle):
         if isinstance(other, TracedNumber):
             text, value = other.text, other.value
         elif isinstance(other, (int, float)):
-            text, value = repr(other), other
+            text, value = _source_of(other), other
         elif not isinstance(other, _OPERANDS):
             return NotImplemented
         else:
@@ -254,6 +255,18 @@ class TracedNumber(Handle):
 
     def __repr__(self) -> str:
         return repr(self._fixed())
+
+
+def _source_of(value: float) -> str:
+    """Python's source of a number, also of a class of its own, that stands anywhere in an expression."""
+    if isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, int):
+        return f"({int.__repr__(value)})" if value < 0 else int.__repr__(value)
+    if math.isfinite(value):
+        return f"({float.__repr__(value)})" if math.copysign(1.0, value) < 0 else float.__repr__(value)
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    return f"float('{sign}{float.__repr__(abs(value))}')"
 
 
 def _plain(other: object) -> object:

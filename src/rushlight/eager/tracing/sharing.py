@@ -158,11 +158,12 @@ def direct_steps(
     """View steps; if one of them has the fact, other steps that show the same elements in `layout`.
 
     These show no element twice but where the whole view does. Of a value with gaps the elements are taken as they would
-    lie row-major.
+    lie row-major, which steps by strides of their own would tell: `steps_by_strides` refuses these.
     """
     if not any(fact in op.facts for op, _, _ in steps):
         return steps
-    if dense_order(base.shape, base.strides) is not None:
+    absolute = any(Fact.STRIDED in op.facts for op, _, _ in steps)
+    if absolute or dense_order(base.shape, base.strides) is not None:
         return steps_by_strides(base, layout, steps)
     rows = row_major(base)
     direct = _after(steps, Layout(rows.shape, rows.strides, 0, rows.dtype))

@@ -30,13 +30,15 @@ _NUMBERS = frozenset((int, float, complex, TracedNumber, tuple))  # and tuples, 
 class Cell:
     """What a storage holds: the value of its base tensor, and how often it was written to.
 
-    `source` is the lifted tensor; `doubts` are about copies that may share it.
+    `source` is the lifted tensor; `doubts` are about copies that may share it. `type` says how the memory lies: a value
+    that was written into memory with gaps lies row-major itself.
     """
 
-    __slots__ = ("doubts", "node", "source", "writes")
+    __slots__ = ("doubts", "node", "source", "type", "writes")
 
     def __init__(self, node: Node, source: Handle | None = None) -> None:
         self.node = node
+        self.type = node.type
         self.writes = 0
         self.source = source
         self.doubts: list[MaybeAlias] = []
@@ -144,6 +146,13 @@ class TensorValues:
         binding = self.binding(tensor)
         self._bind(other, binding.cell, (*binding.steps, (OPERATORS["detach"], (), {})), binding.node)
 
+    def is_result(self, tensor: Handle) -> bool:
+        """Whether an operator of this trace gave the tensor: no input is one, nor a tensor that nothing has read."""
+        binding = tensor.node
+        if tensor.storage is not None or binding is None or binding.tracer is not self:
+            return False
+        return not any(tensor is lifted for lifted in self.lifted)
+
     def binding(self, tensor: Handle) -> Binding:
         """The tensor's cell and steps, with its value brought up to date; tensors from outside become inputs."""
         binding = tensor.node
@@ -208,7 +217,7 @@ class TensorValues:
         """
         if tensor.view_of is not None:
             base = self.binding(tensor.view_of.base)
-            steps = direct_steps(base.cell.node.type, tensor.view_of.steps, layout_of(tensor, base.cell), Fact.STRIDED)
+            steps = direct_steps(base.cell.type, tensor.view_of.steps, layout_of(tensor, base.cell), Fact.STRIDED)
             return self._bind(tensor, base.cell, steps, self.replayed(steps, base.cell.node))
         storage = tensor.storage
         same = self._storages.get(id(storage)) if storage is not None else None
@@ -231,15 +240,15 @@ def carried_back(values: TensorValues, binding: Binding, target: Handle, value: 
 
     Step by step; but places that a step shows several times would keep what they held there: see `direct_steps`.
     """
-    base = binding.cell.node
-    steps = direct_steps(base.type, binding.steps, layout_of(target, binding.cell))
-    bases = [base]
+    memory = binding.cell.type
+    steps = direct_steps(memory, binding.steps, layout_of(target, binding.cell))
+    bases = [binding.cell.node]
     for step in steps[:-1]:
         bases.append(values.replayed((step,), bases[-1]))
     for whole, (op, _, attrs) in zip(reversed(bases), reversed(steps), strict=False):
         value = op.inverse_rule(whole, value, **attrs)
-    dense = dense_order(base.type.shape, base.type.strides) is not None
-    return values.builder.laid_out(value, base.type) if dense else value
+    dense = dense_order(memory.shape, memory.strides) is not None
+    return values.builder.laid_out(value, memory) if dense else value
 
 
 def layout_of(tensor: Handle, cell: Cell) -> Layout:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
 
+from rushlight.eager.autograd.node import SEQUENCE
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.views import runs_in_parts, view_plan
@@ -77,6 +78,7 @@ class Tracer(TensorValues):
         self.wrappers: dict[int, Handle] = {}
         self.given: set[int] = set()
         self._stack: Stack | None = None
+        self._regions: list[tuple[int, int, int]] = []  # sequence numbers of the tape's steps, and their region
 
     def note_wrapper(self, tensor: Handle) -> None:
         """Notes that the trace made a tensor of a subclass that holds others: it is no value of the graph."""
@@ -107,6 +109,24 @@ class Tracer(TensorValues):
         """Lets go of who made it, and holds it: from here on no tensor from outside nor random numbers can be read."""
         self._lift = self.random_state = self._offset_of = _refuse_more
 
+    def enter_region(self, number: int) -> tuple[int | None, int]:
+        """Calls belong to a region from here on; gives what `leave_region` takes."""
+        entered = self.builder.region, next(SEQUENCE)
+        self.builder.region = number
+        return entered
+
+    def leave_region(self, entered: tuple[int | None, int]) -> None:
+        """Ends a region. Steps of the tape that were made in it belong to it too."""
+        outer, first = entered
+        if self.builder.region is not None:
+            self._regions.append((first, next(SEQUENCE), self.builder.region))
+        self.builder.region = outer
+
+    def begin_step(self, sequence: int) -> None:
+        """The calls from here on are of a step of a backward pass: they belong to the region that its forward did."""
+        inside = (region for first, last, region in self._regions if first <= sequence < last)
+        self.builder.region = next(inside, None)
+
     def frames(self, ours: int = 1) -> tuple[Frame, ...]:
         """The user's lines of a call; so many frames of who asks are known to be `ours`."""
         return user_frames(_FRAMES) if self._stack is None else self._stack.frames(ours + 1)
@@ -128,7 +148,7 @@ class Tracer(TensorValues):
             result = plan.call(operands)
             steps = (*base.steps, (op, operands[1:], dict(attrs)))
             if Fact.STRIDED in op.facts:
-                steps = steps_by_strides(base.cell.node.type, layout_of(result, base.cell), base.steps)
+                steps = steps_by_strides(base.cell.type, layout_of(result, base.cell), base.steps)
                 self._bind(result, base.cell, steps, self.replayed(steps, base.cell.node))
             else:
                 self._bind(result, base.cell, steps, self._apply(op, (base.node, *operands[1:]), attrs))

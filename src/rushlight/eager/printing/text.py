@@ -145,16 +145,36 @@ def _wide(array: Any) -> Any:
 def contents(tensor: Handle, indent: int) -> str:
     """The elements in brackets."""
     options = _options[0]
+    array, _shown, formatter = _formatted(tensor, options)
+    return _lines(array, indent, formatter, array.size > options.threshold, options)
+
+
+def format_elements(tensor: Handle, options: Options) -> tuple[Any, list[str]]:
+    """An array of a tensor's elements, and the texts of those that are shown, row by row."""
+    array, shown, formatter = _formatted(tensor, options)
+    return array, [formatter.format(value).strip() for value in shown]
+
+
+def print_options() -> Options:
+    """How tensors are printed now."""
+    return _options[0]
+
+
+def _formatted(tensor: Handle, options: Options) -> tuple[Any, Sequence[Any], Formatter | ComplexFormatter]:
+    """All elements, those that are shown, and how their numbers are written."""
     array = _wide(array_of(tensor))
-    summarise = array.size > options.threshold
-    shown = _summarised(array, options.edgeitems) if summarise else array
+    shown = _summarised(array, options.edgeitems) if array.size > options.threshold else array
     values = shown.reshape(-1).tolist()
     kind = tensor.dtype.kind
-    formatter = ComplexFormatter(values, options) if kind is Kind.COMPLEX else Formatter(values, kind, options)
-    return _lines(array, indent, formatter, summarise, options)
+    return (
+        array,
+        values,
+        ComplexFormatter(values, options) if kind is Kind.COMPLEX else Formatter(values, kind, options),
+    )
 
 
-def _suffixes(tensor: Handle) -> list[str]:
+def suffixes_of(tensor: Handle) -> list[str]:
+    """What is said of a tensor after its elements: device, dtype and gradient, where they are not the usual ones."""
     suffixes: list[str] = []
     gradient = tensor.gradient
     if tensor.device.type not in ("cpu", "meta"):
@@ -172,7 +192,7 @@ def _suffixes(tensor: Handle) -> list[str]:
 def format_tensor(tensor: Handle, title: str = "tensor") -> str:
     """What `repr(tensor)` says."""
     form = tensor.form
-    suffixes = _suffixes(tensor)
+    suffixes = suffixes_of(tensor)
     if tensor.storage is None:
         sizes = ", ".join([str(size) for size in form.shape])
         where = "device='meta'" if form.device.type == "meta" else "device='fake'"

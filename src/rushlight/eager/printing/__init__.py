@@ -1,0 +1,1 @@
+"""Tensors as people read them: text, and HTML in notebooks."""
