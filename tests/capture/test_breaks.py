@@ -142,8 +142,8 @@ def key(x):
 
 @makes("B012")
 def identity(x):
-    y, z = x + 1, x + 2
-    return y * 2 if y is z else z
+    y, size = x + 1, x.shape[0] * 1000
+    return y * 2 if size is x.shape[0] * 1000 else y
 
 
 @makes("B013")

@@ -2,6 +2,9 @@
 
 import collections
 import functools
+import io
+import operator
+import threading
 import traceback
 
 import pytest
@@ -79,6 +82,77 @@ def test_a_generator_whose_end_does_something_ends_when_python_ends_it():
     assert log == ["closed", "after"] * 3
 
 
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_generator_that_nobody_holds_ends_at_once_within_the_graph(fullgraph):
+    def leaves(x, log):
+        def guarded(name):
+            try:
+                yield x + 1
+                yield x
+            finally:
+                log.append(name)
+
+        for y in guarded("loop"):
+            x = y - 1
+            break
+        log.append("behind the loop")
+        held = guarded("held")
+        next(held)
+        del held
+        log.append("behind the statement")
+        y = y + next(guarded("of nobody"))
+        unfinished = [guarded("returned")]
+        next(unfinished[0])
+        return y * 2, unfinished
+
+    compiled = rl.compile(leaves, fullgraph=fullgraph)
+    for _ in range(3):
+        log, expected = [], []
+        y, unfinished = compiled(rl.ones(2), log)
+        assert y.equal(leaves(rl.ones(2), expected)[0])
+        assert log == ["loop", "behind the loop", "held", "behind the statement", "of nobody"]
+        y = next(unfinished[0])
+        assert y.equal(rl.ones(2))
+        del unfinished
+        assert log == expected
+    assert not codes() and rl.compiler.graph_count() == 1
+
+
+def test_an_end_of_a_generator_that_no_graph_holds_is_pythons():
+    def leaves(x, log):
+        def guarded():
+            try:
+                yield x + 1
+            finally:
+                log.append(float(x.sum()))
+
+        y = next(guarded())
+        log.append("after")
+        return y * 2
+
+    compiled = rl.compile(leaves, fullgraph=False)
+    for value in (1.0, 2.0, 3.0):
+        log = []
+        assert compiled(rl.full((2,), value), log).tolist() == [2 * value + 2] * 2
+        assert log == [2 * value, "after"]
+    with pytest.raises(rl.RushlightError, match="known only when the program runs"):
+        rl.compile(leaves, fullgraph=True)(rl.ones(2), [])
+
+
+def test_a_coroutine_that_nobody_awaits_is_warned_of_at_each_call():
+    def forgets(x):
+        async def later():
+            return x
+
+        later()
+        return x + 1
+
+    compiled = rl.compile(forgets, fullgraph=False)
+    for _ in range(3):
+        with pytest.warns(RuntimeWarning, match="never awaited"):
+            compiled(rl.ones(2))
+
+
 def test_arguments_hold_the_objects_that_the_call_returns():
     def fills(x, rows, table):
         one = [x + 1, {"deep": x * 2}]
@@ -153,6 +227,75 @@ def test_iterators_views_and_partials_go_on_where_they_were():
         assert function()["own"] is table and long == range(10**30) and list(names) == ["a"]
 
 
+def drained(iterator):
+    """What an iterator gives, and how it ends."""
+    given = []
+    for _ in range(4):
+        try:
+            given.append(repr(next(iterator)))
+        except (RuntimeError, StopIteration) as error:
+            given.append(repr(error))
+    return given
+
+
+def test_iterators_over_dicts_that_have_changed_say_so():
+    def makes(x):
+        ordered, moved = (collections.OrderedDict(a=x, b=1, c=2) for _ in range(2))
+        items, keys, backwards = iter(ordered.items()), iter(moved), reversed(ordered)
+        next(items), next(keys), next(backwards)
+        moved.move_to_end("a")
+        table = {"a": x, "b": 1}
+        replaced, last = iter(table), iter(last_of := {"c": 3})
+        next(replaced), next(replaced), next(last)
+        table["d"] = table.pop("a")
+        return items, ordered.values(), keys, replaced, last, last_of, x * 2
+
+    compiled = rl.compile(makes, fullgraph=False)
+    for value in (1.0, 2.0):
+        x = rl.full((2,), value)
+        *iterators, last_of, _ = compiled(x)
+        *expected, _, _ = makes(x)
+        assert last_of == {"c": 3}
+        assert [drained(iter(made)) for made in iterators] == [drained(iter(made)) for made in expected]
+
+
+def test_keys_locks_and_files_in_memory_have_the_state_that_the_call_left():
+    def makes(x):
+        smaller = functools.cmp_to_key(lambda one, other: float(other[0] - one[0]))
+        lock = threading.RLock()
+        lock.acquire()
+        text, closed = io.StringIO(), io.BytesIO(b"ab")
+        text.write("abc")
+        text.seek(1)
+        closed.close()
+        return smaller, smaller([x.sum()]), smaller([x.sum() + 1]), lock, lock.acquire(), text, closed
+
+    call = compiled_in_one(makes)
+    for value in (1.0, 2.0):
+        smaller, one, other, lock, _, text, closed = call(rl.full((2,), value))
+        assert text.read(1) == "b" and text.getvalue() == "abc" and closed.closed
+        assert other < one and smaller([rl.zeros(())]) > one and one.obj[0].item() == 2 * value
+        assert "count=2" in repr(lock)
+
+
+def test_a_key_of_before_is_compared_by_its_function_at_each_call():
+    log = []
+
+    def compare(one, other):
+        log.append((one, other))
+        return one - other
+
+    key = functools.cmp_to_key(compare)
+
+    def orders(x):
+        return sorted([3, 1], key=key), key(1) == key(2), x + 1
+
+    compiled = rl.compile(orders, fullgraph=False)
+    for _ in range(3):
+        assert compiled(rl.ones(2))[:2] == ([1, 3], False)
+    assert log == [(1, 3), (1, 2)] * 3
+
+
 def test_circles_through_tuples_and_classes_are_closed():
     def makes(x):
         class Node:
@@ -206,3 +349,20 @@ def test_objects_of_c_that_change_are_those_of_each_call():
     compiled = rl.compile(makes, fullgraph=False)
     for _ in range(3):
         assert compiled(rl.ones(2))[1] == b"aZcd"
+
+
+def test_the_keywords_of_a_methodcaller_are_those_of_each_call():
+    class Taking:
+        def takes(self, *args, **kwargs):
+            return args, kwargs
+
+    def calls(x):
+        caller = operator.methodcaller("takes", x + 1, scaled=x * 2)
+        print(end="")  # a graph ends while it lives
+        return caller(Taking()), caller
+
+    compiled = rl.compile(calls)
+    for value in (1.0, 2.0):
+        (args, kwargs), caller = compiled(rl.full((2,), value))
+        assert args[0].tolist() == [value + 1] * 2 and kwargs["scaled"].tolist() == [value * 2] * 2
+        assert caller(Taking())[1]["scaled"] is kwargs["scaled"]

@@ -2,14 +2,19 @@
 
 import collections
 import math
+import os
+import re
+import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 import rushlight as rl
 from rushlight.utils.checkpoint import checkpoint
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 WAYS = pytest.mark.parametrize("whole", [True, False], ids=["whole", "parts"])
 
 
@@ -135,6 +140,22 @@ def test_the_work_of_capture_is_linear_in_the_depth_of_modules(whole):
     assert math.log(counts[3] / counts[1]) / math.log(4) <= 1.15, counts
 
 
+@pytest.mark.row("3.7")
+def test_a_module_five_hundred_deep_is_one_graph():
+    compiled = rl.compile(nested(500), backend="eager")
+    with rl.no_grad():
+        assert compiled(rl.ones(2)).tolist() == [1.0, 1.0]
+    assert rl.compiler.graph_count() == 1
+
+
+def test_a_recursion_without_end_is_pythons_error():
+    def down(x):
+        return down(x + 1)
+
+    with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
+        rl.compile(down)(rl.ones(1))
+
+
 @pytest.mark.row("3.8")
 def test_one_specification_compiles_and_exports_one_graph():
     spec = "f32[rows, 4]"
@@ -153,3 +174,21 @@ def test_one_specification_compiles_and_exports_one_graph():
     for run in (compiled, exported):
         with pytest.raises(rl.RushlightError, match="something to keep"):
             run(-rl.ones(3, 4))
+
+
+SAMPLE = "tests/eager/test_layouts.py"  # of tests that .ci/run has compiled
+
+
+@pytest.mark.row("3.9")
+def test_bodies_of_our_own_tests_do_compiled_what_they_do():
+    outcomes: list[list[str]] = []
+    for compiled in ("0", "1"):
+        environment = os.environ | {
+            "RUSHLIGHT_COMPILE_TESTS": compiled,
+            "PYTEST_XDIST_WORKER": "",
+            "PYTEST_ADDOPTS": "",
+        }
+        command = [sys.executable, "-m", "pytest", "-n", "0", "-rA", "-q", "-p", "no:cacheprovider", SAMPLE]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+        outcomes.append(sorted(re.findall(r"^(?:PASSED|FAILED|ERROR) \S+", done.stdout, re.MULTILINE)))
+    assert outcomes[0] and outcomes[0] == outcomes[1]

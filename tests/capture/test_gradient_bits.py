@@ -252,7 +252,7 @@ def test_a_gradient_of_one_factor_alone_reads_what_both_keep(part: int) -> None:
     assert same(*found)
 
 
-def test_a_sum_of_losses_that_were_back_propagated_is_a_result_without_history() -> None:
+def test_a_sum_of_losses_that_were_back_propagated_keeps_its_history() -> None:
     x, y = drawn(4, 3), drawn(4, 3, seed=1)
     found = []
     for wrap in (lambda step: step, rl.compile):
@@ -270,5 +270,7 @@ def test_a_sum_of_losses_that_were_back_propagated_is_a_result_without_history()
         kept.sum().backward()
         found[-1].append(w.grad.tolist())
     assert found[0] == found[1]
-    assert not total.requires_grad
-    assert not mixed.requires_grad
+    assert total.requires_grad and mixed.requires_grad
+    with pytest.raises(rl.RushlightError) as caught:
+        total.backward()
+    assert caught.value.code == "G001"

@@ -263,3 +263,52 @@ def test_a_region_that_records_within_one_that_does_not(fullgraph):
         assert [one.requires_grad for one in results] == [one.requires_grad for one in expected]
     results[0].sum().backward()
     assert given.grad.tolist() == [2, 2, 2]
+
+
+def passed(x: Any, w: Any) -> Any:
+    """A pass within the function, whose steps have saved nothing."""
+    y = (x * 2).sum()
+    y.backward()
+    return y
+
+
+def spent(x: Any, w: Any) -> Any:
+    """A pass that frees what is saved."""
+    y = (x * w).sum()
+    y.backward()
+    return y
+
+
+def spent_in_part(x: Any, w: Any) -> Any:
+    y = (x * w).sum()
+    y.backward()
+    return y + w.sum()
+
+
+def spent_through_a_view(x: Any, w: Any) -> Any:
+    y = rl.zeros(3)
+    y[1:] = (x * w)[:2]
+    y.sum().backward()
+    return y
+
+
+@modes
+@pytest.mark.parametrize("function", [passed, spent, spent_in_part, spent_through_a_view])
+def test_results_that_were_back_propagated_keep_their_history(function: Any, mode: str) -> None:
+    """A pass through what is freed is an error, and gradients that eager code gives are not lost."""
+    found: list[Any] = []
+    for call in (function, MODES[mode](function)):
+        x, w, v = (rl.linspace(start, 1, 3).requires_grad_() for start in (-1, 0.5, 0.25))
+        y = call(x, w)
+        seen: list[Any] = [y.requires_grad, y.grad_fn is None]
+        for use in (
+            lambda y=y, v=v: (y * v).sum().backward(),
+            lambda y=y, w=w: rl.autograd.grad((y * 3).sum(), [w], allow_unused=True),
+            lambda y=y, v=v: rl.autograd.grad((y * v).sum(), [v]),
+        ):
+            try:
+                seen.append(bits(use() or []))
+            except rl.RushlightError as error:
+                seen.append(error.code)
+        found.append([*seen, bits([x.grad, w.grad, v.grad])])
+    assert found[0] == found[1]

@@ -10,9 +10,11 @@ import pytest
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import build
+from rushlight.build import with_asserts_of_dead_calls
 from rushlight.export import export
 from rushlight.ir.graph import Graph
 from rushlight.ops.index_ranges import RULES
+from rushlight.ops.ragged import ids_within, lengths_within
 from rushlight.support.errors import RushlightError
 
 X = rl.arange(12.0).reshape(3, 4)
@@ -32,7 +34,9 @@ READS: Mapping[str, Callable[[Any, Any], Any]] = {
     "index_put": lambda x, rows: x.index_put((rows,), x[:2]),
     "embedding": lambda x, rows: F.embedding(rows, x),
     "embedding_bag": lambda x, rows: F.embedding_bag(rows[None], x),
+    "ids_within": lambda x, rows: ids_within(rows, rl.tensor([0, 2]), rl.tensor([3])),
     "offsets_within": lambda x, rows: F.embedding_bag(X[0].long(), x.t() * 1, rl.stack([rows[1], rows[0]])),
+    "lengths_within": lambda x, rows: lengths_within(rows, 2),
     "not_negative": lambda x, rows: rl.cov(x[:, :2], aweights=rows + 0.5),
     "max_unpool": lambda x, rows: F.max_unpool1d(x[None, :1, :2], rows[None, None], 2, output_size=(3,)),
     "nll_loss": lambda x, rows: F.nll_loss(x[:2, :3], rows),
@@ -73,6 +77,42 @@ def test_compiled_code_refuses_what_eager_code_refuses(name: str, backend: str):
     ):  # weights have no largest value
         assert code_of(compiled, X, rl.tensor(rows)) == code_of(function, X, rl.tensor(rows))
     assert rl.allclose(compiled(X, good).float(), function(X, good).float())
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("way", [{"fullgraph": True}, {"backend": "reference"}], ids=["compiled", "reference"])
+def test_indices_of_results_that_nobody_uses_are_checked(name: str, way: dict[str, Any]):
+    def drops(x: Any, rows: Any) -> Any:
+        READS[name](x, rows)
+        return x * 2
+
+    compiled = rl.compile(drops, **way)
+    good = rl.tensor([2, 0])
+    for _ in range(2):
+        assert compiled(X, good).equal(X * 2)
+        with pytest.raises(RushlightError) as problem:
+            compiled(X, rl.tensor([-5, 0]))
+        assert problem.value.code == code_of(drops, X, rl.tensor([-5, 0]))
+
+
+def test_indices_that_nobody_uses_are_checked_before_a_write_and_in_training():
+    def step(x: Any, weight: Any, rows: Any) -> Any:
+        weight[rows]
+        x.add_(1)
+        return (x @ weight).sum()
+
+    compiled = rl.compile(step)
+    x, weight = rl.ones(2, 3), rl.ones(3, 4).requires_grad_()
+    compiled(x, weight, rl.tensor([0, 2])).backward()
+    assert weight.grad.tolist() == [[4.0] * 4] * 3
+    with pytest.raises(RushlightError, match="out of range"):
+        compiled(x, weight, rl.tensor([0, 3]))
+    assert x.tolist() == [[2.0] * 3] * 2
+
+
+def test_a_graph_in_which_all_calls_are_needed_stays_as_it_is():
+    graph = export(lambda x, rows: x[rows] * 2, (X, rl.tensor([2, 0]))).graph
+    assert with_asserts_of_dead_calls(graph) is graph
 
 
 def test_every_operator_with_a_range_is_asked():

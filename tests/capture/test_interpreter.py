@@ -128,6 +128,7 @@ NEVER_IN_FUNCTIONS = {"PRINT_EXPR", "IMPORT_STAR"}  # of statements of a module
 INTERNAL = {"KW_NAMES", "RESERVED", "INTERPRETER_EXIT", "EXIT_INIT_CHECK"}  # the decoder's and CPython's own
 
 
+@pytest.mark.row("11.8")
 def test_every_opcode_of_this_python_has_an_operation():
     real = {name for name, number in opcode.opmap.items() if number < 256 and not name.startswith("INSTRUMENTED_")}
     meant = {RENAMED.get(name, name) for name in real - NEVER_IN_FUNCTIONS - INTERNAL}

@@ -12,10 +12,12 @@ import pytest
 import rushlight as rl
 from rushlight.build import native
 from rushlight.runtime import llvm
+from rushlight.runtime.allocator import CPU
 from rushlight.support import settings
 from tools.soak import collector_off, compile_and_reset, fail_to_capture, growth, left_behind, training_step
 
 ROUNDS = 5
+MOST_PEAK = 1.02  # across breaks, of eager code's
 
 
 class Stop(BaseException):
@@ -222,3 +224,61 @@ def test_growth_counts_what_is_added_and_no_caches_of_abstract_classes():
 
     added = growth(run, count=8, warm_up=2)[1]
     assert (added["ReferenceType"], added["builtin_function_or_method"]) == (8, 0)
+
+
+def chain_with_breaks(x: Any, log: list[float]) -> Any:
+    y = x * 2
+    log.append(float(y.sum()))
+    z = y.sin()
+    del y
+    print(end="")
+    w = z.reshape(-1, 4) @ rl.ones(4, 4)
+    del z
+    log.append(w.max().item())
+    v = w.exp()
+    del w
+    print(end="")
+    return v.sum()
+
+
+def squared(x: Any) -> Any:
+    held = x @ x.T
+    print(end="")
+    held = held.cos()
+    print(end="")
+    return held @ x
+
+
+def breaks_in_calls(x: Any, log: list[float]) -> Any:
+    y = squared(x.reshape(256, -1)[:, :256])
+    z = squared(y)
+    del y
+    print(end="")
+    try:
+        z = squared(z)
+    finally:
+        log.append(float(z.sum()))
+    for _ in range(3):
+        z = z / 2
+        print(end="")
+    return z
+
+
+@pytest.mark.parametrize("function", [chain_with_breaks, breaks_in_calls])
+def test_the_peak_of_memory_across_breaks_is_that_of_eager_code(function: Callable[[Any, list[float]], Any]):
+    """The state at a break holds no tensor longer than the variables of the program do."""
+    compiled, x = rl.compile(function, fullgraph=False), rl.ones(1 << 18)
+
+    def peak(step: Callable[[Any, list[float]], Any]) -> int:
+        for _ in range(2):
+            step(x, [])
+        with collector_off():
+            CPU.reset_peak()
+            before = CPU.statistics().used_bytes
+            step(x, [])
+            return CPU.statistics().peak_bytes - before
+
+    eager = peak(function)
+    assert eager >= x.nbytes // 2
+    assert peak(compiled) <= MOST_PEAK * eager
+    assert rl.compiler.graph_count() >= 4

@@ -497,3 +497,28 @@ def test_methods_stay_those_of_the_class_where_c_calls_them():
         assert others == list(compares(rl.ones(2))[1:])
         assert result.tolist() == [2.0, 2.0] and others[0]
     assert not codes()
+
+
+def test_what_stands_in_a_class_is_not_given_to_setters_of_its_metaclass():
+    def makes(x):
+        class Meta(type):
+            @property
+            def p(cls):
+                return "of the metaclass"
+
+        class Pretender(metaclass=Meta):
+            p = x * 2
+
+            @property
+            def __class__(self):
+                return int
+
+        one = Pretender()
+        rl.compiler.graph_break()
+        return Pretender.p, one.p, isinstance(one, int), isinstance(one, Pretender), list(vars(Pretender))
+
+    compiled = rl.compile(makes, fullgraph=False)
+    for value in (1.0, 2.0):
+        found, expected = compiled(rl.full((1,), value)), makes(rl.full((1,), value))
+        assert found[1].tolist() == expected[1].tolist() == [2 * value]
+        assert (found[0], *found[2:]) == (expected[0], *expected[2:])

@@ -1,6 +1,10 @@
 """Arithmetic of the numbers among the arguments: errors, classes and special values are those of each call."""
 
 import math
+from collections.abc import Callable
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -125,3 +129,74 @@ def test_quotients_share_a_graph_until_one_is_undefined():
     compiled(rl.ones(2), 0)
     compiled(rl.ones(2), 4)
     assert rl.compiler.graph_count() == 2
+
+
+class Bound:
+    """Compares with a number that is an argument."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def __eq__(self, other: object) -> Any:
+        return "equal", type(self.limit).__name__, self.limit == other
+
+    def __lt__(self, other: object) -> Any:
+        return "less", type(self.limit).__name__
+
+    def __ge__(self, other: object) -> Any:
+        return NotImplemented
+
+    __hash__ = None
+
+
+class Own(float):
+    """A float whose methods come first."""
+
+    def __eq__(self, other: object) -> Any:
+        return "own", type(other).__name__
+
+    def __gt__(self, other: object) -> Any:
+        return NotImplemented
+
+    def __radd__(self, other: float) -> Any:
+        return "own sum", type(other).__name__
+
+    __hash__ = None
+
+
+MEETINGS: dict[str, Callable] = {
+    "reflected equality": lambda v: v == Bound(v),
+    "reflected inequality": lambda v: v != Bound(v),
+    "reflected order": lambda v: v > Bound(v),
+    "no order": lambda v: v <= Bound(v),
+    "a subclass first": lambda v: v == Own(1.0),
+    "a subclass that does not know": lambda v: v < Own(1.0),
+    "a subclass's sum": lambda v: v + Own(1.0),
+    "a fraction": lambda v: v == Fraction(1, 2),
+    "infinity": lambda v: v * float("inf"),
+    "minus infinity": lambda v: v * -float("inf"),
+    "a NaN": lambda v: str(v - float("nan")),
+    "a negative base": lambda v: (-2) ** int(4 * v),
+    "a negative zero": lambda v: str(v * -0.0),
+    "a member of an enumeration": lambda v: v * Level.HIGH,
+    "with a tensor": lambda v: (rl.ones(2) * (v * float("inf"))).tolist(),
+}
+
+
+class Level(IntEnum):
+    HIGH = 2
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("name", MEETINGS)
+def test_numbers_meet_what_eager_ones_meet(name: str, fullgraph: bool):
+    def outcome(function: Callable, value: float) -> object:
+        try:
+            result = function(value)
+        except TypeError as error:
+            return str(error)
+        return type(result).__name__, result
+
+    compiled = rl.compile(MEETINGS[name], backend="eager", fullgraph=fullgraph)
+    for value in (0.5, 0.25, 0.75):
+        assert outcome(compiled, value) == outcome(MEETINGS[name], value)

@@ -344,3 +344,45 @@ def test_products_of_hessians_and_vectors_have_the_bits_of_eager_code(name: str)
         assert all_same(product(network), expected)
         assert all_same(product(rl.compile(network)), expected)
     assert any(one is not None and bool((one != 0).any()) for one in found)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_gradient_that_has_a_history_keeps_it(fullgraph):
+    """Whether it has one is asked of each call, since a graph for a gradient without one would drop it."""
+    compiled = rl.compile(lambda x: x.grad * 2, fullgraph=fullgraph)
+    for create_graph in (False, True, False, True):
+        x = drawn(3).requires_grad_()
+        (x**3).sum().backward(create_graph=create_graph)
+        if create_graph and fullgraph:
+            assert code_of(lambda x=x: compiled(x)) == "C003"  # no graph has what the gradient was computed from
+            continue
+        doubled = compiled(x)
+        assert doubled.requires_grad == create_graph and same(doubled, x.grad * 2)
+        if create_graph:
+            assert same(*grad(doubled.sum(), x, retain_graph=True), *grad((x.grad * 2).sum(), x))
+
+
+def test_a_gradient_that_gets_a_history_between_graphs_keeps_it():
+    def penalised(x):
+        (x**3).sum().backward(create_graph=True)
+        print(end="")  # a graph ends
+        return x.grad.requires_grad, x.grad.square().sum()
+
+    for _ in range(2):
+        x, twin = (drawn(3).requires_grad_() for _ in range(2))
+        (required, total), (_, wanted) = rl.compile(penalised)(x), penalised(twin)
+        assert required and same(total, wanted)
+        assert same(*grad(total, x), *grad(wanted, twin))
+
+
+def test_gradients_are_added_to_one_with_a_history():
+    def steps(x):
+        (x**2).sum().backward(create_graph=True)
+
+    x, twin = (drawn(3).requires_grad_() for _ in range(2))
+    compiled = rl.compile(steps)
+    for _ in range(3):
+        compiled(x)
+        steps(twin)
+        assert x.grad.requires_grad and same(x.grad, twin.grad)
+    assert same(*grad(x.grad.sum(), x), *grad(twin.grad.sum(), twin))

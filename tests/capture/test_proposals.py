@@ -49,6 +49,23 @@ def test_numbers_and_nesting_are_proposed_as_they_were_used(function: Any, argum
     assert same(rl.compile(function, specs=proposal)(*arguments), function(*arguments))
 
 
+def test_a_proposal_has_the_arguments_as_they_were_given():
+    def scaled(x: Any, by: float = 2.0, *rest: Any, plus: Any = None, **named: Any) -> Any:
+        return x * by + sum(rest, x) + named.get("z", x)
+
+    for args, kwargs, said in [
+        ((data(6),), {}, "f32[s0]"),
+        ((data(6), 0.5), {}, "f32[s0], float"),
+        ((data(6), 0.5, data(6)), {"z": data(6)}, "f32[s0], float, f32[s0], z=f32[s0]"),
+        ((data(6),), {"by": 3.0, "plus": 1}, "f32[s0], by=float, plus=int"),
+    ]:
+        compiled = rl.compile(scaled)
+        compiled(*args, **kwargs)
+        (proposal,) = propose_specs(compiled)
+        assert str(proposal).partition(" where")[0] == said
+        assert same(rl.compile(scaled, specs=proposal)(*args, **kwargs), scaled(*args, **kwargs))
+
+
 def test_what_was_not_compiled_has_no_proposals():
     assert propose_specs(rl.compile(branching)) == []
     with pytest.raises(RushlightError) as caught:

@@ -13,7 +13,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.capture.api import explain_entries
-from rushlight.capture.entry.misses import why_missed
+from rushlight.capture.entry.misses import miss_of
 from rushlight.capture.state import snapshot
 
 
@@ -106,7 +106,7 @@ def test_changes_of_state(change: Callable[[Block], None], graphs: int, calls: i
         compiled(x)
     change(block)
     (entry,) = explain_entries(compiled)
-    assert (why_missed(entry, (x,), {}) is not None) == (graphs == 2)
+    assert (miss_of(entry, (x,), {}) is not None) == (graphs == 2)
     assert rl.equal(compiled(x), block(x))
     assert len(explain_entries(compiled)) == graphs
 
@@ -120,7 +120,7 @@ def test_entries_that_moved_are_noticed(calls: int) -> None:
         compiled(x)
     moved_entries(block)
     (entry,) = explain_entries(compiled)
-    guard = why_missed(entry, (x,), {})
+    guard = miss_of(entry, (x,), {}).guard
     assert guard.kind == "container" and guard.path.endswith(("_parameters", "_buffers"))
 
 

@@ -59,7 +59,7 @@ class Rounded(rl.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.name in ("detach", "clone", "alias"):
+        if func.__name__ in ("detach", "clone", "alias"):
             return cls(func(args[0].steps), args[0].step, args[0].whole)
         plain = tree_map(lambda one: one.floats() if isinstance(one, cls) else one, [list(args), kwargs or {}])
         return return_and_correct_aliasing(func, args, kwargs, func(*plain[0], **plain[1]))
@@ -229,6 +229,30 @@ def test_wrappers_of_wrappers_are_taken_apart() -> None:
         assert outcome(rl.compile(function, fullgraph=True), trained, nested) == outcome(function, trained, nested)
 
 
+def test_what_is_known_of_a_wrapper_is_not_taken_for_another_one() -> None:
+    """Of the same forms: of plain tensors, of wrappers, with gradients, and described by other objects."""
+
+    def doubled(one: Any, other: Any) -> Any:
+        return one * 2 + other
+
+    compiled = rl.compile(doubled, fullgraph=True)
+    flatten, kinds = TwoTensor.__tensor_flatten__, [object(), object()]
+    simple, other = pair(), pair() + 1
+    nested = TwoTensor(simple, pair() * 3)
+    assert simple.form is nested.form is nested.a.form is simple.a.form
+    for _ in range(2):
+        for one in (simple, nested, other, pair(requires_grad=True), nested, simple):
+            assert plain(compiled(one, simple.a)) == plain(doubled(one, simple.a))
+    count = rl.compiler.graph_count()
+    try:
+        for kind in (*kinds, *kinds):
+            TwoTensor.__tensor_flatten__ = lambda self, kind=kind: (flatten(self)[0], kind)
+            assert plain(compiled(simple, simple.a)) == plain(doubled(simple, simple.a))
+    finally:
+        TwoTensor.__tensor_flatten__ = flatten
+    assert rl.compiler.graph_count() == count + len(kinds)
+
+
 def test_subclasses_with_elements_are_kept() -> None:
     def named(requires_grad: bool = False) -> Any:
         result = rl.arange(6).reshape(2, 3).float().as_subclass(Named).requires_grad_(requires_grad)
@@ -283,7 +307,7 @@ class Doubling(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        return result * 2 if func.name == "add" else result
+        return result * 2 if func.__name__ == "add" else result
 
 
 class Names(TorchFunctionMode):

@@ -9,6 +9,7 @@ import pytest
 import rushlight as rl
 from rushlight.compiler import compiled_autograd
 from rushlight.compiler.callback import callback_handler
+from rushlight.support.errors import RushlightError
 
 pytestmark = [pytest.mark.usefixtures("quick_code", "fresh_tapes")]
 
@@ -400,6 +401,36 @@ def test_create_graph_gives_gradients_that_can_be_differentiated():
         assert same_bits(want, run(compiled))
 
 
+def test_a_pass_over_tensors_without_data_is_not_compiled():
+    x = rl.empty(3, 2, device="meta").requires_grad_()
+    before = compiled_autograd.program_count()
+    with compiled_autograd.enable():
+        (x * x).sum().backward()
+    assert tuple(x.grad.shape) == (3, 2)
+    assert compiled_autograd.program_count() == before
+
+
+@pytest.mark.row("2.4")
+def test_what_has_no_second_derivative_is_not_detached():
+    class Square(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @rl.autograd.once_differentiable
+        def backward(ctx, gradient):
+            return 2 * gradient * ctx.saved_tensors[0]
+
+    for function in (Square.apply, rl.compile(Square.apply)):
+        x = drawn(3).requires_grad_()
+        with compiled_autograd.enable(), pytest.raises(RushlightError) as caught:
+            (first,) = rl.autograd.grad(function(x).sum(), x, create_graph=True)
+            (first.sum() + (x * x).sum()).backward()
+        assert caught.value.code == "G008"
+
+
 def test_nothing_of_a_pass_is_alive_after_it():
     gc.disable()
     try:
@@ -471,3 +502,21 @@ def test_an_error_in_a_step_names_the_forward_line():
     with compiled_autograd.enable(), pytest.raises(ValueError, match="no gradient") as raised:
         loss.backward()
     assert "in backward of FailingBackward, recorded at test_tape.py" in raised.value.__notes__[-1]
+
+
+@pytest.mark.row("2.2")
+def test_gradients_of_broadcast_operands_whose_sizes_become_one():
+    """Nothing but the backward pass is traced, and its sums depend on which sizes are 1."""
+
+    def program(t, a):
+        return ((t * a).sin() - t / (a + 2)).sum()
+
+    pairs = [((3, 4), (3, 4)), ((3, 1), (3, 4)), ((1, 4), (3, 4)), ((5, 1), (5, 4)), ((3, 4), (3, 1)), ((1, 1), (1, 1))]
+    for shape, other in [*pairs, *reversed(pairs)]:
+        found = []
+        for scope in (compiled_autograd.disable(), compiled_autograd.enable()):
+            t, a = (rl.linspace(0.1, 1, rl.Size(one).numel()).view(one).requires_grad_() for one in (shape, other))
+            with scope:
+                program(t, a).backward()
+            found.append([(one.grad.shape, one.grad.numpy().tobytes()) for one in (t, a)])
+        assert found[0] == found[1]

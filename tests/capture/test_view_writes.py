@@ -209,6 +209,29 @@ def test_the_storage_offset_is_that_of_the_storage():
     assert rl.compile(lambda x: x[2:].storage_offset() + x.storage_offset())(x[3:]) == 8
 
 
+def test_views_by_strides_of_written_memory_with_gaps_show_the_gaps():
+    """Whole programs refuse them: a value that was written has no gaps, though its memory has."""
+
+    def read(x):
+        x.permute(1, 2, 0)[:, 1:, :] = 2.0
+        return x.as_strided((2, 2), (1, 1), 7) + 0.0
+
+    def written(x):
+        x[:, 1] = 2.0
+        x.unfold(1, 2, 1)[0] = 3.0
+        x[1:].unfold(1, 2, 1)[0] = 4.0
+        return x + 0.0
+
+    def of_gaps():
+        return rl.arange(23.0).as_strided((3, 2, 2), (3, 12, 1))
+
+    for function in (read, written):
+        assert rl.compile(function)(of_gaps()).tolist() == function(of_gaps()).tolist()
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(read, fullgraph=True)(of_gaps())
+    assert caught.value.code == "A006"
+
+
 def test_strides_of_what_has_gaps_are_refused():
     """A program knows the values of an argument, and not what lies between them."""
     with pytest.raises(RushlightError) as caught:

@@ -52,6 +52,7 @@ LEFT_OUT = {
     "gettotalrefcount": _COLLECTOR,
     "weakref": _COLLECTOR,
     "check_free_after_iterating": _COLLECTOR,
+    "getsizeof": "it measures the interpreter's own structures",
     "check_sizeof": "it measures the interpreter's own structures",
     "_testcapi": "it calls CPython's C interface",
     "_testinternalcapi": "it calls CPython's C interface",

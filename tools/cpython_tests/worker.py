@@ -20,12 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from types import CodeType, FrameType
 from typing import Any
+from zlib import crc32
 
 import rushlight as rl
 from rushlight.capture.interpreter import interpret, tracebacks
 from tools.cpython_tests.choice import body_of, reason_left_out, tests_of
 
-SECONDS = 30.0  # for a test
+SECONDS = 30.0  # of processor time, for a test
+_WAITING = 10  # times as long a test may take where it waits, or others run beside it
 _MEMORY = 8 << 30
 _OURS = ("rushlight.", "tools.", __name__)
 _CALLERS = (
@@ -64,18 +66,23 @@ class TooLongError(BaseException):
 
 
 def ring(*_: object) -> None:
-    """Ends a test: the handler of SIGALRM."""
+    """Ends a test: the handler of SIGALRM and SIGPROF."""
     raise TooLongError
 
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Generator[None]:
-    """Raises TooLongError in what runs for longer, again and again where that is caught."""
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    """Raises TooLongError in what takes more processor time, again and again where that is caught."""
+    before = [(number, signal.signal(number, ring)) for number in (signal.SIGALRM, signal.SIGPROF)]
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, _WAITING * seconds, 1.0)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 class NativeCount:
@@ -104,13 +111,14 @@ class NativeCount:
         name = caller.f_globals.get("__name__")
         return isinstance(name, str) and name.startswith(_CALLERS)
 
-    def of(self, run: Callable[[Body], object], body: Body) -> object:
-        """What a body gives, counted."""
-        sys.settrace(self)
-        try:
-            return run(body)
-        finally:
-            sys.settrace(None)
+
+def traced(tell: NativeCount | Watch, run: Callable[[Body], object], body: Body) -> object:
+    """What a body gives, while CPython tells somebody of each call."""
+    sys.settrace(tell)
+    try:
+        return run(body)
+    finally:
+        sys.settrace(None)
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -133,7 +141,7 @@ def outcome(test: unittest.TestCase, run: Callable[[Body], object], seconds: flo
         with limited(seconds), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             unittest.TestSuite([fresh]).run(result)
     except TooLongError:
-        return "hung", f"it runs for longer than {seconds} s"
+        return "hung", f"it takes more than {seconds} s"
     except BaseException as error:  # noqa: BLE001 - a test may raise anything
         return "failed", f"{type(error).__name__}: {error}"
     wrong = [*result.errors, *result.failures, *[(case, "unexpected success") for case in result.unexpectedSuccesses]]
@@ -157,41 +165,63 @@ def wrapped(method: Body, run: Callable[[Body], object]) -> Body:
     return made
 
 
-def row(test: unittest.TestCase, mode: str) -> dict[str, object]:
-    """How a test ends in a mode, how many bytecodes it has, and how many of these CPython ran."""
+class Watch:
+    """Sees whether CPython runs a body."""
+
+    def __init__(self, body: CodeType) -> None:
+        self.seen = False
+        self._body = body
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> None:
+        """Is told by CPython of each call."""
+        if frame.f_code is self._body and not _is_ours(frame):
+            self.seen = True
+
+
+def row(test: unittest.TestCase, mode: str, every: int = 1) -> dict[str, object]:
+    """How a test ends in a mode; of one in so many, how many bytecodes it has, and how many of them CPython ran."""
     reason = reason_left_out(test)
     if reason is not None:
         return {"outcome": "left out", "text": reason}
     run = MODES[mode]
-    ended, text = outcome(test, run, SECONDS)
-    if ended != "passed" or mode == "native":
+    if mode == "native":
+        ended, text = outcome(test, run, SECONDS)
         return {"outcome": ended, "text": text}
-    whole = NativeCount()
-    if outcome(test, functools.partial(whole.of, _natively), SECONDS)[0] != "passed":
-        return {"outcome": ended, "text": "its bytecodes are not counted"}
-    rest = NativeCount(set(whole.counts))
-    again, _ = outcome(test, functools.partial(rest.of, run), SECONDS)
-    if body_of(test) in rest.counts:
+    watch = Watch(body_of(test))
+    ended, text = outcome(test, functools.partial(traced, watch, run), SECONDS)
+    if ended == "passed" and watch.seen:
         return {"outcome": "failed", "text": "NotInterpreted: the body ran as it is"}
-    if again != "passed":
-        return {"outcome": ended, "text": "its bytecodes are not counted"}
+    if ended != "passed" or crc32(test.id().encode()) % every:
+        return {"outcome": ended, "text": text}
+    return _counted(test, run)
+
+
+def _counted(test: unittest.TestCase, run: Callable[[Body], object]) -> dict[str, object]:
+    """The row of a test that passes, with its bytecodes."""
+    uncounted: dict[str, object] = {"outcome": "passed", "text": "its bytecodes are not counted"}
+    whole = NativeCount()
+    if outcome(test, functools.partial(traced, whole, _natively), SECONDS)[0] != "passed":
+        return uncounted
+    rest = NativeCount(set(whole.counts))
+    if outcome(test, functools.partial(traced, rest, run), SECONDS)[0] != "passed":
+        return uncounted
     native = {f"{code.co_filename}:{code.co_qualname}": count for code, count in rest.counts.most_common(3)}
-    return {"outcome": ended, "text": "", "bytecodes": whole.counts.total(), "rest": rest.counts.total(), "by": native}
+    counts = {"bytecodes": whole.counts.total(), "rest": rest.counts.total(), "by": native}
+    return {"outcome": "passed", "text": "", **counts}
 
 
-def main(mode: str, file: str) -> None:
-    """Runs the tests whose names come by stdin, all if there are none."""
+def main(mode: str, file: str, every: str = "1") -> None:
+    """Runs the tests whose names come by stdin, all if there are none, and counts bytecodes of one in so many."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     chosen = json.load(sys.stdin)
-    signal.signal(signal.SIGALRM, ring)
     warnings.simplefilter("ignore")
     tests = tests_of(file)
     for name in tests if chosen is None else chosen:
         print(json.dumps({"begins": name}), file=out)
-        print(json.dumps({"name": name, **row(tests[name], mode)}), file=out)
+        print(json.dumps({"name": name, **row(tests[name], mode, int(every))}), file=out)
 
 
 if __name__ == "__main__":

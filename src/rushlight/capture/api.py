@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight import build
 from rushlight.capture import aot
-from rushlight.capture.backends import Backend
+from rushlight.capture.backends import Backend, backend_named
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.function import (
     CompiledFunction,
@@ -126,7 +126,7 @@ def compile(
     or "reference" (numpy). The results of the first three are the same to the last bit. A callable is given each graph
     when it first runs (a `rl.fx.GraphModule`, which can be walked, edited, printed and called) and a list of example
     inputs, and gives a function of such inputs to the tuple of the graph's results. Gradients and writes are made of
-    these results; backward passes run operator by operator.
+    these results; backward passes run operator by operator, unless the backend compiles them (`aot_autograd`).
 
     `mode="max-autotune"` searches the tiles of matrix products that are fastest here, for the sizes of the first call:
     some seconds for each product that is new to the machine, which `rushlight tune` shows. What is found is kept as
@@ -163,6 +163,8 @@ def compile(
         return again
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(again(model.__func__))
+    if isinstance(backend, str) and backend not in build.BACKENDS:
+        backend = backend_named(backend) or backend
     if not (backend is None or callable(backend) or backend in build.BACKENDS):
         hint = f"one of {', '.join(build.BACKENDS)}, or a callable of a graph and example inputs"
         fail("C001", "compile: there is no such backend", backend=backend, hint=hint)

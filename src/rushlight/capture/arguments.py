@@ -51,7 +51,7 @@ class Arguments:
         self.guards: list[Guard] = []
         self.leaves: list[tuple[str, Any]] = []
         self.objects: dict[int, str] = {}
-        self.containers: list[str] = []
+        self.containers: dict[int, str] = {}  # expressions for the lists and dicts, by identity
         self.fixed: Collection[int] = ()
         self.is_object = is_object
         self.fresh: Sequence[int] = ()
@@ -70,6 +70,9 @@ class Arguments:
             test = self._shape_test(value, text)
             keys = [repr(key) if type(key) in (int, str) else self.names(key) for key in value]
             failed = f"{test} or list({text}) != [{', '.join(keys)}]" if value else test
+            if any(type(key) is not str for key in value):  # 1, True and 1.0 are equal
+                kinds = ", ".join([self.names(type(key)) for key in value])
+                failed += f" or [*map({self.names(type)}, {text})] != [{kinds}]"
             self._guard("arguments", text, f"dict with {list(value)}", failed)
             parts = [(f"{text}[{key}]", element) for key, element in zip(keys, value.values(), strict=True)]
         else:
@@ -80,17 +83,19 @@ class Arguments:
                 self._guard_object(name, value)
             return
         if type(value) is not tuple and value is not self.kwargs:
-            self.containers.append(text)
+            first = self.containers.setdefault(id(value), text)
+            if first != text:
+                self.guard_same(text, first)
         for part, entry in parts:
             self.open(entry, part)
 
     def apart(self) -> list[str]:
-        """Expressions for what one could tell from each other by identity; none where no leaf is an object."""
+        """Expressions for what one could tell from each other by identity: tuples only where leaves may be objects."""
         if self.is_object is None:
-            return []
+            return [*self.containers.values()]
         fresh = {f"args[{at}]" for at in self.fresh}
         tuples = [f"args[{at}]" for at, value in enumerate(self.args) if type(value) is tuple and value]
-        return [*self.objects.values(), *[text for text in (*self.containers, *tuples) if text not in fresh]]
+        return [*self.objects.values(), *[text for text in (*self.containers.values(), *tuples) if text not in fresh]]
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:
         """The variable of what one of the objects has in its `__dict__`, or in a slot, under a name."""
@@ -132,7 +137,8 @@ class Arguments:
     def _guard_object(self, name: str, value: object) -> None:
         """Guards an object's class, and that it is the same as another leaf if it was."""
         kind = type(value)
-        self._guard("class", name, f"a {kind.__qualname__}", f"{name}.__class__ is not {self.names(kind)}")
+        # Whatever it says of its own class: of a mock that is its specification.
+        self._guard("class", name, f"a {kind.__qualname__}", f"{self.names(type)}({name}) is not {self.names(kind)}")
         # Of a function, one of the same code: its cells and defaults are read like attributes.
         if kind is FunctionType and isinstance(value, FunctionType):
             code, space = self.names(value.__code__), self.names(value.__globals__)

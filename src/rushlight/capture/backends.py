@@ -22,18 +22,44 @@ from rushlight.runtime.allocator import Storage
 from rushlight.support.errors import fail
 
 Backend = Callable[[Any, list[Any]], Callable[..., Any]]  # of a `rl.fx.GraphModule` and example inputs
+_ENTRY_POINTS = "torch_dynamo_backends"
+_GIVEN = "given_to_a_backend"
+NAMED: dict[str, Backend] = {}
+"""Backends that programs have registered."""
+
+
+def backend_named(name: str) -> Backend | None:
+    """A backend that a program has registered, or that an installed package brings."""
+    if name not in NAMED:
+        metadata: Any = import_module("importlib.metadata")
+        for point in metadata.entry_points(group=_ENTRY_POINTS, name=name):
+            NAMED[name] = point.load()
+    return NAMED.get(name)
+
+
+def is_given(module: Any) -> bool:
+    """Whether a module is a graph that a backend was given."""
+    return bool(module.meta.get(_GIVEN))
+
+
+def backward_backend(forward: object) -> Backend | None:
+    """What compiles the backward passes of forward graphs, as their functions say by `backward_compiler`."""
+    executables: Sequence[object] = getattr(forward, "executables", (forward,))
+    found = [one.backward for one in executables if isinstance(one, GivenBackend)]
+    return next((one for one in found if one is not None), None)
 
 
 class GivenBackend(Executable):
     """A graph that a callable runs, which the backend gives when the graph first runs."""
 
-    __slots__ = ("_backend", "_function", "_graph")
+    __slots__ = ("_backend", "_function", "_graph", "backward")
 
     def __init__(self, graph: Graph, backend: Backend) -> None:
         super().__init__(*types_of(graph), Summary(launches=0, kernels=0, arena_hint_bytes=0), cached=False)
         self._graph = graph
         self._backend = backend
         self._function: Callable[..., Any] | None = None
+        self.backward: Backend | None = getattr(backend, "backward_compiler", None)
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Runs the callable on copies of the inputs, then writes outputs and overwritten inputs."""
@@ -43,7 +69,8 @@ class GivenBackend(Executable):
             try:
                 if self._function is None:
                     self._function = self._given(inputs)
-                given = self._function(*inputs)
+                boxed = getattr(self._function, "_boxed_call", False)
+                given = self._function(inputs) if boxed else self._function(*inputs)
             except Exception as error:
                 setattr(error, OF_BACKEND, True)
                 raise
@@ -58,9 +85,12 @@ class GivenBackend(Executable):
         commit_on_host(zip(arrays[len(outputs) :], values[len(outputs) :], strict=True), commit)
 
     def _given(self, inputs: list[Any]) -> Callable[..., Any]:
-        function = self._backend(_shown(self._graph), inputs)
+        module = _shown(self._graph)
+        module.meta[_GIVEN] = True
+        function = self._backend(module, inputs)
         if not callable(function):
             fail("C037", "compile: the backend gives no function", given=type(function).__name__)
+        self.backward = getattr(function, "backward_compiler", self.backward)
         return function
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry.entry import RunPlan
-from rushlight.capture.joint import Derived, Joint
+from rushlight.capture.joint import Derived, Joint, fail_freed
 from rushlight.capture.orders import Common, Goal, Order, Request, Variant, as_hints, without_sizes
 from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
@@ -251,7 +251,7 @@ class _Saved:
     def unpacked(self, node: Node) -> list[object]:
         """What is saved. Errors: G001, G003."""
         if self.tensors is None:
-            fail("G001", "backward: the graph was freed by an earlier backward pass", frame=node.frame)
+            fail_freed(node)
         for value, version in zip(self.tensors, self.versions, strict=True):
             if isinstance(value, Handle) and value.version.value != version:
                 message = f"backward: a tensor saved by {node.name()} was changed in place"
@@ -364,7 +364,7 @@ class CompiledBackward(Node):
     def kept(self) -> tuple[list[object], dict[int, object]]:
         """What the call keeps, and the inputs that it does not, by position, as long as they live. G001, G003."""
         if self._freed:
-            fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
+            fail_freed(self)
         return self._saved.unpacked(self), {position: one.if_alive() for position, one in self._saved.more.items()}
 
     def merged(self, wanted: Collection[int]) -> MergedBackward | None:
@@ -416,7 +416,7 @@ class CompiledBackward(Node):
     ) -> list[Any]:
         """What consecutive nodes give, of which this is the first: to all wanted inputs, and to the next results."""
         if any(node._freed for node in nodes):
-            fail("G001", "backward: the graph was freed by an earlier backward pass", frame=self.frame)
+            fail_freed(self)
         present, rows = _given(given)
         recorded = _recorded(rows, create_graph)
         request = Request(present, apart, self.plan.index, nodes[-1].plan.index, recorded)

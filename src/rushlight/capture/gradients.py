@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
 
 from rushlight.capture.source import ArgumentSource, GradientSource, Source
+from rushlight.eager.autograd.accumulate import is_recorded
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.handle import SPARSE, Handle, gradient_of
 from rushlight.eager.tracing import Tracer
@@ -62,7 +63,7 @@ class Gradients:
         record = given.gradient
         before = None if record is None else record.grad
         slot = self._slots[id(tensor)] = _Slot(tensor, owner, given, before, None)
-        if before is not None and before.keys & SPARSE:
+        if before is not None and (before.keys & SPARSE or is_recorded(before)):
             slot.stands = before  # it is refused where the program reads it
         elif before is not None:
             layout = row_major(type_) if before.form.is_contiguous else before.form.type

@@ -7,7 +7,7 @@ function; others are traced from the same tape when they are first wanted, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from rushlight.capture.hooks import share_hooks
 from rushlight.capture.reopened import ReopenedTrace
@@ -118,7 +118,7 @@ class Joint:
         self.places: list[int] = []
         self.since = since
         self.tape = Tape(results, since)
-        sources = self._sources(source_of)
+        sources = sources_of(tracer, self.tape, source_of)
         self.known = {position for position, _ in sources}
         if not sources:
             return
@@ -159,24 +159,71 @@ class Joint:
             segments.append(Segment(tuple(results), tuple(inputs), last, leads))
         return segments
 
-    def _sources(self, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
-        """The tape's edges that lead to inputs, by number, in the order in which the inputs were read."""
-        places = {(id(edge[0]), edge[1]): position for position, edge in enumerate(self.tape.edges)}
-        sources: dict[int, Source] = {}
-        outside = [tensor for tensor in self._tracer.seen() if tensor.storage is not None]
-        for tensor in [*self._tracer.lifted, *outside]:
-            if isinstance(tensor, TracedNumber) or not requires(tensor):
-                continue
-            edge = edge_before(self._tracer, tensor)
-            index = None if edge is None else places.get((id(edge[0]), edge[1]))
-            source = None if index is None or index in sources else source_of(tensor)
-            if index is not None and source is not None:
-                sources[index] = source
-        return list(sources.items())
-
     def close(self) -> None:
         """Called before the trace is closed."""
         self.trace = ReopenedTrace(self._tracer)
+
+
+def sources_of(tracer: Tracer, tape: Tape, source_of: Callable[[Handle], Source | None]) -> list[tuple[int, Source]]:
+    """The edges of the tape that lead to inputs, by number, in the order of the inputs' reading."""
+    places = {(id(edge[0]), edge[1]): position for position, edge in enumerate(tape.edges)}
+    sources: dict[int, Source] = {}
+    outside = [tensor for tensor in tracer.seen() if tensor.storage is not None]
+    for tensor in [*tracer.lifted, *outside]:
+        if isinstance(tensor, TracedNumber) or not requires(tensor):
+            continue
+        edge = edge_before(tracer, tensor)
+        index = None if edge is None else places.get((id(edge[0]), edge[1]))
+        source = None if index is None or index in sources else source_of(tensor)
+        if index is not None and source is not None:
+            sources[index] = source
+    return list(sources.items())
+
+
+@frozen
+class FreedResult:
+    """An output whose history the function itself has freed, and the inputs that it led to."""
+
+    position: int
+    inputs: Sequence[Source]
+
+
+def freed_results(
+    tracer: Tracer, outputs: Sequence[Handle], since: int, source_of: Callable[[Handle], Source | None]
+) -> list[FreedResult]:
+    """The outputs whose history was freed: they have one still, and a pass through it is an error."""
+    recorded = [position for position, output in enumerate(outputs) if requires(output)]
+    freed = Tape([outputs[position] for position in recorded], since).freed()
+    return [
+        FreedResult(position, [source for _, source in sources_of(tracer, Tape([outputs[position]], since), source_of)])
+        for position, gone in zip(recorded, freed, strict=True)
+        if gone
+    ]
+
+
+def fail_freed(node: Node) -> NoReturn:
+    """Raises the error of a step in a compiled call that has freed what it had saved."""
+    fail("G001", "backward: the graph was freed by an earlier backward pass", frame=node.frame)
+
+
+class FreedBackward(Node):
+    """Stands for steps in a compiled call that have freed what they had saved."""
+
+    __slots__ = ()
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """Fails with G001, as the steps do in eager code."""
+        fail_freed(self)
+
+    @property
+    def released(self) -> bool:
+        """True: that is all that there is to it."""
+        return True
+
+
+def attach_freed(output: Handle, inputs: Sequence[Handle]) -> None:
+    """Gives an output a history that leads to inputs, and that no pass goes through."""
+    attach(output, FreedBackward([edge_of(tensor) for tensor in inputs if requires(tensor)]), 0)
 
 
 def input_gradient(tracer: Tracer, arrived: Arrived) -> InputGradient:
@@ -263,6 +310,6 @@ def edge_before(tracer: Tracer, tensor: Handle) -> tuple[Any, int] | None:
 
 
 def has_history(handle: Handle) -> bool:
-    """Whether a tensor was computed by what is recorded, and has not been differentiated yet."""
+    """Whether a tensor was computed by what is recorded, and may be differentiated still."""
     record = handle.gradient if requires(handle) else None  # a view asks what its base has become
     return record is not None and record.node is not None and not record.node.released

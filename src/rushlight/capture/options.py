@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rushlight import build, tune
-from rushlight.capture.backends import Backend, GivenBackend
+from rushlight import build, repro, tune
+from rushlight.capture.backends import Backend, GivenBackend, backward_backend
 from rushlight.support import settings
 from rushlight.support.frozen import frozen
 
@@ -31,19 +31,23 @@ class Options:
         """The executable of a graph."""
         if callable(self.backend):
             return GivenBackend(graph, self.backend)
-        if not self.search:
-            return build.compile_graph(graph, self.backend)
-        return build.compile_graph(graph, self.backend, tune.tuner_here())
+        chooser = tune.tuner_here() if self.search else None
+        executable = build.compile_graph(graph, self.backend, chooser)
+        folder = settings.get().repro
+        return repro.Recorded(graph, executable, folder) if folder else executable
 
-    def compile_backward(self, graph: Graph) -> Executable:
-        """The executable of a graph of a backward pass: a callable gets those of functions alone."""
+    def compile_backward(self, forward: object, graph: Graph) -> Executable:
+        """The executable of a graph of a backward pass; a callable gets it if it says who compiles it."""
         if callable(self.backend):
-            return build.compile_graph(graph, "eager")
+            given = backward_backend(forward)
+            return build.compile_graph(graph, "eager") if given is None else GivenBackend(graph, given)
         return self.compile_graph(graph)
 
     def recomputes(self) -> bool:
         """Whether a backward pass may compute values again rather than keep them."""
-        return not callable(self.backend) and (self.backend or settings.get().backend) != "eager"
+        if callable(self.backend):
+            return bool(getattr(self.backend, "recomputes", False))
+        return (self.backend or settings.get().backend) != "eager"
 
     def memory_budget(self) -> float:
         """The share of activations that a forward pass may keep."""

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rushlight.autodiff.backward import SINK
 from rushlight.autodiff.partition import Split
+from rushlight.build.inlining import inlined
 from rushlight.build.segments import is_segmented
 from rushlight.capture.joint import InputGradient, Joint, Segment, input_gradient
-from rushlight.capture.reopened import Extension, ReopenedTrace
+from rushlight.capture.reopened import TRACING, Extension, ReopenedTrace
 from rushlight.capture.segmented import Runs, Segmented, Whole
 from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import Arrived, Tape
@@ -149,6 +150,7 @@ class Common:
             with extension.known():
                 return self.compile_graph(graph)
 
+        graph = inlined(graph)
         with extension.known():
             if is_segmented(graph):
                 return Segmented(graph, compiled)
@@ -205,7 +207,7 @@ class Order:
         values = as_hints(sizes)
         found = self._prepared(request, values)
         if found is None:
-            with self.common.trace.lock:
+            with TRACING:
                 found = self._prepared(request, values)
                 if found is None:
                     found = self._made(request, values)

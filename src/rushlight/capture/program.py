@@ -6,15 +6,16 @@ tensors; `capture.entry` turns the Program that comes out into a generated funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
+from rushlight.build import with_asserts_of_dead_calls
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.gradients import Gradients, Owner
-from rushlight.capture.joint import Derived, derived, share_history
+from rushlight.capture.joint import Derived, FreedResult, derived, freed_results, share_history
 from rushlight.capture.leaving import Ends, SharedView, refuse_unkept, shared_views
 from rushlight.capture.marks import Mark, marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
@@ -38,7 +39,7 @@ from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
-from rushlight.ir.graph import PARAMETER, Graph, GraphBuilder, Node, unbacked_outputs_of
+from rushlight.ir.graph import PARAMETER, Call, Graph, GraphBuilder, Node, unbacked_outputs_of
 from rushlight.ir.spec.leaf import FloatSpec, IntSpec
 from rushlight.ir.spec.propose import Observed
 from rushlight.ir.type import TensorType, dense_order, symbols_in
@@ -95,6 +96,7 @@ class Program:
     The first outputs of the graph are `outputs`, as they were traced. Where the program has a `backward` pass, the
     gradients follow them, and the last parameters of the graph are the tangents. `guards` are the conditions on sizes
     that the trace assumed, `unbacked` the sizes that Python computes results from, and `observed` the arguments' kinds.
+    Of the `freed` outputs the function has freed the history itself.
     """
 
     graph: Graph
@@ -106,6 +108,7 @@ class Program:
     inputs: ProgramInputs
     effects: ProgramEffects
     backward: Derived | None
+    freed: Sequence[FreedResult]
     observed: Observed | None = None
 
 
@@ -114,6 +117,7 @@ class Recorder:
 
     tracer_class = Tracer
     gradients_class = Gradients
+    checks_dead_calls = True  # whether indices of calls are checked of which nothing is needed
 
     def __init__(self, walk: StateWalk, names: Names, frozen: Frozen, numbers: ProgramNumbers) -> None:
         self.frozen = frozen
@@ -177,6 +181,7 @@ class Recorder:
             self.sources[id(tensor)] = NumberSource(tensor.text, tensor.form.dtype)
         else:
             self.sources.setdefault(id(tensor), TensorSource(tensor))
+            self.walk.assumed.tensors[id(tensor)] = tensor
         return tensor.form.type
 
     def enter(self, dynamic_numbers: Collection[str]) -> None:
@@ -240,7 +245,7 @@ class Recorder:
 
         reached = self.namer_of_reached()
         changed = list(changed_state(self.walk, self.text_of))
-        leaving = self._leaving(result, changed, reached)
+        leaving = _leaving(self, result, changed, reached)
         refuse_unkept(self.tracer, leaving, self.tape_start, self.ends, self.takes_hooks)
         views = self.shared_views(leaving)
         self.sources |= state_sources(changed, self.walk, {id(handle) for _, handle in self.duplicates}, self.text_of)
@@ -250,25 +255,6 @@ class Recorder:
         effects = [*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)]
         gradients = [(owner, flatten_value(now, classify, reached)) for owner, now in self.gradients.changed()]
         return self._finish(nodes, handles, template, effects, gradients)
-
-    def _leaving(
-        self, result: object, changed: Sequence[tuple[Leaf, object]], reached: Callable[[object], str | None]
-    ) -> list[Handle]:
-        """The tensors that the program made and that outlive it."""
-        found: dict[int, Handle] = {}
-
-        def collect(tensor: Handle) -> int:
-            if tensor.storage is None and tensor.node is not None and tensor.node.cell.source is not tensor:
-                found[id(tensor)] = tensor
-            return 0
-
-        values = partial(flatten_value, classify=collect, reached=reached)
-        values(result)
-        for _ in (*state_effects(changed, values), *argument_effects(self.copies, self.walk, values)):
-            pass
-        for _, gradient in self.gradients.changed():
-            values(gradient)
-        return list(found.values())
 
     def namer_of_reached(self) -> Callable[[object], str | None]:
         """A function from what was there before to its text in the entry's function. None for other values."""
@@ -314,8 +300,7 @@ class Recorder:
         gradients: list[tuple[Owner, Template]],
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
-        sources = self._source, self._source_of
-        backward = derived(self.tracer, outputs, self.views, self.tape_start, sources)
+        backward = derived(self.tracer, outputs, self.views, self.tape_start, (self._source, self._source_of))
         gradient_calls = () if backward is None else backward.joint.gradients
         totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
@@ -324,9 +309,9 @@ class Recorder:
         self.frozen.refuse(written, self.real_tensors)
         refuse_overlaps(written, self.tracer.lifted, self.real_tensors)
         unbacked = _template_symbols([result, *[effect.value for effect in entries]])
-        unbacked_outputs = unbacked_outputs_of(self.builder.calls) if unbacked else {}
-        sizes = tuple([size for size in unbacked if size in unbacked_outputs])
-        whole = self.builder.graph([*nodes, *totals], [(at, cell.node) for at, _, cell in mutated], sizes=sizes)
+        sizes = _made_by(self.builder.calls, unbacked)
+        whole = self.builder.whole([*nodes, *totals], [(at, cell.node) for at, _, cell in mutated], sizes=sizes)
+        whole = _living(whole, backward, checked=self.checks_dead_calls)
         used = {id(input_) for call in whole.calls for input_ in call.inputs()} | {id(call) for call in whole.results()}
         tangents = 0 if backward is None else len(backward.joint.tangents)
         graph, kept = without_unused_parameters(whole, used, tangents, unbacked | _guarded_symbols(self.scope))
@@ -340,6 +325,7 @@ class Recorder:
             inputs=self._inputs([self.tracer.lifted[position] for position in kept], used),
             effects=ProgramEffects(entries, gradients, written, dict(self.draws)),
             backward=backward,
+            freed=freed_results(self.tracer, outputs, self.tape_start, self._source_of),
         )
 
     def _inputs(self, lifted: Sequence[Handle], used: Set[int]) -> ProgramInputs:
@@ -358,6 +344,39 @@ class Recorder:
             unset_gradients=self.gradients.relied_on(used),
             hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
         )
+
+
+def _leaving(
+    recorder: Recorder, result: object, changed: Sequence[tuple[Leaf, object]], reached: Callable[[object], str | None]
+) -> list[Handle]:
+    """The tensors that the program made and that outlive it."""
+    found: dict[int, Handle] = {}
+
+    def collect(tensor: Handle) -> int:
+        if tensor.storage is None and tensor.node is not None and tensor.node.cell.source is not tensor:
+            found[id(tensor)] = tensor
+        return 0
+
+    values = partial(flatten_value, classify=collect, reached=reached)
+    values(result)
+    for _ in (*state_effects(changed, values), *argument_effects(recorder.copies, recorder.walk, values)):
+        pass
+    for _, gradient in recorder.gradients.changed():
+        values(gradient)
+    return list(found.values())
+
+
+def _living(whole: Graph, backward: Derived | None, *, checked: bool) -> Graph:
+    """A graph without its dead calls, whose indices are `checked` where the program has made them."""
+    if not checked:
+        return whole.without_dead_calls()
+    return with_asserts_of_dead_calls(whole, () if backward is None else backward.joint.derived)
+
+
+def _made_by(calls: Sequence[Call], unbacked: Collection[SizeExpr]) -> tuple[SizeExpr, ...]:
+    """The sizes that calls make known, of those that results are computed from."""
+    outputs = unbacked_outputs_of(calls) if unbacked else {}
+    return tuple([size for size in unbacked if size in outputs])
 
 
 def _own_value(builder: GraphBuilder, node: Node) -> Node:
@@ -392,15 +411,12 @@ def record(
 
     def traced() -> Program:
         leaves = [stand_in(position, name, value) for position, (name, value) in enumerate(arguments.leaves)]
-        rest = iter(leaves)
-        copies = recorder.copies
-        args, kwargs = (
-            rebuild(arguments.args, rest, "args", copies),
-            rebuild(arguments.kwargs, rest, "kwargs", copies),
-        )
+        args, kwargs = _rebuilt(arguments.args, arguments.kwargs, leaves, recorder.copies)
+        # Once more: what Python runs while it is traced may change the arguments, as a log of warnings.
+        outline = _rebuilt(arguments.args, arguments.kwargs, leaves, [])
         recorder.enter(dynamic_numbers)
         program = recorder.run(function, args, kwargs)
-        program = replace(program, observed=_observed(arguments, leaves, program))
+        program = replace(program, observed=_observed(arguments, leaves, program, outline))
         recorder.leave()
         return program
 
@@ -414,8 +430,8 @@ def record(
     return run_or_undo(traced, undo)
 
 
-def _observed(arguments: Arguments, leaves: Sequence[object], program: Program) -> Observed:
-    """What a trace took its arguments to be, and what it guarded of their sizes."""
+def _observed(arguments: Arguments, leaves: Sequence[object], program: Program, outline: tuple[Any, Any]) -> Observed:
+    """What a trace took its arguments to be, and what it guarded of their sizes. `outline` has the leaves."""
 
     def kind(name: str, leaf: object) -> object:
         if isinstance(leaf, TracedNumber):
@@ -427,8 +443,7 @@ def _observed(arguments: Arguments, leaves: Sequence[object], program: Program) 
         return leaf.form.type if isinstance(leaf, Handle) else unwrap_size(leaf)
 
     kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=False)]
-    rest = iter(kinds)
-    args, kwargs = rebuild(arguments.args, rest, "args", []), rebuild(arguments.kwargs, rest, "kwargs", [])
+    args, kwargs = _rebuilt(*outline, kinds, [])
     return Observed(args, kwargs, tuple([guard.condition for guard in program.guards]))
 
 
@@ -442,17 +457,27 @@ def open_type(recorder: Recorder, tensor: Handle, position: int) -> TensorType:
     return symbolic_type(recorder.scope, tensor.form, f"a{position}", marks, written)
 
 
-def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy]) -> Any:
-    """Arguments with other leaves; the copies of containers are written down."""
+def _rebuilt(args: object, kwargs: object, leaves: Iterable[object], copies: list[Copy]) -> tuple[Any, Any]:
+    """The arguments of a call with other leaves."""
+    rest, seen = iter(leaves), {}
+    return rebuild(args, rest, "args", copies, seen), rebuild(kwargs, rest, "kwargs", copies, seen)
+
+
+def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy], seen: dict[int, object]) -> Any:
+    """Arguments with other leaves; the copies of containers are written down. Of a list or dict there is one copy."""
     if type(value) in (tuple, list):
-        made = type(value)([rebuild(element, leaves, f"{text}[{at}]", copies) for at, element in enumerate(value)])
+        parts = [rebuild(element, leaves, f"{text}[{at}]", copies, seen) for at, element in enumerate(value)]
+        made = type(value)(parts)
     elif type(value) is dict:
         made = {}
         for at, (key, entry) in enumerate(value.items()):
             path = f"{text}[{key!r}]" if type(key) in (int, str) else f"[*{text}.values()][{at}]"
-            made[key] = rebuild(entry, leaves, path, copies)
+            made[key] = rebuild(entry, leaves, path, copies, seen)
     else:
         return next(leaves)
+    if type(value) is not tuple and id(value) in seen:
+        return seen[id(value)]
+    seen[id(value)] = made
     if text not in ("args", "kwargs"):
         copies.append(Copy.of(made, value, text))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,12 @@ from rushlight.support.frozen import frozen
 from rushlight.sym import Branch, Condition, RuntimeAssert, SizeExpr, free_symbols
 
 T = TypeVar("T")
+
+TRACING = threading.RLock()
+"""Held while a function is traced: a trace puts placeholders on tensors and objects that other functions may share."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=TRACING.acquire, after_in_parent=TRACING.release, after_in_child=TRACING.release)
 
 
 @frozen(eq=False)
@@ -50,12 +57,11 @@ class Extension:
 
 
 class ReopenedTrace:
-    """A closed trace in which more can be recorded. `lock` keeps threads apart."""
+    """A closed trace in which more can be recorded, under the lock `TRACING`."""
 
     def __init__(self, tracer: Tracer) -> None:
         """To be called before the trace is closed."""
         self.tracer = tracer
-        self.lock = threading.RLock()
         self.whole = Extension(None, (), tracer.bindings(), tracer.memos)
         tracer.seal()
 

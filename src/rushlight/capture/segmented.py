@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rushlight.build import with_index_asserts
+from rushlight.build.inlining import inlined
 from rushlight.build.segments import (
     HostStep,
     NativeStep,
@@ -180,7 +181,7 @@ class InnerRunner:
         return self._runs.bound(inputs, known_sizes)
 
     def _made(self) -> Runs:
-        graph, branch = self._inner.graph, self._inner.branch
+        graph, branch = inlined(self._inner.graph), self._inner.branch
         compile_graph = partial(_compiled_within, branch, self._compile_graph)
         with branch.scope.within(branch):
             kind = Segmented if is_segmented(graph) else Whole

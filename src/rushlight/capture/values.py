@@ -45,7 +45,7 @@ class SizeOf:
 
 @frozen
 class Constant:
-    """Any other value: the object itself."""
+    """Another value: the object itself."""
 
     value: object
 

@@ -13,9 +13,10 @@ from rushlight.capture.steering import (
     substitute_in_graph,
 )
 from rushlight.compiler import callback, compiled_autograd, partition
-from rushlight.compiler.backends import list_backends
+from rushlight.compiler.backends import list_backends, lookup_backend, register_backend
 from rushlight.compiler.explanation import Explanation, explain
 from rushlight.compiler.proposals import propose_specs
+from rushlight.compiler.regions import region
 from rushlight.compiler.report import Report, is_compiled, report
 from rushlight.compiler.sizes import ShapeReport, shape_report
 from rushlight.compiler.tracing import is_compiling
@@ -38,12 +39,15 @@ __all__ = [
     "is_compiled",
     "is_compiling",
     "list_backends",
+    "lookup_backend",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "nonstrict_trace",
     "partition",
     "propose_specs",
+    "region",
+    "register_backend",
     "report",
     "reset",
     "set_stance",

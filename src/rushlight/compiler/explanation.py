@@ -40,10 +40,12 @@ class Finding:
     hint: str
     times: int = 1
 
-    def lines(self) -> list[str]:
-        """As lines of text."""
-        place = f"{self.line}; " if self.line else ""
-        return [f"  {self.times}x {self.reason}" + (f" ({self.code})" if self.code else ""), f"     {place}{self.hint}"]
+    def lines(self, hinted: bool = False) -> list[str]:
+        """As lines of text: one line where the same hint stands above it (`hinted`)."""
+        said = f"  {self.times}x {self.reason}" + (f" ({self.code})" if self.code else "")
+        if hinted:
+            return [f"{said}, {self.line}" if self.line else said]
+        return [said, f"     {self.line}; {self.hint}" if self.line else f"     {self.hint}"]
 
 
 @frozen
@@ -80,8 +82,10 @@ class Explanation:
             findings: tuple[Finding, ...] = getattr(self, field)
             if findings:
                 yield f"{title}:"
+                hints: set[str] = set()
                 for finding in findings[:MOST_FINDINGS]:
-                    yield from finding.lines()
+                    yield from finding.lines(finding.hint in hints)
+                    hints.add(finding.hint)
                 if len(findings) > MOST_FINDINGS:
                     yield f"  and {len(findings) - MOST_FINDINGS} more"
 

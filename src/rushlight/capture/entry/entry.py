@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.guard import Guard
 from rushlight.capture.segmented import Ran, Segmented, check_asserts
-from rushlight.capture.source import DYNAMIC, NumberSource, TensorSource
+from rushlight.capture.source import DYNAMIC, ArgumentSource, NumberSource, TensorSource
 from rushlight.capture.state.snapshot import StateGuards
 from rushlight.eager.dispatch import Key, bit
 from rushlight.eager.execution.plan import FASTER, Launch
@@ -25,7 +25,8 @@ from rushlight.ir.type import TensorType, symbols_in
 from rushlight.runtime.descriptor import ArgumentBlock, ArgumentBlocks
 from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Condition, RuntimeAssert, Scope, SizeExpr, evaluate, is_symbol
+from rushlight.sym import Guard as SizeGuard
+from rushlight.sym import RuntimeAssert, Scope, SizeExpr, as_written, evaluate, is_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -33,6 +34,20 @@ if TYPE_CHECKING:
 MISS = object()
 """What a call of an entry gives where a guard does not hold."""
 _MOST_PLANS = 1 << 14  # of one entry
+
+
+@frozen
+class Misfit:
+    """Why a program whose guards hold does not fit a call: the `kind` is "tensor" or "size".
+
+    `reason` goes on after `name`, which is an argument's in a generated function: `a0`, and ` has 3 dims, not 2`.
+    `passed` counts the kinds of questions that the call has passed before.
+    """
+
+    kind: str
+    name: str
+    reason: str
+    passed: int
 
 
 @frozen
@@ -59,14 +74,14 @@ class Planner:
         self,
         executable: Executable | Segmented,
         sources: Sequence[Any],
-        conditions: Sequence[Condition],
+        guards: Sequence[SizeGuard],
         asserts: Sequence[RuntimeAssert],
         numbers: Sequence[SizeExpr],
         commits: bool,
     ) -> None:
         self.executable = executable
         self.sources = sources
-        self.conditions = conditions
+        self.guards = guards
         self.asserts = asserts
         self.numbers = numbers
         self.commits = commits
@@ -79,16 +94,16 @@ class Planner:
 
         Errors: R002 where it was made for them, and an assert does not hold. A segmented program checks its own.
         """
+        values: dict[SizeExpr, int] = {}
+        if self.misfit(key, values) is not None:
+            return None
         count = len(self.dynamic)
         given = dict(zip(self.dynamic, key[:count], strict=True))
-        values: dict[SizeExpr, int] = dict(zip(self.numbers, key[count:], strict=True))
         shapes: list[tuple[int, ...]] = []
         words: list[tuple[int, ...]] = []
-        for position, (source, type_) in enumerate(zip(self.sources, self.executable.input_types, strict=True)):
+        for position, source in enumerate(self.sources):
             if position in given:
                 form = given[position]
-                if not fits(form, type_, values):
-                    return None
                 require(form.device.type != "meta", "V003", "compile: an argument has no data", argument=form.type)
             elif isinstance(source, TensorSource):
                 form = source.tensor.form
@@ -97,10 +112,6 @@ class Planner:
                 form = form_of((), source.dtype, weak=True)
             shapes.append(tuple(form.shape))
             words.append(form.words)
-        if not all(condition.holds(values) for condition in self.conditions):
-            return None
-        if not all(symbol.facts.allow(values[symbol]) for symbol in self.bounded):
-            return None
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
         if isinstance(self.executable, Segmented):
@@ -110,6 +121,28 @@ class Planner:
             plan = self._make(self.executable, shapes, words, values, key[:count])
         self.plans[key] = plan
         return plan
+
+    def misfit(self, key: tuple[Any, ...], values: dict[SizeExpr, int]) -> Misfit | None:
+        """Why the program does not fit dynamic inputs of these forms, and these integers; None if it does.
+
+        Writes down what the symbols are then.
+        """
+        count = len(self.dynamic)
+        values.update(zip(self.numbers, key[count:], strict=True))
+        for position, form in zip(self.dynamic, key[:count], strict=True):
+            source = self.sources[position]
+            name = f"a{source.position}" if isinstance(source, ArgumentSource) else "a tensor that it replaces"
+            misfit = misfit_of(form, self.executable.input_types[position], values, name)
+            if misfit is not None:
+                return misfit
+        for guard in self.guards:
+            if not guard.condition.holds(values):
+                asked = "" if guard.frame is None else f", asked by {str(guard.frame).partition(':  ')[0]}"
+                return Misfit("size", as_written(guard.condition.negate()), f" now{asked}", 5)
+        for symbol in self.bounded:
+            if not symbol.facts.allow(values[symbol]):
+                return Misfit("size", symbol.facts.name, f" is {values[symbol]}, which is not in its range", 6)
+        return None
 
     def _make(
         self,
@@ -163,33 +196,42 @@ def numbers_among(sources: Sequence[object]) -> list[tuple[int, type]]:
     return [(at, classes[source.dtype.kind]) for at, source in enumerate(sources) if isinstance(source, NumberSource)]
 
 
-def fits(form: TensorMeta, type_: TensorType, values: dict[SizeExpr, int]) -> bool:
-    """Whether a tensor may stand for a parameter; binds the parameter's symbols to its sizes and strides."""
-    if form.dtype is not type_.dtype or len(form.shape) != len(type_.shape) or form.device != type_.device:
-        return False
-    for expected, size in zip(type_.shape, form.shape, strict=True):
+def misfit_of(form: TensorMeta, type_: TensorType, values: dict[SizeExpr, int], name: str) -> Misfit | None:
+    """Why a tensor may not stand for a parameter; binds the parameter's symbols to its sizes and strides."""
+    if form.dtype is not type_.dtype:
+        return Misfit("tensor", name, f" is {form.dtype.name}, not {type_.dtype.name}", 0)
+    if len(form.shape) != len(type_.shape):
+        return Misfit("tensor", name, f" has {len(form.shape)} dims, not {len(type_.shape)}", 1)
+    if form.device != type_.device:
+        return Misfit("tensor", name, f" is on {form.device}, not on {type_.device}", 2)
+    for dim, (expected, size) in enumerate(zip(type_.shape, form.shape, strict=True)):
         if isinstance(expected, SizeExpr) and is_symbol(expected):
             if values.setdefault(expected, size) != size:
-                return False
+                return Misfit(
+                    "size", name, f".shape[{dim}] is {size}, and a size that it was equal to {values[expected]}", 3
+                )
         elif isinstance(expected, int) and expected != size:
-            return False
-    for expected, stride, size in zip(type_.strides, form.strides, form.shape, strict=True):
+            return Misfit("size", name, f".shape[{dim}] is {size}, not {expected}", 3)
+    for dim, (expected, stride, size) in enumerate(zip(type_.strides, form.strides, form.shape, strict=True)):
         if isinstance(expected, SizeExpr) and is_symbol(expected) and expected not in values:
             values[expected] = stride
-        elif size > 1 and form.numel and evaluate(expected, values) != stride:
-            return False
-    return True
+        elif size > 1 and form.numel and (wanted := evaluate(expected, values)) != stride:
+            return Misfit("tensor", name, f".stride({dim}) is {stride}, not {wanted}", 4)
+    return None
 
 
 @dataclass(slots=True)
 class Entry:
     """One compiled trace of a function. `call(args, kwargs)` gives the result, or MISS when a guard does not hold.
 
+    `unpack` takes arguments apart, and `key` makes what a plan is found by. `misfit` says why there is none.
     `scope` has the symbols of its sizes, while anything needs them. `observed` is what it took its arguments to be.
     """
 
     call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
     unpack: tuple[str, ...]
+    key: tuple[str, ...]
+    misfit: Callable[[tuple[Any, ...], dict[SizeExpr, int]], Misfit | None]
     first: tuple[Guard, ...]
     state: StateGuards
     text: str

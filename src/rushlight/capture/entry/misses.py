@@ -1,43 +1,88 @@
-"""Why a call does not fit an entry: the guard that fails, and what would keep it from failing."""
+"""Why a call does not fit an entry: the guard that fails, or what its tensors and sizes are, and how to keep to one."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.guard import Guard
+from rushlight.support.frozen import frozen
 
 _HINTS = {
     "size": "tensors of one number of dims share a graph, but for sizes that the program compares or fixes",
     "number": "use the number in arithmetic alone, or pass it as a tensor",
     "constant": "each value of it is a program of its own: pass few, or a tensor",
+    "type": "pass numbers of one class: an int and a float are programs of their own",
     "tensor": "pass tensors of one dtype, device, number of dims and requires_grad",
     "object": "keep what the function reads the same from call to call",
 }
 
 
-def hint_of(kind: str) -> str:
-    """What keeps guards of a kind from failing; "size" is no guard, but what follows from sizes."""
-    return _HINTS.get(kind, _HINTS["object"])
+_NAMING = ("memory", "object")  # kinds of guards that expect other leaves, and not values
 
 
-def why_missed(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Guard | None:
-    """The first guard of an entry that fails for a call. None if all hold, or if only the sizes do not fit."""
-    return nearest_miss(entry, args, kwargs)[0]
+@frozen
+class Miss:
+    """Why a call does not fit an entry. `guard` is the one that fails, if one does.
+
+    `kind` is the guard's, or "tensor" or "size". `nearness` grows with what holds: whether all guards do, and how many
+    of these, or of the questions about tensors and sizes.
+    """
+
+    kind: str
+    reason: str
+    nearness: tuple[bool, int]
+    guard: Guard | None = None
+
+    @property
+    def hint(self) -> str:
+        """How calls keep from it."""
+        return _HINTS.get(self.kind, _HINTS["object"])
 
 
-def nearest_miss(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Guard | None, int]:
-    """The first guard of an entry that fails for a call, if one does, and how many hold before it."""
+UNDEFINED = Miss("number", "a number that it computes with is not defined", (False, 0))
+"""Why a call misses for which all guards hold, and whose tensors fit."""
+
+
+def miss_of(
+    entry: Entry, args: tuple[object, ...], kwargs: dict[str, object], written: Mapping[str, str] | None = None
+) -> Miss | None:
+    """Why a call does not fit an entry; None if it does. `written` is what users write for leaves, by their names."""
     space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
     local: dict[str, object] = {"args": args, "kwargs": kwargs}
-    for line in entry.unpack:
+    _run(entry.unpack, space, local)
+    for passed, guard in enumerate(entry.guards):
+        try:
+            failed = bool(eval(guard.failed, space, local))  # noqa: S307 - our own text
+        except Exception:  # noqa: BLE001 - an object of the caller's may raise anything
+            failed = True
+        if failed:
+            return Miss(guard.kind, _said(guard, written or {}), (False, passed), guard)
+    _run(entry.key, space, local)
+    key = local.get("key")
+    misfit = entry.misfit(key, {}) if isinstance(key, tuple) else None
+    if misfit is None:
+        return None
+    name = (written or {}).get(misfit.name, misfit.name)
+    return Miss(misfit.kind, f"{name}{misfit.reason}", (True, misfit.passed))
+
+
+def _run(lines: tuple[str, ...], space: dict[str, object], local: dict[str, object]) -> None:
+    """Runs lines of a generated function, up to one that fails."""
+    for line in lines:
         try:
             exec(line, space, local)  # noqa: S102 - our own text
         except Exception:  # noqa: BLE001 - an object of the caller's may raise anything
-            break
-    guards = entry.guards
-    for passed, guard in enumerate(guards):
-        try:
-            if eval(guard.failed, space, local):  # noqa: S307 - our own text
-                return guard, passed
-        except Exception:  # noqa: BLE001 - as above
-            return guard, passed
-    return None, len(guards)
+            return
+
+
+def _said(guard: Guard, written: Mapping[str, str]) -> str:
+    """What a guard that fails says, with the names of leaves that users know."""
+    expected = _named(guard.expected, written) if guard.kind in _NAMING else guard.expected
+    return f"{_named(guard.path, written)} is not {expected}"
+
+
+def _named(text: str, written: Mapping[str, str]) -> str:
+    names = re.compile("|".join([rf"\b{name}(?!\w)" for name in written]) or "(?!)")
+    return names.sub(lambda match: written[match[0]], text)

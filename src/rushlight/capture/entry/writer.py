@@ -17,10 +17,19 @@ from rushlight.capture.entry.commits import CommitText, has_writes, holds_number
 from rushlight.capture.entry.constant_cache import ConstantCache
 from rushlight.capture.entry.entry import MISS, Entry, Planner, numbers_among
 from rushlight.capture.entry.loop_rolling import rolled
+from rushlight.capture.entry.measuring import as_graph, made
+from rushlight.capture.entry.value_guards import (
+    constant_guard,
+    defined_guards,
+    is_partial,
+    number_differs,
+    type_guard,
+)
 from rushlight.capture.entry.value_texts import ValueTexts, replay_view
 from rushlight.capture.gradients import Owner
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import hook_guards
+from rushlight.capture.joint import attach_freed
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import (
@@ -34,7 +43,7 @@ from rushlight.capture.source import (
     TensorSource,
 )
 from rushlight.capture.state.reachable import Leaf, StateWalk, differs
-from rushlight.capture.state.snapshot import Snapshot, StateGuards
+from rushlight.capture.state.snapshot import Memory, Snapshot, StateGuards
 from rushlight.capture.values import Output, Reached, Template
 from rushlight.eager.arguments import DEFAULT_DTYPE
 from rushlight.eager.dispatch import STATE, backend_key, bit
@@ -58,6 +67,7 @@ from rushlight.runtime.descriptor import Slot, number_slots
 if TYPE_CHECKING:
     from rushlight.build import Executable
 
+_FIND = "plan = plans.get(key) or make_plan(key)"
 _MANY = 8  # outputs: more are made by a loop
 
 
@@ -97,32 +107,6 @@ def _wants(tensor: Any) -> bool:
     return bool(tensor.keys & AUTOGRAD and tensor.requires_grad)
 
 
-def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
-    """That a value is still the same: equal for plain values, identical for objects."""
-    if value is None or isinstance(value, bool):
-        return Guard("constant", path, repr(value), f"{text} is not {value!r}")
-    if isinstance(value, (int, float)):
-        failed = f"{text}.__class__ is not {names(type(value))} or {number_differs(text, value, names)}"
-        return Guard("number", path, repr(value), failed)
-    if isinstance(value, (str, bytes)):
-        same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
-        differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
-        return Guard("constant", path, repr(value), differs)
-    return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
-
-
-def number_differs(text: str, value: float, names: Names) -> str:
-    """Whether a number of a class is another one than a value: 0.0 and -0.0 are two, and NaN is one."""
-    if value != value:
-        return f"{text} == {text}"
-    return f"{text} != {names(value)}" if value else f"repr({text}) != {repr(value)!r}"
-
-
-def is_partial(text: str) -> bool:
-    """Whether a number may be undefined for some operands: a quotient, or a power."""
-    return any(symbol in text for symbol in "/%*")
-
-
 def number_guards(program: Program, names: Names) -> list[Guard]:
     """Variables for numbers whose text is long, and that those which a program relies on are the same."""
     variables = program.inputs.numbers.items()
@@ -130,11 +114,6 @@ def number_guards(program: Program, names: Names) -> list[Guard]:
     for text, value in program.inputs.fixed.items():
         guards.append(Guard("number", text, repr(value), number_differs(text, value, names)))
     return guards
-
-
-def defined_guards(texts: Iterable[str]) -> list[Guard]:
-    """Guards that numbers are defined which nothing but Python computes."""
-    return [Guard("number", text, "defined", f"{text} is None") for text in dict.fromkeys(filter(is_partial, texts))]
 
 
 def attempted(lines: list[str], errors: str, undo: list[str]) -> list[str]:
@@ -160,11 +139,6 @@ def overwritten(program: Program, text_of: Callable[[Source], str]) -> list[str]
     written = dict(program.graph.mutations)
     sources = [source for at, source in enumerate(program.inputs.sources) if at in written]
     return [text_of(source) for source in sources if isinstance(source, ArgumentSource)]
-
-
-def type_guard(text: str, path: str, value: object, names: Names) -> Guard:
-    """That a number is still of its class."""
-    return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
 
 
 def mark_type_only(
@@ -205,9 +179,16 @@ def state_guards(containers: Sequence[tuple[object, str]], leaves: Sequence[Leaf
     """What is assumed of modules, optimizers and their containers."""
     guards: list[Guard] = []
     sizes = Counter([id(leaf.container) for leaf in leaves])
+    unread: dict[int, list[object]] = {}
+    for leaf in leaves:
+        if leaf.unread and isinstance(leaf.container, dict):
+            unread.setdefault(id(leaf.container), []).append(leaf.key)
     for container, path in containers:
         text, size = names(container), sizes[id(container)]
-        guards.append(Guard("container", path, f"{size} entries", f"len({text}) != {size}" if size else text))
+        failed = f"len({text}) != {size}" if size else text
+        if id(container) in unread:  # no other name has taken the place of one
+            failed += f" or not {text}.keys() >= {names(frozenset(unread[id(container)]))}"
+        guards.append(Guard("container", path, f"{size} entries", failed))
     for leaf in [leaf for leaf in leaves if not leaf.unread]:
         text = leaf.text(names)
         if leaf.type_only and leaf.is_number:
@@ -244,7 +225,13 @@ def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
         if memory.storage is None or memory.form.nbytes < memory.storage.nbytes:  # it may show another part
             failed += f" or {text}.offset != {memory.offset}"
         guards.append(Guard("tensor", text, str(memory.form.type), failed))
-    return guards
+        guards.append(Guard("tensor", text, f"requires_grad={memory.required}", _required_text(text, memory)))
+    return [*guards, *[part.guard(names) for part in snapshot.parts]]
+
+
+def _required_text(text: str, memory: Memory) -> str:
+    now = f"{text}.gradient is not None and {text}.gradient.required"
+    return f"not ({now})" if memory.required else f"({now})"
 
 
 def mode_guards(names: Names) -> list[Guard]:
@@ -286,12 +273,32 @@ def history_guards(program: Program, text_of: Callable[[Source], str]) -> list[G
 def gradient_guards(program: Program, text_of: Callable[[Owner], str]) -> list[Guard]:
     """Which inputs have a gradient before the call, of those of which the program relies on it."""
     records = [f"{text_of(owner)}.gradient" for owner in program.inputs.with_gradient]
-    guards = [Guard("gradient", f"{it}.grad", "a gradient", f"{it} is None or {it}.grad is None") for it in records]
+    guards = [_gradient_guard(f"{it}.grad", f"{it} is None or {it}.grad is None") for it in records]
     for owner in program.inputs.without_gradient:
         text = f"{text_of(owner)}.gradient"
         failed = f"({text} is not None and {text}.grad is not None)"
         guards.append(Guard("gradient", f"{text}.grad", "no gradient", failed))
     return guards
+
+
+def _gradient_guard(text: str, absent: str) -> Guard:
+    """That there is a gradient which a graph can hold: dense, and without a history."""
+    refused = f"({text}.keys & {SPARSE | AUTOGRAD} and ({text}.keys & {SPARSE} or {text}.requires_grad))"
+    return Guard("gradient", text, "a gradient without a history", f"{absent} or {refused}")
+
+
+def _snapshot(program: Program, walk: StateWalk, kept: Collection[int]) -> Snapshot:
+    """What is compared natively; of containers those that are `kept`, by identity."""
+    sources = program.inputs.sources
+    given = {id(source.tensor): source.tensor for source in sources if isinstance(source, TensorSource)}
+    # Those that the graph does not need have told whether results require gradients.
+    given |= {key: tensor for key, tensor in walk.assumed.tensors.items() if key in program.inputs.constants}
+    return Snapshot(
+        [container for container in walk.containers if id(container[0]) in kept],
+        [leaf for leaf in walk.leaves if id(leaf.container) in kept],
+        [*given.values()],
+        [*walk.assumed.parts()],
+    )
 
 
 class Writer(ValueTexts):
@@ -316,10 +323,9 @@ class Writer(ValueTexts):
         types = (*executable.input_types, *executable.output_types)
         words = [descriptor.HEADER_WORDS + 2 * len(type_.shape) for type_ in types]
         self.starts = [0, *accumulate(words)]
-        conditions = [guard.condition for guard in program.guards]
         asserts = tuple(program.scope.asserts)  # later ones are those of the backward pass
         sizes = list(program.inputs.sizes.values())
-        self.planner = Planner(executable, self.sources, conditions, asserts, sizes, self.commits)
+        self.planner = Planner(executable, self.sources, program.guards, asserts, sizes, self.commits)
         entries = [entry for entry in program.effects.entries if not isinstance(entry.container, Reached)]
         changed = {(id(entry.container), entry.key) for entry in entries}
         mark_type_only(walk.leaves, names, program, changed)
@@ -328,17 +334,14 @@ class Writer(ValueTexts):
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
+        self.guards += walk.assumed.guards(names)
         self.guards += mode_guards(names)
         self.guards += number_guards(program, names)
         for source in program.inputs.sources:
             if isinstance(source, GradientSource):
                 text = f"{self.owner(source.owner)}.gradient.grad"
-                self.guards.append(Guard("gradient", text, "a gradient", f"{text} is None or {text}.keys & {SPARSE}"))
-        snapshot = Snapshot(
-            [container for container in walk.containers if id(container[0]) in kept],
-            [leaf for leaf in walk.leaves if id(leaf.container) in kept],
-            [source.tensor for source in program.inputs.sources if isinstance(source, TensorSource)],
-        )
+                self.guards.append(_gradient_guard(text, f"{text} is None"))
+        snapshot = _snapshot(program, walk, kept)
         self.state = StateGuards(snapshot, snapshot_guards)
         for position, first in program.inputs.duplicates:
             text, other = arguments.leaves[position][0], self.owner(first)
@@ -358,6 +361,7 @@ class Writer(ValueTexts):
             plans=self.planner.plans,
             make_plan=self.planner.plan,
             attach=attach,
+            attach_freed=attach_freed,
             gradient_of=gradient_of,
             replay_view=replay_view,
             BROKEN=(LookupError, AttributeError, RuntimeError, ArithmeticError, ValueError),
@@ -372,14 +376,17 @@ class Writer(ValueTexts):
         # One condition: Python compiles it in less than half the time of as many statements.
         failed = [guard.failed for guard in self.guards]
         if not self.state.snapshot.is_empty:
-            failed.append(f"not {self.names(self.state.snapshot)}.holds() and {self.names(self.state)}.fail(globals())")
+            failed.append(f"not {self.names(self.state.snapshot.test)}() and {self.names(self.state)}.fail(globals())")
         lines += [f"        if {' or '.join(failed)}: return MISS", "    except BROKEN:", "        return MISS"]
-        lines += [f"    {line}" for line in [*[f"{name} = {text}" for text, name in self._held.items()], *body]]
+        held = [f"{name} = {text}" for text, name in self._held.items()]
+        lines += [f"    {line}" for line in [*held, *body]]
         text = "\n".join(lines)
         exec(compile(text, f"<rushlight {self.program.graph.name}>", "exec"), space)  # noqa: S102 - our own text
-        return Entry(
+        entry = Entry(
             space.pop("call"),  # whose globals these are
             tuple(self.arguments.unpack),
+            (*held, self._key()),
+            self.planner.misfit,
             (*self.arguments.guards, *self.guards),
             self.state,
             text,
@@ -388,6 +395,7 @@ class Writer(ValueTexts):
             weakref.ref(self.program.scope),
             self.program.observed,
         )
+        return made(entry)
 
     def input_text(self, source: Source) -> str:
         """An input of the graph."""
@@ -409,12 +417,13 @@ class Writer(ValueTexts):
         return self.arguments.leaves[owner.position][0] if isinstance(owner, ArgumentSource) else self.names(owner)
 
     def _inputs(self) -> list[str]:
-        sources = self.sources
-        dynamic = [source for source in sources if isinstance(source, DYNAMIC)]
+        return ["# aot_prologue", self._key(), _FIND, "if plan is None: return MISS", *self._refresh()]
+
+    def _key(self) -> str:
+        """What the plan of a call is found by: the forms of dynamic inputs, and integers."""
+        dynamic = [source for source in self.sources if isinstance(source, DYNAMIC)]
         forms = [f"{self.input_text(source)}.form, " for source in dynamic]
-        key = "".join([*forms, *[f"{text}, " for text in self.program.inputs.sizes]])
-        find = "plan = plans.get(key) or make_plan(key)"
-        return [f"key = ({key})", find, "if plan is None: return MISS", *self._refresh()]
+        return f"key = ({''.join([*forms, *[f'{text}, ' for text in self.program.inputs.sizes]])})"
 
     def _drawing(self, run: list[str]) -> list[str]:
         """The call with the random numbers that it draws, which it gives back where it fails."""
@@ -488,29 +497,26 @@ class Writer(ValueTexts):
         run = f"plan = {self.names(self.executable)}.run(({inputs}), plan.values"
         unpacked = [f"{self.outputs_text()} = plan.outputs"] if self.executable.output_types else []
         if not self.commits:
-            return [f"{run})", *unpacked, *self._attached(attach), *packing(attach, self.program)]
+            return [*as_graph(f"{run})"), *unpacked, *self._attached(attach), *packing(attach, self.program)]
         commit = CommitText(self.program, self, overwritten(self.program, self.input_text)).lines()
         made = ["nonlocal result, histories", *unpacked, *self._attached(attach), result, *commit, "return commit"]
-        return [
-            "result = histories = None",
-            "def committed(plan):",
-            *[f"    {line}" for line in made],
-            f"{run}, committed)",
-            *unpacked,
-            *packing(attach, self.program),
-        ]
+        after = [*as_graph(f"{run}, committed)"), *unpacked, *packing(attach, self.program)]
+        return ["result = histories = None", "def committed(plan):", *[f"    {line}" for line in made], *after]
 
     def _attached(self, attach: object) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
+        inputs = [[f"{self.input_text(source)}, " for source in one.inputs] for one in self.program.freed]
+        pairs = zip(self.program.freed, map("".join, inputs), strict=True)
+        freed = [f"attach_freed({self.output(one.position)}, ({texts}))" for one, texts in pairs]
         backward = self.program.backward
         if attach is None or backward is None:
-            return []
+            return freed
         views = [f"w{position} = {self.view_text(source)}" for position, source in enumerate(self.views)]
         sources = (backward.written, self.program.inputs.sources, backward.joint.wanted)
         given = [[self.input_text(source) for source in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
         outputs = f"outputs = [*{self.outputs_text()}]"
-        return [outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
+        return [*freed, outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
 
     def _native(self, attach: object, result: str) -> list[str]:
         """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""
@@ -529,11 +535,12 @@ class Writer(ValueTexts):
                 keys = bit(backend_key(type_.device.type))
                 made += result_text(f"r{index}", f"s{index}", f"plan.forms[{index}]", keys, tensor)
         if not self.commits:
-            run = [*self._sheet(), *allocated, "plan.launch(sheet)", "plan.free.append(sheet)", *made]
+            launch = [*as_graph("plan.launch(sheet)"), "plan.free.append(sheet)"]
+            run = [*self._sheet(), *allocated, *launch, *made]
             return [*native_text(self, run), *self._attached(attach), *packing(attach, self.program)]
         made += self._attached(attach)
         commit = CommitText(self.program, self, overwritten(self.program, self.input_text)).lines()
-        launch = ["plan.launch(sheet, commit)", "plan.free.append(sheet)"]
+        launch = [*as_graph("plan.launch(sheet, commit)"), "plan.free.append(sheet)"]
         return [*self._sheet(), *allocated, *made, result, *commit, *launch, *packing(attach, self.program)]
 
     def outputs_text(self) -> str:
@@ -562,11 +569,11 @@ def native_text(writer: Writer, run: list[str]) -> list[str]:
         return run
     given = "".join([f"{writer.input_text(source)}, " for source in inputs])
     lines = [
-        f"made = plan.run(({given})) if plan.run is not None else ()",
+        *as_graph(f"made = plan.run(({given})) if plan.run is not None else ()"),
         f"if made: {writer.outputs_text()} = made",
         "else:",
     ]
-    return [*lines, *[f"    {line}" for line in run]]
+    return [*lines, *[f"    {line}" for line in ["# aot_prologue", *run]]]
 
 
 def _tensor_class(program: Program) -> type:

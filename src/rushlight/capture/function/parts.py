@@ -9,10 +9,12 @@ from typing import Any
 
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import Entry
+from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.function.whole import (
     OF_WRAPPERS,
     QUIET_GRAPHS,
     CompiledFunction,
+    TreeFunction,
     Undo,
     WholeFunction,
     WrapperFunction,
@@ -57,6 +59,7 @@ class PartFunction(WholeFunction):
     """
 
     is_part = True
+    takes_trees = False
 
     def __init__(
         self, continuation: Continuation, options: Options, name: str, wrapped: WrapperCalls[WrapperFunction]
@@ -87,7 +90,7 @@ class PartFunction(WholeFunction):
         return arguments, walk
 
     def _leaves(self, arguments: Arguments) -> list[tuple[str, object]]:
-        written = self._written(arguments)
+        written = self._written(arguments.args, arguments.unpack)
         return [
             (written.get(name, name), value) for name, value in arguments.leaves if id(value) not in arguments.objects
         ]
@@ -98,8 +101,8 @@ class PartFunction(WholeFunction):
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
         return partial(self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._found))
 
-    def _written(self, arguments: Arguments) -> dict[str, str]:
-        return written_variables(self.continuation.names(), arguments.args, arguments.unpack)
+    def _written(self, args: tuple[object, ...], unpack: Sequence[str]) -> dict[str, str]:
+        return written_variables(self.continuation.names(), args, unpack)
 
     def reset(self) -> None:
         """Forgets all traces."""
@@ -139,6 +142,7 @@ class ResumingFunction(CompiledFunction):
     def __init__(self, function: Callable[..., object], options: Options) -> None:
         super().__init__(function, options)
         self._wrapped = wrapper_calls(function, options)
+        self._trees = TreeCalls(function, partial(TreeFunction, options=options))
         self._driver = Driver(function, partial(PartFunction, options=options, name=self.name, wrapped=self._wrapped))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -147,8 +151,12 @@ class ResumingFunction(CompiledFunction):
             return self.function(*args, **kwargs)
         if STANCE.name != "default" and self._runs_eagerly():
             return self.function(*args, **kwargs)
+        if not self._trees.in_parts and has_trees(args, kwargs):
+            result = self._of_one_graph(self._trees, partial(self._trees.run, args, kwargs))
+            if result is not UNKNOWN:
+                return result
         if self._wrapped.kinds:
-            result = self._with_wrappers(args, kwargs, known=True)
+            result = self._of_one_graph(self._wrapped, partial(self._wrapped.run, args, kwargs, known=True))
             if result is not UNKNOWN:
                 return result
         try:
@@ -157,22 +165,24 @@ class ResumingFunction(CompiledFunction):
             raise forbidden.error from None
         except Wrapped:
             pass
-        result = self._with_wrappers(args, kwargs, known=False)
+        result = self._of_one_graph(self._wrapped, partial(self._wrapped.run, args, kwargs))
         return self(*args, **kwargs) if result is UNKNOWN else result
 
     def _runs_eagerly(self) -> bool:
         """Whether no graph runs, as the stance has it."""
         return STANCE.name == "force_eager" or (STANCE.name == "eager_on_recompile" and not self._driver.parts)
 
-    def _with_wrappers(self, args: tuple[object, ...], kwargs: dict[str, object], *, known: bool) -> object:
-        """What a call gives that has tensors of subclasses; UNKNOWN where no graph can hold all of it."""
+    def _of_one_graph(
+        self, calls: WrapperCalls[WrapperFunction] | TreeCalls[TreeFunction], run: Callable[[], object]
+    ) -> object:
+        """What a call gives that takes values apart; UNKNOWN where no graph can hold all of it."""
         try:
-            return self._wrapped.run(args, kwargs, known=known)
+            return run()
         except RushlightError as error:
             if is_of_caller(error):
                 raise
             note_failure(error)
-        self._wrapped.in_parts = True
+        calls.in_parts = True
         return UNKNOWN
 
     def traces(self) -> tuple[Entry, ...]:
@@ -183,6 +193,7 @@ class ResumingFunction(CompiledFunction):
         """Forgets all traces."""
         self._driver.reset()
         self._wrapped.reset()
+        self._trees.reset()
 
     def observed(self) -> list[Observed | None]:
         """What the traces that are all of a call took its arguments to be, the oldest first."""
@@ -193,6 +204,6 @@ class ResumingFunction(CompiledFunction):
         return [None if trace is None else start.as_called(trace) for trace in found]
 
     def parts(self) -> Sequence[WholeFunction]:
-        """What runs its parts, and all of it for tensors of subclasses."""
+        """What runs its parts, and all of it for tensors of subclasses and for objects in parts."""
         parts = [part.compiled for part in self._driver.parts.values() if isinstance(part.compiled, PartFunction)]
-        return [*parts, *self._wrapped.graphs()]
+        return [*parts, *self._wrapped.graphs(), *self._trees.graphs()]

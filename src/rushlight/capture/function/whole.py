@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -15,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight import build
 from rushlight.autodiff.partition import split_joint
+from rushlight.build.inlining import inlined
 from rushlight.build.segments import is_segmented
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import MISS, Entry
-from rushlight.capture.entry.misses import hint_of, nearest_miss, why_missed
+from rushlight.capture.entry.misses import UNDEFINED, Miss, miss_of
 from rushlight.capture.entry.writer import Writer
+from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.guard import Guard
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
+from rushlight.capture.reopened import TRACING
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.whole import FoundState, whole_call
@@ -101,13 +103,13 @@ class CompiledFunction(ABC):
         return [entry.observed for entry in reversed(self.traces())]
 
     def runs_as_it_is(self) -> bool:
-        """Whether calls are part of a trace, or modes want to see what runs."""
+        """Whether calls are part of a trace, or modes or `vmap` want to see what runs."""
         if STATE.tracer is not None:
             return True
         modes = STATE.modes or STATE.functions
-        if modes:
-            self._yield_to(type(modes[-1]).__name__)
-        return bool(modes)
+        if modes or STATE.maps:
+            self._yield_to(type(modes[-1]).__name__ if modes else "vmap")
+        return bool(modes or STATE.maps)
 
     def _yield_to(self, mode: str) -> None:
         """Records, once for each function, that a mode is on."""
@@ -120,15 +122,20 @@ class CompiledFunction(ABC):
 
 
 class WholeFunction(CompiledFunction):
-    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards."""
+    """A function whose calls are one graph each. Each trace serves all inputs that pass its guards.
+
+    Objects of registered classes are taken apart, if it `takes_trees`.
+    """
+
+    takes_trees = True
 
     def __init__(self, function: Any, options: Options) -> None:
         super().__init__(function, options)
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._found = FoundState()
-        self._lock = threading.RLock()
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
+        self._trees = TreeCalls(function, partial(TreeFunction, options=options))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
@@ -140,20 +147,29 @@ class WholeFunction(CompiledFunction):
                 return result
         if self._wrapped is not None:
             return self._wrapped.run(args, kwargs)
+        if self.takes_trees and has_trees(args, kwargs):
+            return self._trees.run(args, kwargs)
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
             return self.function(*args, **kwargs)
         return self._missed(args, kwargs)
 
     def _missed(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """The result of a call that fits no entry. One that another thread has made meanwhile is asked first."""
+        """The result of a call that fits no entry. One that another thread has made meanwhile is asked first.
+
+        What Python runs while a call is traced, as warnings that a list keeps, may change what it was given: then it is
+        traced once more.
+        """
+        tries = 0
         while True:
             seen = self.entries
+            tries += 1
             for entry in seen:
                 result = entry.call(args, kwargs)
                 if result is not MISS:
                     return result
             try:
-                result = self._first_call(partial(self._trace_unless_made, seen, args, kwargs), args, kwargs)
+                trace = partial(self._trace_unless_made, seen, args, kwargs)
+                result = self._first_call(trace, args, kwargs, may_miss=tries == 1)
             except CompileError as error:
                 if error.code not in OF_WRAPPERS or type(self) is not WholeFunction:
                     raise
@@ -169,26 +185,34 @@ class WholeFunction(CompiledFunction):
 
     def traces(self) -> tuple[Entry, ...]:
         """Its traces, the most recent first."""
-        graphs = [] if self._wrapped is None else self._wrapped.graphs()
+        wrapped = [] if self._wrapped is None else self._wrapped.graphs()
+        graphs: list[WholeFunction] = [*wrapped, *self._trees.graphs()]
         return (*self.entries, *[entry for function in graphs for entry in function.traces()])
 
     def reset(self) -> None:
         """Forgets all traces."""
         self.entries = ()
         self._wrapped = None
+        self._trees.reset()
 
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
-        guard = why_missed(self.entries[0], args, kwargs) if self.entries else None
-        reason = "other sizes or dims" if guard is None else str(guard)
-        return STANCE.runs_eagerly(self.name, reason if self.entries else "there is no graph yet")
+        miss = self._miss_of(self.entries[0], args, kwargs) if self.entries else None
+        return STANCE.runs_eagerly(self.name, "there is no graph yet" if miss is None else miss.reason)
 
     def _first_call(
-        self, trace: Callable[[Undo], Entry | None], args: tuple[object, ...], kwargs: dict[str, object]
+        self,
+        trace: Callable[[Undo], Entry | None],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        *,
+        may_miss: bool = False,
     ) -> object:
         """The result of a call that makes an entry; MISS where none is made. Where it fails nothing has happened.
 
-        The lock is held while the entry is made, and not while it runs: a call may wait for another thread's.
+        If it `may_miss`, MISS also where the entry does not fit the call any more.
+
+        `TRACING` is held while the entry is made, and not while it runs: a call may wait for another thread's.
         """
         prepared: Undo = []
         made: list[Entry] = []
@@ -196,7 +220,7 @@ class WholeFunction(CompiledFunction):
 
         def called() -> object:
             with (
-                self._lock,
+                TRACING,
                 profiling.profiled("compile"),
                 garbage.uncollected(),
                 forgetting(),
@@ -206,13 +230,13 @@ class WholeFunction(CompiledFunction):
                 if entry is None:
                     return MISS
                 made.append(entry)
-            return _first_result(entry, args, kwargs)
+            return entry.call(args, kwargs) if may_miss else _first_result(entry, args, kwargs)
 
         def undo() -> None:
             for take_away in prepared:
                 take_away()
             if prepared:  # the entry was made for what has been taken away
-                with self._lock:
+                with TRACING:
                     self.entries = tuple([entry for entry in self.entries if entry not in made])
             if collected:
                 gc.enable()
@@ -227,21 +251,28 @@ class WholeFunction(CompiledFunction):
 
     def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Records why another graph is made: the guard that fails of the graph that fits best."""
-        best, reason, kind = -1, "", "size"
+        misses: list[tuple[int, Miss]] = []
         for number, entry in enumerate(reversed(self.entries), 1):
-            guard, passed = nearest_miss(entry, args, kwargs)
-            if guard is not None:
-                self._note_miss(entry, guard)
-            if passed >= best:
-                best, kind = passed, "size" if guard is None else guard.kind
-                reason = "other sizes or dims" if guard is None else str(guard)
-                if len(self.entries) > 1:
-                    reason += f", as graph {number} of {len(self.entries)} has it"
-        if self.entries:
-            events.record("recompile", kind, reason, hint=hint_of(kind))
+            miss = self._miss_of(entry, args, kwargs)
+            if miss is None:
+                continue
+            misses.append((number, miss))
+            if miss.guard is not None:
+                self._note_miss(entry, miss.guard)
+        if not self.entries:
+            return
+        misses = misses or [(len(self.entries), UNDEFINED)]
+        number, nearest = max(reversed(misses), key=lambda each: each[1].nearness)
+        suffix = f", as graph {number} of {len(self.entries)} has it" if len(self.entries) > 1 else ""
+        reason = nearest.reason + suffix
+        events.record("recompile", nearest.kind, reason, hint=nearest.hint)
         if len(self.entries) == QUIET_GRAPHS:
             name = self.name
             warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
+
+    def _miss_of(self, entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Miss | None:
+        """Why a call does not fit an entry, in the words of users."""
+        return miss_of(entry, args, kwargs, self._written(args, entry.unpack))
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
         """Writes down what the next trace does otherwise, since a guard of an entry has failed."""
@@ -270,6 +301,7 @@ class WholeFunction(CompiledFunction):
         written = {id(effect.container) for effect in program.effects.entries}
         roots = [*self._leaves(arguments), *self._found.named()]
         forget_unread(walk, reads, written, partial(walk_function, self.function, roots))
+        walk.add_assumed()
         if self.options.freeze:
             frozen = [
                 position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
@@ -295,9 +327,9 @@ class WholeFunction(CompiledFunction):
         """What a recorder runs; `stand_in(position, name, value)` is what stands for a leaf of the arguments."""
         return whole_call(self.function, recorder, arguments, stand_in, self._found)
 
-    def _written(self, arguments: Arguments) -> dict[str, str]:
-        """How users write the leaves of the arguments."""
-        return written_arguments(self.function, arguments.unpack)
+    def _written(self, args: tuple[object, ...], unpack: Sequence[str]) -> dict[str, str]:
+        """How users write the leaves of a call's arguments, which `unpack` takes apart."""
+        return written_arguments(self.function, unpack)
 
     def _is_counted(self, program: Program) -> bool:
         """Whether a trace is one of the graphs that `graph_count` tells."""
@@ -316,7 +348,7 @@ class WholeFunction(CompiledFunction):
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
-        numbers = ProgramNumbers(scope, self._written(arguments))
+        numbers = ProgramNumbers(scope, self._written(arguments.args, arguments.unpack))
         recorder = Recorder(walk, names, frozen, numbers)
 
         def stand_in(position: int, name: str, value: object) -> object:
@@ -339,8 +371,17 @@ class WholeFunction(CompiledFunction):
         return recorder.number(name, value) if type(value) is int or type(value) is float else value
 
 
+class TreeFunction(WholeFunction):
+    """What runs the graphs of a function for objects that it gets in parts."""
+
+    is_part = True
+    takes_trees = False
+
+
 class WrapperFunction(WholeFunction):
     """What runs the graphs of a function for some tensors of subclasses, which it gets in parts."""
+
+    takes_trees = False
 
     def __init__(self, options: Options, taking: Taking) -> None:
         super().__init__(taking.function, options)
@@ -351,7 +392,7 @@ class WrapperFunction(WholeFunction):
     ) -> Callable[..., object]:
         return self._taking.trace(recorder.tracer, recorder.walk)
 
-    def _written(self, arguments: Arguments) -> dict[str, str]:
+    def _written(self, args: tuple[object, ...], unpack: Sequence[str]) -> dict[str, str]:
         return {}
 
 
@@ -436,7 +477,8 @@ def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, obje
     """What a fresh entry gives for the call that it was made for."""
     result = entry.call(args, kwargs)
     if result is MISS:
-        reason = why_missed(entry, args, kwargs)
+        miss = miss_of(entry, args, kwargs)
+        reason = None if miss is None else miss.reason
         fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
     return result
 
@@ -456,7 +498,7 @@ def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names
     sources = program.inputs.sources[: len(program.graph.parameters) - tangents]
     program = replace(program, graph=split.forward, inputs=replace(program.inputs, sources=sources))
     forward = _runner(split.forward, options, sizes)
-    part = BackwardPart(backward, len(program.outputs), split, options.compile_backward)
+    part = BackwardPart(backward, len(program.outputs), split, partial(options.compile_backward, forward))
     return Writer(program, forward, arguments, walk, names).entry(part.attach)
 
 
@@ -465,6 +507,7 @@ def _runner(graph: Graph, options: Options, sizes: Collection[object]) -> Execut
 
     `sizes` are those that Python knows before the call.
     """
+    graph = inlined(graph)
     if is_segmented(graph) or (sizes and hidden_symbols(graph)):
         return Segmented(graph, options.compile_graph)
     return options.compile_graph(with_dense_outputs(build.with_index_asserts(graph)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CellType, FunctionType
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
+from types import CellType, CodeType, FunctionType
+from typing import Any
 
 from rushlight.capture.interpreter.frame import UNBOUND, Frame, body_of
 from rushlight.capture.interpreter.hooks import Hooks
 
-REST = CO_VARARGS | CO_VARKEYWORDS
+SUSPENDING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+"""Flags of code whose calls make generators, coroutines and the like."""
 
 
 def bind(hooks: Hooks, function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]) -> Frame:
@@ -29,6 +31,10 @@ def bind(hooks: Hooks, function: FunctionType, args: tuple[object, ...], kwargs:
     variables += [UNBOUND] * (body.local_count - len(variables))
     frame = Frame(body, variables, function.__globals__, closure)
     frame.function = function
+    if flags & SUSPENDING:
+        name: Any = hooks.attribute(function, "__name__", getattr)
+        qualname: Any = hooks.attribute(function, "__qualname__", getattr)
+        frame.named = name, qualname
     take_closure(frame)
     return frame
 
@@ -83,6 +89,35 @@ def _refused(function: FunctionType, args: tuple[object, ...], kwargs: dict[str,
     """Raises CPython's own error: a call whose arguments do not fit never reaches the function's code."""
     function(*args, **kwargs)
     raise AssertionError(f"the arguments of {function.__qualname__} do fit")
+
+
+def binder(function: FunctionType) -> FunctionType:
+    """A function of the same parameters that gives their values, in the order of the code's variables.
+
+    CPython binds them, in a tenth of the time that `bind` takes.
+    """
+    code = function.__code__
+    names = code.co_varnames[: parameter_count(code)]
+    count, first = code.co_argcount, code.co_posonlyargcount
+    rest = count + code.co_kwonlyargcount
+    parts = [*names[:first], *["/"][:first], *names[first:count]]
+    if code.co_flags & CO_VARARGS:
+        parts.append(f"*{names[rest]}")
+    elif count < rest:
+        parts.append("*")
+    parts += names[count:rest]
+    if code.co_flags & CO_VARKEYWORDS:
+        parts.append(f"**{names[-1]}")
+    text = f"lambda {', '.join(parts)}: ({''.join([f'{name}, ' for name in names])})"
+    made = FunctionType(compile(text, "<arguments>", "eval").co_consts[0], {})
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return made
+
+
+def parameter_count(code: CodeType) -> int:
+    """How many parameters a function of a code has, with those for the rest of the arguments."""
+    rest = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + rest
 
 
 def make_cells(frame: Frame, index: int) -> None:

@@ -67,6 +67,11 @@ class InterpretedCoroutine(Resumable):
         """Is told that it is asked for a value after its end. Errors: RuntimeError."""
         raise RuntimeError("cannot reuse already awaited coroutine")
 
+    def note_cleared(self) -> None:
+        """Has the program warned, as Python does, where nobody has awaited it."""
+        if self._frame is not None and not self._started:
+            self._interpreter.native(_WARNINGS._warn_unawaited_coroutine, (self,), {})
+
     def note_death(self) -> None:
         """Warn, as Python does, of one that nobody has awaited."""
         if self._frame is not None and not self._started:
@@ -146,6 +151,7 @@ class InterpretedAsyncGenerator(Resumable):
         return self._step("aclose()/athrow()", None, ())
 
     def _step(self, name: str, value: object, thrown: tuple[object, ...] | None) -> AsyncStep:
+        self._interpreter = self._interpreter.for_generator()
         first = sys.get_asyncgen_hooks().firstiter
         if not self._hooked and first is not None:
             self._interpreter.call(first, (self,))

@@ -81,7 +81,7 @@ class Frame:
     """A function that runs: its variables, its stack, and the number of its next instruction.
 
     `names` are the variables of a class body, which are no locals. `then` is applied to what the frame returns.
-    `function` is None where the frame is no call of one.
+    `function` is None where the frame is no call of one. `named` is what a generator that the call makes is called.
     """
 
     __slots__ = (
@@ -92,6 +92,7 @@ class Frame:
         "generator",
         "globals",
         "locals",
+        "named",
         "names",
         "position",
         "stack",
@@ -116,6 +117,7 @@ class Frame:
         self.then: Then | None = None
         self.generator: Suspended | None = None
         self.function: FunctionType | None = None
+        self.named = body.raw.co_name, body.raw.co_qualname
         space = globals_.get("__builtins__", builtins)
         self.builtins: dict[str, object] = space if isinstance(space, dict) else vars(space)
 
@@ -124,15 +126,14 @@ class Frame:
         """The line of the instruction that runs."""
         return self.body.code.instructions[max(self.position - 1, 0)].line
 
-    def names_of_function(self) -> tuple[str, str]:
-        """The name and the qualified name of the function that runs."""
-        function, raw = self.function, self.body.raw
-        return (raw.co_name, raw.co_qualname) if function is None else (function.__name__, function.__qualname__)
-
     def place(self) -> tuple[str, int, str]:
         """The file, the line and the name of the function that runs."""
         raw = self.body.raw
         return raw.co_filename, self.line or raw.co_firstlineno, raw.co_name
+
+    def goes_on_as(self, other: Frame) -> None:
+        """Is where another frame of its code is, with its values: who looks at it sees those."""
+        self.locals, self.stack, self.position = other.locals, other.stack, other.position
 
     def variables(self, contents: Contents = contents_of) -> dict[str, object]:
         """The local variables by name, as `locals()` gives them."""
@@ -168,10 +169,15 @@ class Evaluator(Hooks, ABC):
     frames: list[Frame]
     handled: Handled
     has_context: bool
+    suspends: bool  # whether it has run generators or the like
 
     def contents(self, cell: object) -> object:
         """What a cell holds; UNBOUND if it is empty."""
         return contents_of(cell)
+
+    @abstractmethod
+    def for_generator(self) -> Evaluator:
+        """What runs a generator: itself, or another one where its own call is over."""
 
     @abstractmethod
     def is_leaf(self, function: FunctionType) -> bool:
@@ -192,6 +198,11 @@ class Evaluator(Hooks, ABC):
     @abstractmethod
     def resume(self, generator: Suspended, value: object, thrown: tuple[object, ...] | None, consume: Consume) -> None:
         """Runs a generator until it yields or ends."""
+
+    def dies(self, generator: Suspended) -> None:
+        """Ends a generator that nobody holds any more."""
+        generator.note_death()
+        generator.close()
 
     @abstractmethod
     def current_error(self) -> BaseException | None:
@@ -219,6 +230,27 @@ class Suspended(Protocol):
 
     def failed(self, interpreter: Evaluator, error: BaseException) -> BaseException:
         """Ends the frame by an error."""
+        ...
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its body has begun to run."""
+        ...
+
+    def note_death(self) -> None:
+        """Is told of its death."""
+        ...
+
+    def close(self) -> None:
+        """Ends it as a program does."""
+        ...
+
+    def ends_quietly(self) -> bool:
+        """Whether its death does nothing."""
+        ...
+
+    def discard(self) -> None:
+        """Ends it without a word to its frame."""
         ...
 
 

@@ -24,13 +24,13 @@ class Resumable:
     STOPS: tuple[type[Exception], ...] = (StopIteration,)  # errors that are its end for who asks it for values
 
     def __init__(self, interpreter: Evaluator, frame: Frame) -> None:
-        self._interpreter = interpreter
+        self.run_by(interpreter)
         self._frame: Frame | None = frame
         self._handled = Handled()
         self._started = False
         self._running = False
         self._code = frame.body.raw
-        self.__name__, self.__qualname__ = frame.names_of_function()
+        self.__name__, self.__qualname__ = frame.named
         self._consume: Consume | None = None
 
     def __repr__(self) -> str:
@@ -52,9 +52,7 @@ class Resumable:
 
     def close(self) -> None:
         """Ends it by GeneratorExit. Errors: RuntimeError where it yields instead."""
-        if self._frame is None:
-            return
-        if not self._started:
+        if self._frame is None or not self._started:
             self._frame = None
             return
         try:
@@ -101,6 +99,7 @@ class Resumable:
     def run_by(self, interpreter: Evaluator) -> None:
         """Has an interpreter run it from now on."""
         self._interpreter = interpreter
+        interpreter.suspends = True
 
     @classmethod
     def ended(cls, interpreter: Evaluator, code: CodeType, names: tuple[str, str]) -> Resumable:
@@ -136,13 +135,14 @@ class Resumable:
         """Ends the generator without a word to its frame."""
         self._frame = None
 
+    def note_cleared(self) -> None:
+        """Is told that the program clears its frame, before it is closed."""
+
     def note_death(self) -> None:
         """Is told that nobody holds it any more, before it is closed."""
 
     def __del__(self) -> None:
-        self.note_death()
-        if self._frame is not None and self._started and not self._running:
-            self.close()
+        self._interpreter.dies(self)
 
     def _advanced(self, value: object, thrown: tuple[object, ...] | None) -> object:
         outcome: list[object] = []
@@ -150,6 +150,7 @@ class Resumable:
         def consume(result: object, finished: bool) -> None:
             outcome[:] = result, finished
 
+        self._interpreter = self._interpreter.for_generator()
         self._interpreter.resume(self, value, thrown, consume)
         result, finished = outcome
         if finished:
@@ -271,6 +272,7 @@ def _closed(suspended: ref[Resumable]) -> None:
     """Closes what a frame belongs to, if that lives: a frame does not keep it alive."""
     owner = suspended()
     if owner is not None:
+        owner.note_cleared()
         owner.close()
 
 

@@ -53,6 +53,12 @@ class Hooks:
     def reads(self, variables: dict[str, object], name: str, value: object) -> None:
         """Is told of a global, or an attribute of a module, that is read."""
 
+    def lacks(self, variables: dict[str, object], name: str) -> None:
+        """Is told of a global that is not there: a builtin is behind it, or an error."""
+
+    def looks_into(self, cls: type) -> None:
+        """Is told of a class that a statement made, and of which a method or another attribute is asked for."""
+
     def binds(self, variables: object, name: object, value: object) -> bool:
         """Is told of a cell (0) or a global that is going to be bound, or unbound (UNBOUND). True if it is then."""
         return False

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import operator
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 from rushlight.capture.interpreter.binding import bind
 from rushlight.capture.interpreter.frame import Evaluator
-from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, Callback, Rule
-from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
+from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, COMPARED, OF_SORT, Callback, Called, Rule
+from rushlight.capture.interpreter.operands import RULES
+from rushlight.capture.interpreter.slots import HEAP_TYPE, attribute_of, item_of, lookup, python_method
 
-_METHODS_CALLING_BACK = {(list, "sort")}
 _CALL = type.__dict__["__call__"]
 _OF_CLASSES = type.__dict__["__init__"]  # which looks at how many arguments there are
 
@@ -36,10 +39,49 @@ def begin(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwarg
         return begin(interpreter, function.__func__, args, kwargs)
     if kind is functools.partial:
         return begin(interpreter, function.func, (*function.args, *args), {**function.keywords, **kwargs})
+    if kind in _GETTERS and len(args) == 1 and not kwargs:
+        return _GETTERS[kind](interpreter, function.__reduce__(), args[0])
     method = python_method(interpreter, type(function), "__call__")
     if method is not None:
         return bind(interpreter, method, (function, *args), kwargs)
+    called: Any = lookup(kind, "__call__") if kind.__flags__ & HEAP_TYPE else MISSING
+    if type(called) in (staticmethod, classmethod):
+        return begin(interpreter, called.__get__(function, kind), args, kwargs)
+    if type(called).__flags__ & HEAP_TYPE and not hasattr(type(called), "__get__"):
+        return begin(interpreter, called, args, kwargs)  # an object in place of a method, which is not bound
     return interpreter.native(function, args, kwargs)
+
+
+def _attributes(interpreter: Evaluator, made: tuple[Any, ...], owner: object) -> object:
+    """What an `attrgetter` gives."""
+    found: list[object] = []
+    for path in made[1]:
+        value = owner
+        for name in path.split("."):
+            value = attribute_of(interpreter, interpreter.owner(value, name), name)
+        found.append(value)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _items(interpreter: Evaluator, made: tuple[Any, ...], container: object) -> object:
+    """What an `itemgetter` gives."""
+    found = [item_of(interpreter, container, key) for key in made[1]]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _method_called(interpreter: Evaluator, made: tuple[Any, ...], owner: object) -> object:
+    """What a `methodcaller` gives: its class, or a partial of it, is made of the name and the arguments."""
+    maker, given = made[0], made[1]
+    kwargs = maker.keywords if type(maker) is functools.partial else {}
+    name, *args = (*maker.args, *given) if type(maker) is functools.partial else given
+    return interpreter.call(attribute_of(interpreter, interpreter.owner(owner, name), name), tuple(args), kwargs)
+
+
+_GETTERS: dict[type, Callable[[Evaluator, tuple[Any, ...], object], object]] = {
+    operator.attrgetter: _attributes,
+    operator.itemgetter: _items,
+    operator.methodcaller: _method_called,
+}
 
 
 def _slot_called(interpreter: Evaluator, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -57,13 +99,28 @@ def _native(
     interpreter: Evaluator, function: BuiltinFunctionType, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
     """The value of a function of C. What it calls back is interpreted, where it is known to do that."""
-    rule = BUILTINS.get(function)
-    if rule is not None and _fits(rule, args, kwargs):
-        return rule.apply(interpreter, *args, **kwargs)
-    if function in CALLING_BACK or (type(function.__self__), function.__name__) in _METHODS_CALLING_BACK:
-        args = tuple([_callback(interpreter, value) for value in args])
-        kwargs = {name: _callback(interpreter, value) for name, value in kwargs.items()}
+    rule, given = BUILTINS.get(function), args
+    if rule is None and issubclass(type(function.__self__), type) and isinstance(function.__self__, type):
+        rule, given = BUILTINS.get(lookup(function.__self__, function.__name__)), (function.__self__, *args)
+    if rule is not None and _fits(rule, given, kwargs):
+        return rule.apply(interpreter, *given, **kwargs)
+    is_sort = function.__name__ == "sort" and type(function.__self__) is list
+    called = OF_SORT if is_sort else CALLING_BACK.get(function)
+    if called is not None:
+        args, kwargs = _with_callback(interpreter, called, args, kwargs)
     return interpreter.native(function, args, kwargs)
+
+
+def _with_callback(
+    interpreter: Evaluator, called: Called, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Arguments of a function of C, with what it calls interpreted."""
+    at = called.position
+    if 0 <= at < len(args):
+        args = (*args[:at], _callback(interpreter, args[at]), *args[at + 1 :])
+    if called.name in kwargs:
+        kwargs = kwargs | {called.name: _callback(interpreter, kwargs[called.name])}
+    return args, kwargs
 
 
 def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
@@ -73,7 +130,7 @@ def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bo
 def _callback(interpreter: Evaluator, value: object) -> object:
     """What C calls in place of a function, a class, or an object with a `__call__`, of the program's."""
     kind = type(value)
-    if kind in (FunctionType, MethodType, functools.partial):
+    if kind in (FunctionType, MethodType, functools.partial, COMPARED):
         return Callback(interpreter, value)
     if issubclass(kind, type) and isinstance(value, type):
         return Callback(interpreter, value) if value.__flags__ & HEAP_TYPE else value
@@ -95,8 +152,9 @@ def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: di
 
 def _instance(interpreter: Evaluator, cls: Any, /, *args: object, **kwargs: object) -> object:
     """The frame or the value of a call of `type.__call__`: an object that is made, and then initialised."""
-    if cls in CALLING_BACK:
-        return interpreter.native(cls, tuple([_callback(interpreter, value) for value in args]), kwargs)
+    called = CALLING_BACK.get(cls) if type(cls) is type else None
+    if called is not None:
+        return interpreter.native(cls, *_with_callback(interpreter, called, args, kwargs))
     new, init = _maker(interpreter, cls), python_method(interpreter, cls, "__init__")
     if new is None and init is None and not issubclass(cls, type):
         return interpreter.native(cls, args, kwargs)
@@ -133,4 +191,5 @@ def _initialised(made: object, result: object) -> object:
     return made
 
 
+BUILTINS.update(RULES)
 BUILTINS[_CALL] = Rule(_instance, 1, None)

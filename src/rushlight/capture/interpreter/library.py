@@ -7,7 +7,6 @@ import _thread
 import bisect
 import builtins
 import functools
-import heapq
 import inspect
 import itertools
 import operator
@@ -22,6 +21,7 @@ from rushlight.capture.interpreter import slots
 from rushlight.capture.interpreter.binding import take_closure
 from rushlight.capture.interpreter.frame import UNBOUND, Evaluator, Frame, FrameView, body_of, contents_of
 from rushlight.capture.interpreter.generators import Resumable
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import Native
 from rushlight.capture.interpreter.tracebacks import outer_frame
 
@@ -59,28 +59,31 @@ class Callback:
         return hash(self._function)
 
 
-CALLING_BACK: frozenset[object] = frozenset(
-    {
-        sorted,
-        min,
-        max,
-        map,
-        filter,
-        functools.reduce,
-        itertools.takewhile,
-        itertools.dropwhile,
-        itertools.filterfalse,
-        itertools.starmap,
-        itertools.accumulate,
-        itertools.groupby,
-        bisect.bisect_left,
-        bisect.bisect_right,
-        bisect.insort_left,
-        bisect.insort_right,
-        heapq.heappush,
-    }
-)
-"""Functions and classes of C that call functions among their arguments."""
+class Called(NamedTuple):
+    """Which argument a function of C calls: its position, or -1 where it has none, and its name."""
+
+    position: int
+    name: str
+
+
+_BY_KEY = Called(-1, "key")
+_FIRST = Called(0, "")
+CACHED: Any = type(functools.lru_cache(_itself))
+"""The class of functions whose results C keeps."""
+COMPARED: type = type(functools.cmp_to_key(lambda one, other: 0))
+"""The class of keys that a function compares, and of what makes them."""
+CALLING_BACK: dict[object, Called] = {
+    **dict.fromkeys([sorted, min, max], _BY_KEY),
+    **dict.fromkeys([bisect.bisect_left, bisect.bisect_right, bisect.insort_left, bisect.insort_right], _BY_KEY),
+    **dict.fromkeys([map, filter, functools.reduce, itertools.starmap], _FIRST),
+    **dict.fromkeys([itertools.takewhile, itertools.dropwhile, itertools.filterfalse], _FIRST),
+    itertools.accumulate: Called(1, "func"),
+    itertools.groupby: Called(1, "key"),
+    CACHED: _FIRST,
+    functools.cmp_to_key: Called(0, "mycmp"),
+}
+"""Functions and classes of C that call a function among their arguments. So does `list.sort`."""
+OF_SORT = _BY_KEY
 _FUTURE_FLAGS = functools.reduce(
     operator.or_, [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 )
@@ -264,7 +267,9 @@ def _getframe(interpreter: Evaluator, depth: int = 0) -> FrameView | types.Frame
     frames = interpreter.frames
     outer = outer_frame()
     if depth < len(frames):
-        return FrameView(frames, interpreter.contents, len(frames) - 1 - max(depth, 0), outer)
+        view = FrameView(frames[:], interpreter.contents, len(frames) - 1 - max(depth, 0), outer)
+        interpreter.makes(view)
+        return view
     for _ in range(depth - len(frames)):
         outer = None if outer is None else outer.f_back
     if outer is None:
@@ -323,7 +328,8 @@ def _iter(interpreter: Evaluator, source: Any, *sentinel: object) -> object:
 def _next(interpreter: Evaluator, iterator: Any, *default: object) -> object:
     method = slots.python_method(interpreter, type(iterator), "__next__")
     if method is None:
-        interpreter.advances(iterator)
+        if slots.lookup(type(iterator), "__next__") is not MISSING:
+            interpreter.advances(iterator)
         return next(iterator, *default)
     try:
         return interpreter.call(method, (iterator,))

@@ -14,6 +14,7 @@ from rushlight.capture.interpreter.tracebacks import with_frame, with_line_of, w
 from rushlight.support import provenance
 
 Result = TypeVar("Result")
+_PACKAGE = __name__.partition(".")[0]
 
 
 class Interpreter(Evaluator):
@@ -22,14 +23,27 @@ class Interpreter(Evaluator):
     `frames` are those that run, the innermost last; those below `base` wait for a native call that called back.
     """
 
-    __slots__ = ("_is_leaf", "base", "escaped", "frames", "handled", "has_context", "origin", "reraises", "result")
+    __slots__ = (
+        "_is_leaf",
+        "base",
+        "escaped",
+        "frames",
+        "handled",
+        "has_context",
+        "has_returned",
+        "origin",
+        "reraises",
+        "result",
+        "suspends",
+    )
 
     def __init__(self, is_leaf: Callable[[FunctionType], bool]) -> None:
         self._is_leaf = is_leaf
         self.frames: list[Frame] = []
         self.base = 0
         self.handled = Handled()
-        self.reraises = self.has_context = False
+        self.reraises = self.has_context = self.suspends = False
+        self.has_returned = False  # the call is over: each generator that outlives it has an interpreter of its own
         self.origin: int | None = None  # the instruction that first raised what is raised again
         self.result: object = None
         self.escaped: BaseException | None = None  # an error that left a loop inside of this one
@@ -37,6 +51,10 @@ class Interpreter(Evaluator):
     def is_leaf(self, function: FunctionType) -> bool:
         """Whether a function is called as it is."""
         return self._is_leaf(function)
+
+    def for_generator(self) -> Interpreter:
+        """What runs a generator: itself, or another one where its own call is over. Threads may share what is left."""
+        return Interpreter(self._is_leaf) if self.has_returned else self
 
     def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
         """What a call gives, by a loop of its own. Errors: what it raises."""
@@ -60,10 +78,16 @@ class Interpreter(Evaluator):
         return False
 
     def push(self, frame: Frame) -> None:
-        """Puts a frame on top. Errors: RecursionError where there are as many as Python allows."""
-        if len(self.frames) >= sys.getrecursionlimit():
+        """Puts a frame on top. Errors: RecursionError where there are as many of the program's as Python allows."""
+        if len(self.frames) >= sys.getrecursionlimit() and self._is_too_deep():
             raise RecursionError("maximum recursion depth exceeded")
         self.frames.append(frame)
+
+    def _is_too_deep(self) -> bool:
+        """Whether the program calls deeper than Python allows. Calls of ours between its own are not counted."""
+        most = sys.getrecursionlimit()
+        own = [frame for frame in self.frames if str(frame.globals.get("__name__")).partition(".")[0] != _PACKAGE]
+        return len(own) >= most or len(self.frames) >= 2 * most
 
     def run(self, frame: Frame) -> object:
         """Runs a frame until it returns, which gives the value, or an exception leaves it."""
@@ -195,6 +219,7 @@ class Interpreter(Evaluator):
                 return
             again, origin = False, None
             frames.pop()
+            frame.stack.clear()  # of which no traceback knows
             if frame.generator is not None:
                 error = frame.generator.failed(self, error)
                 traceback = error.__traceback__

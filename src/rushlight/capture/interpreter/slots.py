@@ -62,6 +62,7 @@ def python_method(interpreter: Evaluator, cls: type, name: str) -> FunctionType 
     """The method of a class that is to be interpreted; None where C implements it, or nobody."""
     if not cls.__flags__ & HEAP_TYPE:
         return None
+    interpreter.looks_into(cls)
     method = lookup(cls, name)
     return method if type(method) is FunctionType and not interpreter.is_leaf(method) else None
 
@@ -173,11 +174,12 @@ def _attempted(interpreter: Evaluator, name: str, function: Native, left: object
         return function(left, right)
     forward, backward = f"__{name}__", f"__r{name}__"
     after = issubclass(cls, _SEQUENCES) and python_method(interpreter, cls, forward) is None
+    kind = interpreter.class_of(left)  # that of a number, where another object stands for it
     overridden = (
         cls is not other
-        and issubclass(other, cls)
+        and issubclass(other, kind)
         and lookup(other, backward) is not MISSING
-        and lookup(other, backward) is not lookup(cls, backward)
+        and lookup(other, backward) is not lookup(kind, backward)
     )
     if overridden or (after and cls is not other):
         result = _applied(interpreter, other, backward, right, left)
@@ -226,18 +228,19 @@ def compared(interpreter: Evaluator, relation: str, left: object, right: object)
     if not (_compares(interpreter, cls, name) or _compares(interpreter, other, mirrored)):
         interpreter.runs(left, right, asked=COMPARING)
         return function(left, right)
-    attempts = [(cls, name, left, right), (other, mirrored, right, left)]
-    if cls is not other and issubclass(other, cls):
+    attempts = [(name, left, right), (mirrored, right, left)]
+    if cls is not other and issubclass(interpreter.class_of(right), interpreter.class_of(left)):
         attempts.reverse()
-    for owner, method, value, against in attempts:
-        result = _compared_by(interpreter, owner, method, value, against)
+    for method, value, against in attempts:
+        result = _compared_by(interpreter, method, value, against)
         if result is not NotImplemented:
             return result
     if relation == "==":
         return left is right
     if relation == "!=":
         return left is not right
-    text = f"'{relation}' not supported between instances of '{cls.__name__}' and '{other.__name__}'"
+    mine, others = interpreter.class_of(left).__name__, interpreter.class_of(right).__name__
+    text = f"'{relation}' not supported between instances of '{mine}' and '{others}'"
     raise TypeError(text)
 
 
@@ -247,7 +250,10 @@ def _compares(interpreter: Evaluator, cls: type, name: str) -> bool:
     return name == "__ne__" and python_method(interpreter, cls, "__eq__") is not None
 
 
-def _compared_by(interpreter: Evaluator, cls: type, name: str, value: object, other: object) -> object:
+def _compared_by(interpreter: Evaluator, name: str, value: object, other: object) -> object:
+    cls, kind = type(value), interpreter.class_of(value)
+    if kind is not cls:  # what stands for a number: its own method would ask the other's natively
+        return getattr(kind, name)(kind(value), other) if isinstance(other, (int, float)) else NotImplemented
     if name == "__ne__" and lookup(cls, name) is object.__ne__:  # which inverts `__eq__`
         result = _applied(interpreter, cls, "__eq__", value, other)
         return result if result is NotImplemented else not truth(interpreter, result)
@@ -336,6 +342,8 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
         key = _index(interpreter, container, key)
         interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
+        if type(key) is slice:
+            interpreter.runs(value, asked=ITERATING)
         interpreter.replaces(container, key, value)
         container[key] = value
     else:
@@ -390,6 +398,7 @@ def is_iterable(value: object) -> bool:
 def listed(interpreter: Evaluator, values: Any) -> Iterable[object]:
     """The values of an iterable; one whose methods are interpreted is run to its end here."""
     if python_method(interpreter, type(values), "__iter__") is None:
+        interpreter.runs(values, asked=ITERATING)
         return values
     iterator = iterator_of(interpreter, values)
     made: list[object] = []
@@ -401,7 +410,7 @@ def listed(interpreter: Evaluator, values: Any) -> Iterable[object]:
 def attribute_of(interpreter: Evaluator, owner: object, name: str) -> object:
     """An attribute: data descriptors, the instance's own, other descriptors, `__getattr__`."""
     cls = type(owner)
-    if not cls.__flags__ & HEAP_TYPE:
+    if not (cls.__flags__ & HEAP_TYPE or issubclass(cls, type)):
         return interpreter.attribute(owner, name, getattr)
     getter = python_method(interpreter, cls, "__getattribute__")
     hook = python_method(interpreter, cls, "__getattr__")
@@ -448,17 +457,36 @@ def _plain_attribute(interpreter: Evaluator, owner: object, cls: type, name: str
 def _by_descriptor(interpreter: Evaluator, owner: object, cls: type, name: str) -> object:
     """An attribute that a descriptor written in Python gives; MISSING if none does."""
     class_attribute = lookup(cls, name)
-    if class_attribute is not MISSING and not issubclass(cls, type):
-        kind = type(class_attribute)
-        if type(class_attribute) is property:
-            if type(class_attribute.fget) is FunctionType:
-                return interpreter.call(class_attribute.fget, (owner,))
-        elif kind is not FunctionType:
-            method = python_method(interpreter, kind, "__get__")
-            if method is not None:
-                own = MISSING if is_data_descriptor(kind) else interpreter.own_attribute(owner, name)
-                return interpreter.call(method, (class_attribute, owner, cls)) if own is MISSING else own
-    return MISSING
+    if issubclass(cls, type):
+        return _of_class(interpreter, owner, cls, name, class_attribute)
+    kind = type(class_attribute)
+    if class_attribute is MISSING or kind is FunctionType:
+        return MISSING
+    comes_first = kind is property or is_data_descriptor(kind)
+    if not comes_first and python_method(interpreter, kind, "__get__") is not None:
+        own = interpreter.own_attribute(owner, name)
+        if own is not MISSING:
+            return own
+    return _got(interpreter, class_attribute, owner, cls)
+
+
+def _of_class(interpreter: Evaluator, owner: Any, meta: type, name: str, of_meta: object) -> object:
+    """An attribute of a class that a descriptor written in Python gives: of its metaclass, or its own."""
+    interpreter.looks_into(owner)
+    own = MISSING if is_data_descriptor(type(of_meta)) else lookup(owner, name)
+    if own is not MISSING:
+        return _got(interpreter, own, None, owner)
+    return MISSING if of_meta is MISSING else _got(interpreter, of_meta, owner, meta)
+
+
+def _got(interpreter: Evaluator, descriptor: Any, instance: object, owner: type) -> object:
+    """What a descriptor written in Python gives, for an instance or for its class; or MISSING."""
+    kind = type(descriptor)
+    if kind is property:
+        called = instance is not None and type(descriptor.fget) is FunctionType
+        return interpreter.call(descriptor.fget, (instance,)) if called else MISSING
+    method = None if kind is FunctionType else python_method(interpreter, kind, "__get__")
+    return MISSING if method is None else interpreter.call(method, (descriptor, instance, owner))
 
 
 def store_attribute(interpreter: Evaluator, owner: object, name: str, value: object) -> None:

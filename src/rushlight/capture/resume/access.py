@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import CellType, FunctionType, ModuleType
+import gc
+from collections.abc import Callable, Iterable
+from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
+from weakref import ref
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import UNBOUND
-from rushlight.capture.interpreter.hooks import CallParts
-from rushlight.capture.interpreter.slots import HEAP_TYPE, python_method
+from rushlight.capture.interpreter.generators import Resumable
+from rushlight.capture.interpreter.hooks import MISSING, CallParts
+from rushlight.capture.interpreter.slots import HEAP_TYPE, is_data_descriptor, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_of_program
 from rushlight.capture.resume.breaks import Break
+from rushlight.capture.resume.calling import is_of_c
 from rushlight.capture.resume.identities import Identity
-from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.iterators import VIEWS
+from rushlight.capture.resume.opaque import Opaque, lives
 from rushlight.capture.resume.reached import ReachedObjects
-from rushlight.capture.state.globals import is_of_users, module_of_class
+from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 
 _UNCHANGEABLE = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range})  # C raises
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
+
+
+def _look_into(owner: object) -> None:
+    """Breaks before anything is asked of an object that the graph passes by."""
+    if type(owner) is Opaque:
+        raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
 
 
 class AccessingInterpreter(Interpreter):
@@ -43,8 +54,9 @@ class AccessingInterpreter(Interpreter):
         self.count = 0
 
     def note(self, value: object) -> None:
-        """Writes down that the instruction has made an object."""
-        self.made[id(value)] = value, self.count
+        """Writes down that the instruction has made an object. It stays alive, but for what ends when it dies."""
+        kept = ref(value) if issubclass(type(value), Resumable) else value
+        self.made[id(value)] = kept, self.count
 
     def makes(self, value: object) -> None:
         """Writes down that an object has been made."""
@@ -63,38 +75,82 @@ class AccessingInterpreter(Interpreter):
 
     def reads(self, variables: dict[str, object], name: str, value: object) -> None:
         """Has a global guarded that the trace reads, unless its module is ours or of the library."""
-        if id(variables) not in self.made and is_of_users(str(variables.get("__name__", ""))):
+        if id(variables) not in self.made and is_of_users(module_of_globals(variables)):
             self.reached.read(variables, name, value, name)
+
+    def lacks(self, variables: dict[str, object], name: str) -> None:
+        """Has it guarded that a global is not there, but those of our modules and of the library."""
+        module = module_of_globals(variables)
+        if id(variables) not in self.made and is_of_users(module):
+            self.reached.walk.assumed.lacks(variables, name, f"the globals of {module}")
+
+    def looks_into(self, cls: type) -> None:
+        """Has a class guarded."""
+        self.reached.walk.assumed.looks_into(cls)
 
     def parts_of(self, function: FunctionType) -> CallParts:
         """What a call reads of a function: of one that was there before, as each call finds it."""
-        return self.reached.parts_of(function) if self.reached.knows(function) else super().parts_of(function)
+        if self.reached.knows(function):
+            return self.reached.parts_of(function)
+        if id(function) not in self.made and is_of_users(module_of_globals(function.__globals__)):
+            self.reached.calls(function)
+        return super().parts_of(function)
 
     def own_attribute(self, owner: object, name: str) -> object:
         """What an object has in its `__dict__`: of what was there before, as each call finds it."""
+        _look_into(owner)
         if self.reached.knows(owner):
             return self.reached.own_attribute(owner, name)
+        self._read_of_object(owner, name)
         return super().own_attribute(owner, name)
 
     def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute: of an object that was there before, as each call finds it."""
+        _look_into(owner)
         self._read_of_class(owner, name)
         if self.reached.knows(owner):
             return self.reached.attribute(owner, name, native)
+        self._read_of_object(owner, name)
+        value = native(owner, name)
+        if type(value) in VIEWS:
+            shown = {id(source) for source in gc.get_referents(value)}
+            if any(id(copy.original) in shown for copy in self.reached.copies):
+                raise Break(breaks.PASSED_BY, f"the attribute {name} is a view of a container among the arguments")
+        return value
+
+    def _read_of_object(self, owner: object, name: str) -> None:
+        """Has guarded what an object of the state, or a module, has under a name, or that it has nothing."""
         variables = self._variables_of(owner)
-        if variables is not None and name in variables:
+        if variables is not None:
+            self._read_of_variables(owner, variables, name)
+        if type(owner).__flags__ & HEAP_TYPE and id(owner) not in self.made:
+            slot = lookup(type(owner), name)
+            if type(slot) is MemberDescriptorType and is_of_program(type(owner)):
+                self.reached.read_slot(owner, slot, name)
+
+    def _read_of_variables(self, owner: object, variables: dict[str, object], name: str) -> None:
+        assumed = self.reached.walk.assumed
+        if issubclass(type(owner), Handle) and name not in variables:
+            return
+        if type(owner) is not ModuleType:
+            assumed.has_class(owner)
+        if name in variables:
             self.reached.read(variables, name, variables[name], name)
-        return native(owner, name)
+        elif not is_data_descriptor(type(lookup(type(owner), name))):
+            assumed.lacks(variables, name, f"a {type(owner).__name__}")
 
     def _variables_of(self, owner: object) -> dict[str, object] | None:
-        """The variables of a user's object or module that was there before."""
+        """The variables of an object of the program, or of a user's module, that was there before."""
         kind = type(owner)
         if kind is ModuleType and isinstance(owner, ModuleType):
             return vars(owner) if is_of_users(owner.__name__) else None
-        if issubclass(kind, (type, Handle)) or not is_of_program(kind):
+        if issubclass(kind, Handle) and isinstance(owner, Handle):
+            return None if owner.storage is None else variables_of(owner)
+        if issubclass(kind, (type, BaseException)) or not is_of_program(kind):
             return None
         variables = variables_of(owner)
-        return variables if id(variables) in self.reached.walk.before else None
+        new = variables is None or id(owner) in self.made or id(variables) in self.made
+        return None if new else variables
 
     def _read_of_class(self, owner: object, name: str) -> None:
         """Has a value guarded that a user's class holds. Its methods are taken to stay."""
@@ -103,6 +159,8 @@ class AccessingInterpreter(Interpreter):
         for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
             if name in vars(base):
                 value: object = vars(base)[name]
+                if not is_of_c(lookup(type(value), "__get__")):
+                    raise Break(breaks.CALLED_BACK, f"C calls __get__ of {type(value).__name__}")
                 before = id(base) not in self.made and type(base) is type and is_of_users(module_of_class(base))
                 if before and not (hasattr(type(value), "__get__") or issubclass(type(value), type)):
                     self.reached.read(ClassBox(base), name, value, f"{base.__name__}.{name}")
@@ -110,6 +168,11 @@ class AccessingInterpreter(Interpreter):
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""
+        descriptor = type(lookup(type(owner), name))
+        if not is_of_c(lookup(descriptor, "__delete__" if value is MISSING else "__set__")):
+            raise Break(breaks.CALLED_BACK, f"C calls a method of {descriptor.__name__}")
+        if name == "__dict__" and not (value is MISSING or type(value) is Opaque or issubclass(type(value), dict)):
+            return False  # an error
         if name == "__dict__":
             raise Break(breaks.VARIABLES, "an object is given its variables as a dict")
         if self.reached.knows(owner):
@@ -141,12 +204,19 @@ class AccessingInterpreter(Interpreter):
 
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
+        self.keeps(values)
         if type(target) in _UNCHANGEABLE or self.is_state(target, *values):
             return
-        if id(target) in self.given and any(map(self._is_of_trace, values)) and not self.reached.refills(target):
+        holds_new = id(target) in self.given and any(map(self._is_of_trace, values))
+        if holds_new and not self.reached.refills(target, self.count):
             raise Break(breaks.ARGUMENT, f"a {type(target).__name__} of the arguments is given a new object")
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
             raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
+
+    def keeps(self, parts: Iterable[object]) -> None:
+        """Breaks before a new object gets parts that do something when they die: a trace keeps what it makes."""
+        if any(map(lives, parts)):
+            raise Break(breaks.FINALIZER, "a new object keeps one that does something at the end of its life")
 
     def is_state(self, target: object, *values: object) -> bool:
         """Whether a dict is part of the state, so that each call may put values into it as C does."""

@@ -124,8 +124,9 @@ IDENTITY = _register(
 FINALIZER = _register(
     "B013",
     "An object is made, or dies, that does something at the end of its life",
-    "A class with `__del__`, and a generator with `finally`, runs code when the last reference goes, which is another"
-    " moment in a graph than in Python.",
+    "A class with `__del__` runs code when the last reference goes, which is another moment in a graph than in Python."
+    " So does a generator with `finally`: the graph goes on where that only computes, and ends before it where an"
+    " object that the graph has made held the generator, or where the code cannot be part of a graph.",
     "make the object outside of the compiled function",
 )
 RAISED = _register(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import gc
 import itertools
 from collections import OrderedDict, defaultdict, deque
@@ -25,13 +26,16 @@ from rushlight.capture.resume.stubs import is_stub
 from rushlight.eager.handle import Handle
 
 SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
+_NATIVE: Any = abc  # its functions of C are of no stub
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _WITH_METHODS = frozenset({*_CONTAINERS, defaultdict, OrderedDict})
 _OF_C = frozenset(
     {NoneType, BuiltinFunctionType, WrapperDescriptorType, MethodDescriptorType, ClassMethodDescriptorType}
 )  # what methods of C are in their classes
 _NOTHING = frozenset[str]()
+_OPERATORS = "add sub mul truediv floordiv mod divmod pow and or xor lshift rshift"
 _KEYS = LOOKING_UP | {"missing"}  # what the keys of a dict are asked for, and its values are not
+_VALUE = frozenset({"value"})  # what C takes of numbers, of which no class has a method
 PAIRS = "pairs"  # with what is asked of an iterable: its values are pairs, of which the first part is
 PAIR = "pair"  # the same of one of its values
 _EXTENDING = ITERATING | LOOKING_UP | {"keys"}
@@ -46,6 +50,22 @@ _ASKED: dict[str, frozenset[str]] = {
     **dict.fromkeys(["union", "intersection", "difference", "symmetric_difference"], _EXTENDING),
     "update": _EXTENDING | {PAIRS},
 }  # by methods of containers
+_BY_PLACE = frozenset({"insert", "rotate", "pop", "__getitem__", "__setitem__", "__delitem__"})
+_SEQUENCES = (list, tuple, deque)
+
+
+_NUMBERS = (int, bool, float, complex)
+_OF_NUMBERS = frozenset(
+    [f"__{side}{name}__" for name in _OPERATORS.split() for side in ("", "r")]
+    + [f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")]
+)  # methods that take the values of numbers of C, and ask objects of other classes nothing
+_ASKED_BY: dict[int, frozenset[str]] = {
+    **dict.fromkeys(map(id, [list, tuple, enumerate, zip, reversed, iter, deque]), ITERATING),
+    **dict.fromkeys(map(id, [dict, OrderedDict]), _EXTENDING | {PAIRS}),
+    **dict.fromkeys(map(id, [set, frozenset]), _EXTENDING),
+    **dict.fromkeys(map(id, [vars, isinstance, callable, type, MappingProxyType]), _NOTHING),
+    **dict.fromkeys(map(id, [_NATIVE._abc_instancecheck, _NATIVE._abc_subclasscheck]), _NOTHING),
+}  # by functions and classes of C, which are told by identity: a program's function may compare as it likes
 
 
 class _Indexed:
@@ -53,13 +73,14 @@ class _Indexed:
         raise IndexError
 
 
+_GROUP = type(next(itertools.groupby("a"))[1])
 OVER_ITERATORS = frozenset(
     {zip, map, filter, enumerate, reversed, type(iter(_Indexed())), type(iter(int, 0))}
-    | {kind for kind in [*vars(itertools).values(), type(next(itertools.groupby("a"))[1])] if isinstance(kind, type)}
+    | {kind for kind in [*vars(itertools).values(), _GROUP] if isinstance(kind, type)}
 )  # of C, that ask others for each value
 _LOOKING_AT = frozenset(
     {filter, itertools.filterfalse, itertools.takewhile, itertools.dropwhile, itertools.compress}
-    | {itertools.accumulate, itertools.groupby, type(next(itertools.groupby("a"))[1])}
+    | {itertools.accumulate, itertools.groupby, _GROUP}
 )
 _OVER_CONTAINERS = frozenset(
     {type(iter(held)) for held in ([], (), set[int](), {}, {}.values(), {}.items(), deque[int]())}
@@ -68,7 +89,7 @@ _OVER_CONTAINERS = frozenset(
 _MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
 _known: dict[type, frozenset[str]] = {}
 # What C does not ask them for, but looks at the number.
-_OF_IDENTITIES = ANY_METHOD - COMPARING - LOOKING_UP - {"bool", "contains", "missing"}
+_OF_IDENTITIES = (ANY_METHOD | _VALUE) - COMPARING - LOOKING_UP - {"bool", "contains", "missing"}
 
 
 def forget_methods() -> None:
@@ -87,26 +108,30 @@ def definer(owner: object, name: str) -> type:
 
 def asked_by(function: Any, owner: object) -> frozenset[str]:
     """The methods that a function of C may ask its arguments for, and its owner and what these hold."""
-    if function in (list, tuple, enumerate, zip, reversed, iter, deque):
-        return ITERATING
-    if function in (dict, OrderedDict):
-        return _EXTENDING | {PAIRS}
-    if function in (set, frozenset):
-        return _EXTENDING
-    if function in (vars, isinstance, callable, type, MappingProxyType):
-        return _NOTHING
+    asked = _ASKED_BY.get(id(function))
+    if asked is not None:
+        return asked
     name: str = getattr(function, "__name__", "")
-    if owner is None or name not in _ASKED:
+    asked = _ASKED.get(name)
+    if owner is None or (asked is None and name not in _OF_NUMBERS):
         return ANY_METHOD
     cls = definer(owner, name)
-    return _ASKED[name] if cls in _WITH_METHODS or _ASKED[name] is _NOTHING else ANY_METHOD
+    if cls in _NUMBERS:
+        return _VALUE if name in _OF_NUMBERS else ANY_METHOD
+    return ANY_METHOD if asked is None or not (cls in _WITH_METHODS or asked is _NOTHING) else asked
+
+
+def asked_of_owner(function: Any, owner: object, asked: frozenset[str]) -> frozenset[str]:
+    """What a function asks of what its owner holds: nothing of a sequence whose item is told by its place."""
+    name: str = getattr(function, "__name__", "")
+    return _NOTHING if name in _BY_PLACE and definer(owner, name) in _SEQUENCES else asked
 
 
 def called_in(operand: object, asked: frozenset[str]) -> list[type]:
     """The classes of an operand, and of what it holds, that have one of these methods in Python."""
     seen: set[int] = set()
     found: list[type] = []
-    of_held = asked - ITERATING
+    of_held = asked - ITERATING if asked is ANY_METHOD else asked - ITERATING - {"contains"}
     waiting: list[tuple[Any, frozenset[str]]] = [(operand, asked)]
     while waiting:
         value, wanted = waiting.pop()
@@ -130,7 +155,8 @@ def called_in(operand: object, asked: frozenset[str]) -> list[type]:
             waiting += [(part, of_held) for part in gc.get_referents(value)]
         elif of_held:
             looked_up = issubclass(kind, dict) and of_held <= _KEYS | {PAIRS, "keys"}
-            waiting += [(part, of_held) for part in (dict.keys(value) if looked_up else _held(kind, value))]
+            held = dict.keys(value) if looked_up else _held(kind, value)
+            waiting += [(part, of_held) for part in held if type(part) not in SCALARS]  # large ones hold mostly these
     return found
 
 

@@ -5,12 +5,17 @@ Breaks end the graph in front of an instruction; Python carries it out, and anot
 
 from __future__ import annotations
 
+import _thread
+import io
 import sys
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
+from threading import local
 from types import (
     BuiltinFunctionType,
+    ClassMethodDescriptorType,
     FrameType,
     FunctionType,
     MethodDescriptorType,
@@ -23,9 +28,9 @@ import numpy as np
 
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import ANY_METHOD, ITERATING, LOOKING_UP, MISSING
+from rushlight.capture.interpreter.library import CACHED, COMPARED
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.access import AccessingInterpreter
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break
 from rushlight.capture.resume.calling import (
@@ -34,6 +39,7 @@ from rushlight.capture.resume.calling import (
     PAIRS,
     SCALARS,
     asked_by,
+    asked_of_owner,
     asked_on_the_way,
     called_in,
     definer,
@@ -42,15 +48,17 @@ from rushlight.capture.resume.calling import (
     is_of_c,
 )
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
-from rushlight.capture.resume.identities import THREAD, Identity, mixes
+from rushlight.capture.resume.identifying import NUMBERS, IdentifyingInterpreter, fixed_number
+from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
+from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
-from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tracing import TracedNumber
+from rushlight.support.interpreted import is_interpreted
 
 _PURE = frozenset(
     {"builtins", "math", "cmath", "operator", "_operator", "itertools", "functools", "_functools", "collections"}
@@ -71,7 +79,7 @@ _PURE = frozenset(
     | {"_heapq", "bisect", "_bisect", "string", "struct", "_struct", "numbers", "fractions", "decimal", "datetime"}
     | {"textwrap", "array"}
 )  # modules whose functions of C have no effects, but for those named next
-_PURE_FUNCTIONS = (sys.intern, sys.getrecursionlimit, sys.getdefaultencoding)
+_PURE_FUNCTIONS = frozenset(map(id, [sys.intern, sys.getrecursionlimit, sys.getdefaultencoding]))
 _EFFECTS = frozenset({hash, print, input, open, exec, eval, __import__, breakpoint})
 _MUTATING = frozenset(
     {
@@ -105,23 +113,32 @@ _MUTATING = frozenset(
         "write",
     }
 )
+_MAKING = ("__new__", "__init__", "__setitem__")
+_OF_CLASSES = frozenset({"__init_subclass__", "__subclasshook__", "__class_getitem__"})  # of C, that make no object
+# What makes objects of C whose methods change nothing else, and their classes.
+_APART = (_thread.RLock, _thread.allocate_lock, _thread.LockType, io.StringIO, io.BytesIO)
 _TEXTS = frozenset({repr, format, ascii})
+_OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
 _SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
 )  # of tensors
-_TAKES_NUMBERS = frozenset({abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted})
+_TAKES_NUMBERS = frozenset(
+    map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
+)
+# Objects of C that show what may change elsewhere.
+_SHOWING = frozenset({np.ndarray, array, memoryview, type({}.keys()), type({}.values()), type({}.items()), local})
+_KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 _PACKAGE = __name__.partition(".")[0]
-
 
 _OUTSIDE = tuple(
     [
         f"{_PACKAGE}.{name}"
         for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.api", "compat.modes", "compat.cuda"]
     ]
-    + [f"{_PACKAGE}.amp.grad_scaler"]
+    + [f"{_PACKAGE}.amp.grad_scaler", f"{_PACKAGE}.eager.autograd.check"]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 
@@ -135,16 +152,22 @@ def is_leaf(function: FunctionType) -> bool:
     module: str = function.__globals__.get("__name__", "")
     if not is_ours(module):
         return False
-    return module != f"{_PACKAGE}.nn.modules.module" and module != f"{_PACKAGE}.nn.modules.container"
+    if module == f"{_PACKAGE}.nn.modules.module" or module == f"{_PACKAGE}.nn.modules.container":
+        return False
+    return not is_interpreted(function)
 
 
 def module_of(function: Any) -> str:
     """The module that a callable comes from; of a method, the module of its owner's class.
 
-    A function says itself where it stands: a wrapper has the name of another one's module.
+    A function says itself where it stands: a wrapper has the name of another one's module. Of ours what is wrapped
+    says it, if it is ours too.
     """
     if type(function) is FunctionType:
-        return function.__globals__.get("__name__", "")
+        module: str = function.__globals__.get("__name__", "")
+        inner = vars(function).get("__wrapped__") if is_ours(module) else None
+        stands: str = inner.__globals__.get("__name__", "") if type(inner) is FunctionType else ""
+        return stands if is_ours(stands) else module
     owner = getattr(function, "__self__", None)
     if owner is not None and not issubclass(type(owner), ModuleType):
         return module_of_class(definer(owner, getattr(function, "__name__", "")))
@@ -154,16 +177,15 @@ def module_of(function: Any) -> str:
     return getattr(function, "__module__", None) or module_of_class(type(function))
 
 
-class CautiousInterpreter(AccessingInterpreter):
+class CautiousInterpreter(IdentifyingInterpreter):
     """An interpreter that breaks before a program does what a graph cannot hold."""
 
-    __slots__ = ("asking", "identities", "stubs", "used")
+    __slots__ = ("asking", "stubs", "used")
 
     def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(is_leaf, reached)
         self.used = False  # whether the instruction has done something that a break cannot take back
         self.stubs = Stubs()
-        self.identities: list[Identity] = []  # numbers of objects that the program has asked for
         self.asking = ANY_METHOD  # which methods C may ask its operands for
 
     def entered(self, frame: Frame) -> None:
@@ -187,8 +209,23 @@ class CautiousInterpreter(AccessingInterpreter):
                 raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
             if kind is defaultdict and "missing" in asked:
                 raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
+            if kind is COMPARED:
+                self._compares(operand)
+            if kind in _SHOWING and id(operand) not in self.made:
+                self.shows(operand)
+            if "next" in asked and hasattr(kind, "__next__"):
+                self._goes_on(operand)
             for cls in called_in(operand, asked):
                 self._covers(cls, asked)
+
+    def shows(self, value: object) -> None:
+        """Breaks before an object of C is looked into that was there before, and that shows what may change."""
+        raise Break(breaks.PASSED_BY, f"a {type(value).__name__} is used that was there before")
+
+    def _compares(self, key: object) -> None:
+        """Breaks before C compares a key that was there before: its function is not interpreted."""
+        if id(key) not in self.made:
+            raise Break(breaks.CALLED_BACK, "C calls the function that compares a key")
 
     def hands(self, value: object) -> object:
         """Has methods interpreted that C may call of a value that it has got from what it has called back."""
@@ -231,17 +268,23 @@ class CautiousInterpreter(AccessingInterpreter):
                     self.runs(value)
                 if self.reached.knows(value) and not _writes_itself(type(value)):
                     raise Break(breaks.PASSED_BY, "the text of an object that was there before")
-            return tuple(map(_concrete, args))
+            return tuple([_concrete(value, {}) for value in args])
         return args
 
     def owner(self, value: object, name: str) -> object:
         """What an attribute is taken of: a number is fixed."""
         if type(value) is TracedNumber:
             return value.item()
+        if issubclass(type(value), local) and id(value) not in self.made:
+            self.shows(value)
+        if name == "__dict__" and issubclass(type(value), type) and isinstance(value, type):
+            self.reached.walk.assumed.shows(value)
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
         if name in _OF_AUTOGRAD and issubclass(type(value), Handle):
             raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
+        if name == "grad" and issubclass(type(value), Handle) and is_recorded(kept_gradient(value)):
+            raise Break(breaks.AUTOGRAD, "a gradient is asked for that has a history")
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
             self.note(variables)
             self.variables[id(variables)] = value
@@ -260,72 +303,30 @@ class CautiousInterpreter(AccessingInterpreter):
 
     def advances(self, iterator: object) -> None:
         """Breaks before an iterator moves that was there before."""
-        interpreted = python_method(self, type(iterator), "__next__") is not None
-        if id(iterator) not in self.made and not interpreted:
-            raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
-        self.used = True
+        self._goes_on(iterator)
         if type(iterator) in OVER_ITERATORS:
             self.runs(iterator, asked=ITERATING)
 
-    def class_of(self, value: object) -> type:
-        """The class of a value, as programs see it."""
-        if type(value) is Opaque:
-            raise Break(breaks.PASSED_BY, "the class of an object that the graph passes by")
+    def _goes_on(self, iterator: object) -> None:
+        if self._was_there(iterator):
+            raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
+        self.used = True
+
+    def _was_there(self, value: object) -> bool:
+        """Whether a value is an iterator that was there before, and is none whose methods are interpreted."""
         kind = type(value)
-        if kind is TracedNumber and isinstance(value, TracedNumber):
-            return type(value.value)
-        return int if kind is Identity else kind
-
-    def identity(self, value: object) -> int:
-        """The number of an object, as a trace knows it. Errors: Break for a number, which may be any at each call."""
-        if type(value) is TracedNumber:
-            raise Break(breaks.IDENTITY, "it is asked which object a number is")
-        return self._numbered(value)
-
-    def thread(self) -> int:
-        """The number of the thread, which is that of each call."""
-        return self._numbered(THREAD)
-
-    def _numbered(self, owner: object) -> Identity:
-        made = Identity.of(owner, self._tells_apart, self.identities)
-        if not any(made is known for known in self.identities):
-            self.identities.append(made)
-        return made
-
-    def _tells_apart(self, value: object, other: object) -> bool:
-        return THREAD not in (value, other) and self.is_same(value, other)
-
-    def is_same(self, value: object, other: object) -> bool:
-        """Whether two values are one object. Errors: Break where that is not known."""
-        if (
-            value is not other
-            and Opaque in (type(value), type(other))
-            and not (id(value) in self.made or id(other) in self.made or value is None or other is None)
-        ):
-            raise Break(breaks.IDENTITY, "identity of an object that the graph passes by")
-        for one, another in ((value, other), (other, value)):
-            if value is not other and self.reached.knows(one) and type(one) is type(another):
-                self.reached.guard_apart(one, another)
-        kinds = type(value), type(other)
-        if value is not other and issubclass(kinds[0], Handle) and issubclass(kinds[1], Handle):
-            raise Break(breaks.IDENTITY, "identity of two tensors")
-        if value is not other and type(value) in (list, dict) and type(other) is type(value):
-            inside = [id(item) in self.given for item in (value, other)]
-            if any(inside) and not all(inside) and id(value) not in self.made and id(other) not in self.made:
-                raise Break(breaks.IDENTITY, "identity of a container that is an argument")
-        return value is other
+        before = hasattr(kind, "__next__") and id(value) not in self.made
+        return before and python_method(self, kind, "__next__") is None
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
         for value in (*args, *kwargs.values()):
-            if type(value) is Opaque or (self.reached.knows(value) and not _only_keeps(function)):
-                raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
-            if hasattr(type(value), "__next__") and id(value) not in self.made:
-                raise Break(breaks.ITERATOR, f"a call is given a {type(value).__name__} that was there before")
+            _gives(self, function, value)
         made = function if issubclass(type(function), type) or not args else args[0]
         if issubclass(type(made), type) and python_method(self, made, "__del__") is not None:
             raise Break(breaks.FINALIZER, "an object is made that does something at the end of its life")
-        if args and hasattr(type(args[0]), "__exit__") and id(args[0]) not in self.made:
+        scope = type(args[0]) if args else type
+        if hasattr(scope, "__exit__") and id(args[0]) not in self.made and not is_ours(module_of_class(scope)):
             raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
         if issubclass(type(made), type) and sees_everything(made):
             raise Break(breaks.CALLED_BACK, f"an object is made whose class sees every attribute: {made.__name__}")
@@ -352,34 +353,56 @@ class CautiousInterpreter(AccessingInterpreter):
                 if self.reached.knows(owner):
                     raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")
                 if not of_class:
-                    self.runs(owner, asked=asked)
+                    self.runs(owner, asked=asked_of_owner(function, owner, asked))
+                if issubclass(type(owner), type):
+                    _constructs(owner, function)
                 if issubclass(type(owner), (dict, set)) and rest is args:
                     rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
                     self.writes(owner, *rest, *kwargs.values())
-            if not (function in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
+            if not (id(function) in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
                 args = tuple([_number(value) for value in args])
                 kwargs = {name: _number(value) for name, value in kwargs.items()}
         else:
             self.used = True
-            if module.startswith(_OF_DTYPES):
+            # A wrapper takes numbers as they are: `zeros` wraps a function of that package, and a size stays open.
+            if module.startswith(_OF_DTYPES) and _is_unwrapped(function):
                 args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
+        self.used |= any(hasattr(type(value), "__next__") for value in args)  # C may take values before it breaks
         result = function(*args, **kwargs)
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
+            if type(result) is tuple:
+                self.note_parts(result)
         return result
+
+    def note_parts(self, made: tuple[object, ...]) -> None:
+        """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
+        for part in made:
+            if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
+                self.note(part)
 
     def _allow(self, function: Any, module: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
             raise Break(breaks.CLASS, "a class is made")
         if APART in (variables_of(function) or ()):
             raise Break(breaks.DISABLED, f"{function.__qualname__} is kept out of graphs")
+        if type(function) in (CACHED, COMPARED) and id(function) in self.made:
+            return
+        if type(function) is COMPARED:
+            self._compares(function)
+        owner, rest = _receiver(function, args)
+        before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
+        if type(owner) is CACHED and before:
+            raise Break(breaks.PASSED_BY, "it is asked what a cache holds that was there before")
+        if any(function is make for make in _APART) or (type(owner) in _APART and not before):
+            return
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
         if function is hash and all(map(_has_fixed_hash, args)):
             return
         if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or (
-            module not in _PURE and function not in _PURE_FUNCTIONS
+            module not in _PURE and id(function) not in _PURE_FUNCTIONS
         ):
             if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
                 if not all(is_of_c(lookup(function, part)) for part in ("__new__", "__init__")):
@@ -390,12 +413,34 @@ class CautiousInterpreter(AccessingInterpreter):
             if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
                 return
             raise Break(breaks.CALL, f"{module}.{name} is called")
-        owner, rest = _receiver(function, args)
-        before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
+        if name == "_abc_register" and args and id(args[0]) not in self.made:
+            raise Break(breaks.OUTSIDE, "a class is registered for one that was there before")
         if name in _MUTATING and before and not issubclass(type(owner), (type, FrameType)):
             if self.is_state(owner, *_entries_in(rest), *kwargs.values()):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
+
+
+def _constructs(cls: Any, function: Any) -> None:
+    """Breaks before a C class method, as `fromkeys`, fills an object by methods written in Python."""
+    method = next((vars(base)[function.__name__] for base in cls.__mro__ if function.__name__ in vars(base)), None)
+    if type(method) is not ClassMethodDescriptorType or function.__name__ in _OF_CLASSES:
+        return
+    called = [lookup(type(cls), "__call__"), *[lookup(cls, name) for name in _MAKING]]
+    if not all(map(is_of_c, called)):
+        raise Break(breaks.CALLED_BACK, f"C makes an object of {cls.__name__}")
+
+
+def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
+    """Breaks before a function is given what may change elsewhere, or that the graph knows nothing of."""
+    if type(value) is Opaque or (interpreter.reached.knows(value) and not _only_keeps(function)):
+        raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
+    within = value if type(value) in (list, tuple) and not _keeps_whole(function) else ()
+    for part in (value, *within):
+        if type(part) in _SHOWING and id(part) not in interpreter.made:
+            interpreter.shows(part)
+        if hasattr(type(part), "__next__") and id(part) not in interpreter.made:
+            raise Break(breaks.ITERATOR, f"a call is given a {type(part).__name__} that was there before")
 
 
 def _receiver(function: object, args: tuple[object, ...]) -> tuple[object, tuple[object, ...]]:
@@ -447,6 +492,11 @@ def _stores(function: Any) -> bool:
     return issubclass(type(owner), (list, dict, set)) or function is isinstance
 
 
+def _keeps_whole(function: Any) -> bool:
+    """Whether a function is ours, or looks into no value of a list that it is given."""
+    return _stores(function) or id(function) in _KEEPING_WHOLE or is_ours(module_of(function))
+
+
 def _writes_itself(kind: type) -> bool:
     """Whether a class says in Python what the text of its objects is."""
     return any(type(lookup(kind, name)) is FunctionType for name in ("__str__", "__repr__", "__format__"))
@@ -454,28 +504,35 @@ def _writes_itself(kind: type) -> bool:
 
 def _only_keeps(function: Any) -> bool:
     """Whether a function of C looks at no attribute of its arguments."""
-    return _stores(function) or function is callable or function in _TAKES_NUMBERS
+    return _stores(function) or function is callable or id(function) in _TAKES_NUMBERS
+
+
+def _is_unwrapped(function: Any) -> bool:
+    return "__wrapped__" not in (variables_of(function) or ())
 
 
 def _number(value: Any) -> Any:
     return value.item() if type(value) is TracedNumber else value
 
 
-def _concrete(value: Any) -> Any:
-    """A value whose text is wanted: numbers of the run time are fixed. Errors: Break for a tensor."""
+def _concrete(value: Any, seen: dict[int, object]) -> Any:
+    """A value whose text is wanted: numbers of the run time are fixed. Errors: Break for a tensor.
+
+    `seen` has what stands for lists and dicts around it, by their identity: one may contain itself.
+    """
     kind = type(value)
-    if kind is TracedNumber:
-        return value.item()
-    if kind is SymInt:
-        return int(value)
-    if kind is SymBool:
-        return bool(value)
+    if kind in NUMBERS:
+        return fixed_number(value)
     if issubclass(kind, Handle):
         raise Break(breaks.VALUE, "the text of a tensor")
-    if kind in (list, tuple):
-        return kind([_concrete(item) for item in value])
-    if kind is dict:
-        return {key: _concrete(item) for key, item in value.items()}
-    if issubclass(kind, tuple) and module_of_class(kind).startswith(_PACKAGE):  # a tensor's shape
-        return kind([_concrete(item) for item in value])
-    return value
+    if kind in (list, dict):
+        if id(value) not in seen:
+            made: Any = kind()
+            seen[id(value)] = made
+            if kind is list:
+                made.extend([_concrete(item, seen) for item in value])
+            else:
+                made.update({key: _concrete(item, seen) for key, item in value.items()})
+        return seen[id(value)]
+    of_shape = issubclass(kind, tuple) and module_of_class(kind).startswith(_PACKAGE)
+    return kind([_concrete(item, seen) for item in value]) if kind is tuple or of_shape else value

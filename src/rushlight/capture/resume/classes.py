@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import gc
 import itertools
 from collections.abc import Container, Iterable, Sequence
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
@@ -20,6 +21,8 @@ _TOLD: Any = lookup(property, "__set_name__")  # of what an error calls a proper
 _ABC = "_abc_impl"  # what the metaclass of abstract classes keeps in a class
 _OF_ABC = frozenset({_ABC, "__abstractmethods__"})
 _TELLER = "__init_subclass__"
+# What `type` sets as a class statement does. Other setters of metaclasses take other values, or do other things.
+_SET_BY_TYPE = frozenset({"__module__", "__doc__", "__annotations__", "__abstractmethods__", "__type_params__"})
 _WRAPPED = ("__new__", _TELLER, "__class_getitem__")  # functions that C makes methods of another kind
 
 
@@ -151,11 +154,22 @@ class ClassPlan:
     def fill(self, made: type, values: Sequence[object]) -> None:
         """Puts into a class what stands in it."""
         for name, value in zip([name for name in self.names if name not in _OF_ABC], values, strict=True):
-            type.__setattr__(made, name, value)
+            if name not in _SET_BY_TYPE and hasattr(type(lookup(type(made), name)), "__set__"):
+                variables: Any = gc.get_referents(vars(made))[0]  # behind the view of them
+                variables[name] = value
+                _forget_lookups(made)
+            else:
+                type.__setattr__(made, name, value)
             if isinstance(value, property) and lookup(type(value), "__set_name__") is _TOLD:
                 _TOLD(value, made, name)
         if _ABC in self.names:
             _NATIVE._abc_init(made)
+
+
+def _forget_lookups(cls: type) -> None:
+    """Has CPython look up the attributes of a class anew."""
+    type.__setattr__(cls, _TELLER + "_", None)
+    type.__delattr__(cls, _TELLER + "_")
 
 
 def _registered(cls: type) -> bool:

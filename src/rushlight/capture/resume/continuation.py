@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
+from itertools import takewhile
 from types import CellType, FunctionType
 from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.binding import SUSPENDING
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_ours
-from rushlight.capture.resume.breaks import FINALIZER, SUSPENDED, Reason, Retrace
+from rushlight.capture.resume.breaks import SUSPENDED, Reason, Retrace
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
@@ -25,7 +27,10 @@ from rushlight.support.frozen import frozen
 
 @frozen(eq=False)
 class FrameShape:
-    """What is fixed of a frame at a place: its code, the next instruction, and how many values it has."""
+    """What is fixed of a frame at a place: its code, the next instruction, and how many values it has.
+
+    `named` is what a generator is called that the frame makes.
+    """
 
     body: Body
     globals: dict[str, Any]
@@ -33,6 +38,7 @@ class FrameShape:
     position: int
     locals: int
     stack: int
+    named: tuple[str, str]
 
     @staticmethod
     def of(frames: Sequence[Frame]) -> tuple[FrameShape, ...]:
@@ -41,7 +47,7 @@ class FrameShape:
         for at, frame in enumerate(frames):
             counts = len(frame.locals), len(frame.stack)
             closure = None if at else frame.closure
-            shapes.append(FrameShape(frame.body, frame.globals, closure, frame.position, *counts))
+            shapes.append(FrameShape(frame.body, frame.globals, closure, frame.position, *counts, frame.named))
         return tuple(shapes)
 
     def frame(self, values: Sequence[object]) -> Frame:
@@ -49,6 +55,7 @@ class FrameShape:
         made = Frame(self.body, list(values[: self.locals]), self.globals, self.closure)
         made.stack = list(values[self.locals :])
         made.position = self.position
+        made.named = self.named
         return made
 
 
@@ -58,7 +65,7 @@ class Exit:
 
     The recipe gives the values of the frames, or the result; then the object and the value of each attribute that is
     `written` (MISSING: deleted), or the container and what it holds (CONTENTS). `result` is which of the graph's values
-    the result is, where nothing has to be built.
+    the result is, where nothing has to be built. The first `kept` frames are those that were there before.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -68,6 +75,7 @@ class Exit:
     instructions: int
     calls: int
     result: int | None
+    kept: int = 0
 
     def build(
         self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
@@ -113,8 +121,8 @@ class Continuation(Traced):
     """What is traced from a place: called with values of the state, it runs the frames as far as a graph goes.
 
     It is given neither the `fixed` values, which belong to the place, nor those that are the `same` list or dict as an
-    earlier one, nor those that are `passed` by. Something happens when those die that are `mortal`. A trace ends after
-    `limit` instructions, for a `reason`.
+    earlier one, nor those that are `passed` by: of these it is told, behind the others, which are None. Something
+    happens when those die that are `mortal`. A trace ends after `limit` instructions, for a `reason`.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -138,6 +146,10 @@ class Continuation(Traced):
         size = sum([shape.locals + shape.stack for shape in self.shapes])
         return [at for at in range(size) if not (at in self.fixed or at in self.passed or at in self.same)]
 
+    def absent(self, state: Sequence[object]) -> list[bool]:
+        """Which of the values that it passes by are None, in order."""
+        return [state[at] is None for at in sorted(self.passed)]
+
     @property
     def is_start(self) -> bool:
         """Whether it is all of a call."""
@@ -153,9 +165,9 @@ class Continuation(Traced):
         return [at for at, slot in enumerate(self.given()) if first <= slot < first + count]
 
     def names(self) -> list[str]:
-        """The names of the variables that it is given; "" for values of a stack."""
+        """The names of the variables that it is given; "" for values of a stack, and what it is told."""
         names = [name for shape in self.shapes for name in (*shape.body.code.locals, *[""] * shape.stack)]
-        return [names[at] for at in self.given()]
+        return [*[names[at] for at in self.given()], *[""] * len(self.passed)]
 
     def roots(self) -> list[FunctionType]:
         """Functions that have the code of the frames, for who looks for what they reach."""
@@ -170,11 +182,14 @@ class Continuation(Traced):
     def trace(self, reached: ReachedObjects, *given: object) -> tuple[object, ...]:
         """Traces. The first value is the Exit, which is constant; the others are what its recipe needs."""
         rest = iter(given)
+        absent = dict(zip(sorted(self.passed), given[len(self.given()) :], strict=True))
         values: list[Any] = []
         interpreter = TracingInterpreter(self.limit, reached)
         for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])
+            elif slot in self.passed and absent[slot]:
+                values.append(None)
             elif slot in self.passed:
                 life = Life() if slot in self.mortal else None
                 values.append(Opaque(slot, life))
@@ -201,19 +216,19 @@ class Continuation(Traced):
         reached = interpreter.reached
         reached.refilled = {}
         returned = interpreter.trace(frames)
+        kept = len([*takewhile(lambda frame: frame.function is None, frames)])  # others are those of calls in the trace
         if reached.has_unwalked:
             raise Reroot
-        if interpreter.died is not None:
-            raise Retrace(
-                interpreter.died, Reason(FINALIZER, "an object dies that does something at the end of its life")
-            )
+        interpreter.raise_death()
         if interpreter.steady != interpreter.count:
             raise Retrace(interpreter.steady, interpreter.unsteady_reason())
         if interpreter.outside != interpreter.count:
-            raise Retrace(interpreter.outside, Reason(SUSPENDED, "a constructor or generator runs"))
+            raise Retrace(
+                interpreter.outside, Reason(SUSPENDED, f"a constructor or generator runs; {interpreter.reason}")
+            )
         calls = len(STATE.tracer.builder.calls)
         refilled = list((reached.refilled or {}).values())
-        written = [*reached.written.values(), *[_refilling(interpreter, copy) for copy in refilled]]
+        written = [*reached.written.values(), *[_refilling(interpreter, *each) for each in refilled]]
         before = reached.before()
         if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
             interpreter.leave_generators(())
@@ -222,23 +237,23 @@ class Continuation(Traced):
         writer = RecipeWriter(interpreter.made, before, interpreter.variables, returns=returned)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
         interpreter.leave_generators(writer.known)
-        for copy in refilled:
+        for copy, _ in refilled:
             copy.restore()
         shapes = () if returned else FrameShape.of(frames)
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf
-        return Exit(shapes, recipe, names, reason, interpreter.count, calls, result), *writer.leaves
+        return Exit(shapes, recipe, names, reason, interpreter.count, calls, result, kept), *writer.leaves
 
 
 CONTENTS = "[:]"  # in place of the name of an attribute: all that a container holds
 
 
-def _refilling(interpreter: TracingInterpreter, copy: Copy) -> tuple[object, str, object]:
-    """What becomes of a container of the arguments: another one has what it is to hold."""
+def _refilling(interpreter: TracingInterpreter, copy: Copy, at: int) -> tuple[object, str, object]:
+    """What becomes of a container of the arguments since instruction number `at`: another one has what it holds."""
     held: Any = copy.copy
     made = dict(held) if isinstance(held, dict) else list(held)
-    interpreter.note(made)
+    interpreter.made[id(made)] = made, at  # where it cannot be built, a graph can end before that
     return copy.copy, CONTENTS, made
 
 
@@ -292,9 +307,10 @@ Place = tuple[Any, ...]
 
 
 def place_of(frames: Sequence[Frame]) -> Place:
-    """What tells places apart: code, instruction, and which values are missing."""
+    """What tells places apart: code, instruction, which values are missing, and the names of new generators."""
     parts: list[Any] = []
     for frame in frames:
         missing = tuple([at for at, value in enumerate((*frame.locals, *frame.stack)) if is_mark(value)])
-        parts.append((id(frame.body), frame.position, len(frame.stack), missing))
+        named = frame.named if frame.body.raw.co_flags & SUSPENDING else None
+        parts.append((id(frame.body), frame.position, len(frame.stack), missing, named))
     return *parts, tuple(same_containers(state_of(frames)).items())

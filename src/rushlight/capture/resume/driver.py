@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from types import FunctionType, MethodType
+from inspect import CO_VARARGS
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from rushlight.capture.entry.entry import MISS, Entry
 from rushlight.capture.interpreter import Interpreter
-from rushlight.capture.interpreter.binding import REST
+from rushlight.capture.interpreter.binding import binder, parameter_count
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
+from rushlight.capture.interpreter.suspended import as_of_python
 from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
@@ -119,7 +121,7 @@ class Part:
         while True:
             continuation, compiled, given = self._current
             try:
-                ended, *leaves = compiled(*[before[at] for at in given])
+                ended, *leaves = compiled(*[before[at] for at in given], *continuation.absent(before))
             except Retrace as again:
                 if again.limit == NOT_NOW:
                     return None
@@ -186,35 +188,80 @@ class Part:
 class Start:
     """The first place of a function whose graphs take the arguments as a call gives them: no frame is needed there.
 
-    They are given `owner` and the arguments, or `owner` and the tuple and the dict of all arguments.
+    They are given the values of all parameters; `owner` is the first, where the call does not give it. `shape` is how
+    many positional arguments the call had that it was made for, and the names of the others.
     """
 
-    __slots__ = ("called", "code", "is_object", "owner", "part", "takes_all", "takes_any")
+    __slots__ = ("_bind", "_rest", "called", "code", "count", "is_object", "owner", "part", "shape", "takes_all")
 
     def __init__(self, called: FunctionType, owner: tuple[object, ...], part: Part, *, is_object: bool) -> None:
+        code = self.code = called.__code__
         self.called = called
-        self.code = called.__code__
         self.owner = owner
         self.part = part
-        self.takes_any = bool(self.code.co_flags & REST)
+        self.shape: tuple[int, Collection[str]] = 0, ()
         self.is_object = is_object
-        self.takes_all = not (self.takes_any or owner or is_object)
+        self._bind = binder(called)
+        self._rest = parameter_count(code) == code.co_argcount + 2 and code.co_argcount == len(owner)
+        self.count = ALL if parameter_count(code) > code.co_argcount else code.co_argcount - len(owner)
+        self.takes_all = not (owner or is_object)
 
     def arguments(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """What its graphs are given for a call; None for a call that does not begin like this."""
-        called = self.called
+        called, bind = self.called, self._bind
         if called.__code__ is not self.code or (self.is_object and type(function).__call__ is not called):
             return None
-        if self.takes_any:
+        if self._rest:
             return *self.owner, args, kwargs
-        if kwargs:
-            return None
-        return (*self.owner, *args) if self.owner else args
+        if len(args) == self.count and not kwargs:
+            return (*self.owner, *args)
+        if called.__defaults__ is not bind.__defaults__ or called.__kwdefaults__ is not bind.__kwdefaults__:
+            bind.__defaults__, bind.__kwdefaults__ = called.__defaults__, called.__kwdefaults__
+        try:
+            return bind(*self.owner, *args, **kwargs)
+        except TypeError:
+            return None  # the function's own call says what does not fit
 
     def as_called(self, observed: Observed) -> Observed:
         """What a graph observed of its arguments, as of those of the call."""
-        args: Any = observed.args[len(self.owner) :]
-        return replace(observed, args=args[0], kwargs=args[1]) if self.takes_any else replace(observed, args=args)
+        code, (given, named) = self.code, self.shape
+        values = list(observed.args)
+        count = code.co_argcount + code.co_kwonlyargcount
+        by_name: dict[str, object] = dict(zip(code.co_varnames, values[:count], strict=False))
+        rest: Any = values[count:]
+        args = [*values[len(self.owner) : min(len(self.owner) + given, code.co_argcount)]]
+        if code.co_flags & CO_VARARGS:
+            args += rest.pop(0)
+        kwargs = {name: by_name[name] for name in named if name in by_name}
+        return replace(observed, args=tuple(args), kwargs=kwargs | (rest[0] if rest else {}))
+
+
+class Growth:
+    """Which lists of numbers and texts grow from place to place of a call: their values tell nothing of later turns."""
+
+    __slots__ = ("_grown", "_sizes")
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, int] = {}
+        self._grown: set[int] = set()
+
+    def note(self, state: Sequence[object]) -> None:
+        """Looks at the lists of the state at a place."""
+        for value in state:
+            if type(value) is list and self._sizes.setdefault(id(value), len(value)) < len(value):
+                self._grown.add(id(value))
+
+    def passes(self, value: object) -> bool:
+        """Whether graphs of a new place pass by a value, so that they serve the turns to come."""
+        if type(value) is BuiltinFunctionType:
+            return is_passed(value) or self.passes(value.__self__)
+        if (
+            type(value) is list
+            and id(value) in self._grown
+            and not any(issubclass(type(part), Handle) for part in value)
+        ):
+            return True
+        return is_passed(value)
 
 
 class Driver:
@@ -223,6 +270,7 @@ class Driver:
     def __init__(self, function: Callable[..., Any], compile_part: Callable[[Continuation], Compiled]) -> None:
         self.function = function
         self.parts: dict[Place, Part] = {}
+        self._positions: set[tuple[int, int]] = set()  # of the places: the innermost body, and its next instruction
         self.start: Start | None = None
         self._compile_part = compile_part
         self._limit = settings.get().part_limit or None
@@ -230,6 +278,7 @@ class Driver:
     def reset(self) -> None:
         """Forgets all graphs."""
         self.parts.clear()
+        self._positions.clear()
         self.start = None
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -237,7 +286,7 @@ class Driver:
         start, steps, outcome = self.start, 0, None
         if start is None:
             given = None
-        elif start.takes_all and not kwargs and start.called.__code__ is start.code:
+        elif start.takes_all and len(args) == start.count and not kwargs and start.called.__code__ is start.code:
             given = args
         else:
             given = start.arguments(self.function, args, kwargs)
@@ -263,28 +312,36 @@ class Driver:
         interpreter.frames.append(begun)
         del begun  # what its variables hold dies when the program lets go of it
         if start is None or outcome is None:
-            return self._finish(interpreter, steps)
+            result = self._finish(interpreter, steps)
+            if start is None and self.start is not None:
+                self.start.shape = len(args), tuple(kwargs)
+            return result
         result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
         return self._finish(interpreter, _steps_behind(outcome[0])) if interpreter.frames else result
 
     def _finish(self, interpreter: Interpreter, steps: int) -> Any:
         try:
-            return interpreter.in_loop(partial(self._run, interpreter, steps))
+            result = interpreter.in_loop(partial(self._run, interpreter, steps))
         finally:
-            interpreter.escaped = None
+            interpreter.escaped, interpreter.has_returned = None, True
+        if not interpreter.suspends:
+            return result
+        interpreter.result = None
+        return as_of_python(result)
 
     def _run(self, interpreter: Interpreter, steps: int) -> Any:
         """The result of running the frames: first some instructions, then in turns graphs and instructions."""
-        frames = interpreter.frames
+        frames, growth = interpreter.frames, Growth()
         while True:
             for _ in range(steps):
                 interpreter.step()
                 if not frames:
                     return interpreter.result
-            part = self._part(frames) if _can_be_traced(interpreter) else None
+            part = self._part(frames, growth) if self._may_have_part(frames) and _can_be_traced(interpreter) else None
             steps = 1
             if part is not None and part.steps is None:
                 before = state_of(frames)
+                growth.note(before)
                 try:
                     outcome = part.run(before)
                 except KeyboardInterrupt as interrupt:  # nothing has happened; it goes to the program's own handlers
@@ -312,19 +369,31 @@ class Driver:
                 self.start = _start_of(self.function, frames[0], part)
             frames.clear()
             return built[0]
-        frames[:] = ended.frames(built)
+        after = ended.frames(built)
+        for at in range(ended.kept):
+            frames[at].goes_on_as(after[at])
+        frames[:] = [*frames[: ended.kept], *after[ended.kept :]]
         before.clear()  # what the program has let go of is let go of
         del built[:], leaves[:]
         part.report(ended, frames[-1])
         return None
 
-    def _part(self, frames: list[Frame]) -> Part | None:
+    def _may_have_part(self, frames: list[Frame]) -> bool:
+        """Whether there is a place at the instruction that comes next, or may be one more."""
+        return not self._is_full() or (id(frames[-1].body), frames[-1].position) in self._positions
+
+    def _is_full(self) -> bool:
+        return len(self.parts) >= (MOST_LIMITED_PLACES if self._limit else MOST_PLACES)
+
+    def _part(self, frames: list[Frame], growth: Growth) -> Part | None:
         place = place_of(frames)
         part = self.parts.get(place)
         if part is None:
-            if len(self.parts) >= (MOST_LIMITED_PLACES if self._limit else MOST_PLACES):
+            if self._is_full():
                 return None
-            part = self.parts[place] = Part(Continuation.of(frames, is_passed), self._compile_part, self._limit)
+            self._positions.add((id(frames[-1].body), frames[-1].position))
+            growth.note(state_of(frames))
+            part = self.parts[place] = Part(Continuation.of(frames, growth.passes), self._compile_part, self._limit)
         return part
 
 
@@ -338,13 +407,8 @@ def _start_of(function: Any, frame: Frame, part: Part) -> Start | None:
     called = _called_by(function)
     if called is None or frame.position or called is not frame.function:
         return None
-    code = called.__code__
     owner = () if called is function else (function.__self__,) if type(function) is MethodType else (function,)
-    rest = code.co_flags & REST
-    if code.co_kwonlyargcount or (rest and not (rest == REST and code.co_argcount == len(owner))):
-        return None
-    count = code.co_argcount + (2 if rest else 0)
-    if part.given != list(range(count)):
+    if part.given != list(range(parameter_count(called.__code__))):
         return None
     return Start(called, owner, part, is_object=type(function) not in (FunctionType, MethodType))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from types import FunctionType, MappingProxyType, TracebackType
+from functools import partial
+from types import FunctionType, GenericAlias, MappingProxyType, TracebackType, UnionType
 from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
@@ -40,24 +42,33 @@ _RESUMED = frozenset(
 _OF_DICTS = (dict.keys, dict.values, dict.items)
 _ORDERED = (OrderedDict.keys, OrderedDict.values, OrderedDict.items)
 _View = Callable[[Any], Any]
-_VIEWS: dict[type, _View] = {
+VIEWS: dict[type, _View] = {
+    MappingProxyType: MappingProxyType,
     **{type(view({})): view for view in _OF_DICTS},
     **{type(view(OrderedDict())): view for view in _ORDERED},
 }
+"""What shows a dict as it is now, by class: how another one is made of a dict."""
 _VIEW_OF: dict[type, _View] = {type(iter(view({}))): view for view in _OF_DICTS}
+_ORDERED_ITERATOR = type(iter(OrderedDict()))
 
 
 def parts_of(value: Any) -> Parts | None:
-    """The parts of an iterator, a view, a range or a traceback; None of what cannot be built from parts."""
+    """The parts of an iterator, view, range, alias or traceback; None if it cannot be built from parts."""
     kind = type(value)
-    if kind in _VIEWS or kind is MappingProxyType:
+    if kind in VIEWS:
         source = next(iter(gc.get_referents(value)), None)
-        view = _VIEWS.get(kind, MappingProxyType)
+        view = VIEWS[kind]
         return Parts([source], lambda parts: view(*parts), False)
     if kind in _VIEW_OF:
-        return _of_dict_iterator(value, _VIEW_OF[kind])
+        return _of_dict_iterator(value, [_VIEW_OF[kind]], dict)
+    if kind is _ORDERED_ITERATOR:
+        return _of_dict_iterator(value, _ORDERED, OrderedDict)
     if kind in _RESUMED and kind.__reduce__ is not object.__reduce__:
         return _of_iterator(value)
+    if kind is GenericAlias and not value.__unpacked__:
+        return Parts([value.__origin__, value.__args__], lambda parts: GenericAlias(*parts), False)
+    if kind is UnionType:
+        return Parts(value.__args__, lambda parts: functools.reduce(operator.or_, parts), False)
     if kind is range:
         return Parts([], lambda parts: value, False)
     if kind is slice:
@@ -74,14 +85,18 @@ def _of_iterator(value: Any) -> Parts | None:
     if any(map(_is_written_in_python, args)):  # its class may be made anew, and has its methods at the end alone
         return None
     state = [item for item in rest if item is not None]
+    keywords: dict[str, object] = {}
+    if type(function) is functools.partial:  # of a `methodcaller` with keywords
+        function, args, keywords = function.func, (*function.args, *args), function.keywords
+    named, count = len(args) + len(keywords), len(args)
 
     def resumed(parts: list[Any]) -> object:
-        iterator = function(*parts[: len(args)])
+        iterator = function(*parts[:count], **dict(zip(keywords, parts[count:named], strict=True)))
         if state:
-            iterator.__setstate__(*parts[len(args) :])
+            iterator.__setstate__(*parts[named:])
         return iterator
 
-    return Parts([*args, *state], resumed, True)
+    return Parts([*args, *keywords.values(), *state], resumed, True)
 
 
 def _is_written_in_python(iterator: object) -> bool:
@@ -89,32 +104,47 @@ def _is_written_in_python(iterator: object) -> bool:
     return type(lookup(kind, "__next__")) is FunctionType and not issubclass(kind, Resumable)
 
 
-def _of_dict_iterator(value: Any, view: _View) -> Parts | None:
-    """Of an iterator over a dict: another one that has gone as far. None where the dict has changed since."""
-    source = next((part for part in gc.get_referents(value) if isinstance(part, dict)), None)
+def _of_dict_iterator(value: Any, views: Sequence[_View], kind: type[dict[object, object]]) -> Parts | None:
+    """Of an iterator over a dict: another one that has gone as far, over one of the views. None if there is none."""
+    view = views[0]
+    source = next((part for part in gc.get_referents(value) if isinstance(part, kind)), None)
     if source is None:  # it has ended
-        return Parts([], lambda parts: iter(view({})), False)
-    left = value.__length_hint__()
-    count = len(source) - left
+        return Parts([], lambda parts: _advanced(view(kind()), 1), False)
     try:
-        (rest,) = value.__reduce__()[1]
-    except RuntimeError as error:
-        if "changed size" not in str(error):
+        rest = list(value.__reduce__()[1][0])
+    except RuntimeError as error:  # the dict has changed, which it says from now on
+        text = str(error)
+        if "keys" in text and operator.length_hint(value):  # values come before the error
             return None
-        return Parts([], lambda parts: _spoilt(view), False)  # the dict has grown, which it says from now on
-    expected = list(view(source))[count:]
-    if len(rest) != left or not left or any(_differ(*pair) for pair in zip(rest, expected, strict=True)):
-        return None
-    return Parts([source], lambda parts: _advanced(view(parts[0]), count), True)
+        return Parts([], lambda parts: _spoilt(view, kind, text), False)
+    for view in views:
+        values = list(view(source))
+        count = len(values) - len(rest)
+        if count >= 0 and not any(_differ(*pair) for pair in zip(rest, values[count:], strict=True)):
+            return Parts([source], partial(_gone_on, view, count), True)
+    return None
 
 
-def _spoilt(view: _View) -> object:
-    """An iterator over a dict that has grown since."""
-    grown = {0: 0}
-    iterator = iter(view(grown))
-    grown[1] = 1
-    with suppress(RuntimeError):
+def _gone_on(view: _View, count: int, parts: Sequence[object]) -> object:
+    return _advanced(view(parts[0]), count)
+
+
+def _spoilt(view: _View, kind: type[dict[object, object]], text: str) -> object:
+    """An iterator over a dict that has changed since, in what the text of its error says.
+
+    Only a size is an error again and again.
+    """
+    changed = kind()
+    changed.update(zip(range(2), range(2), strict=True))
+    iterator = iter(view(changed))
+    if "size" in text:
+        changed[2] = 2
+        with suppress(RuntimeError):
+            next(iterator)
+        return iterator
+    for _ in range(2 if kind is dict else 1):
         next(iterator)
+    changed[2] = changed.pop(0)
     return iterator
 
 
@@ -125,7 +155,7 @@ def _differ(one: object, other: object) -> bool:
     return one is not other
 
 
-def _advanced(values: Any, count: int) -> object:
+def _advanced(values: Iterable[object], count: int) -> object:
     iterator = iter(values)
     for _ in range(count):
         next(iterator, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections import deque
 from weakref import getweakrefcount
 
 from rushlight.capture.resume import breaks
@@ -15,17 +17,28 @@ _SPECIAL = (
 )
 
 
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque})
+_DEEPEST, _MOST_PARTS = 3, 64  # where it is looked for what dies with an object
+
+
 class Life:
     """Dies with an object that a graph passes by; weak references to it tell when."""
 
     __slots__ = ("__weakref__",)
 
 
-def is_mortal(value: object) -> bool:
-    """Whether something happens when an object dies: its class has `__del__`, or there are weak references to it."""
-    if issubclass(type(value), type):
+def is_mortal(value: object, depth: int = 0) -> bool:
+    """Whether something happens when an object dies: its class has `__del__`, or there are weak references to it.
+
+    With a container or an iterator dies what it holds.
+    """
+    kind = type(value)
+    if issubclass(kind, type):
         return False  # of which its bases know
-    return hasattr(type(value), "__del__") or getweakrefcount(value) > 0
+    if hasattr(kind, "__del__") or getweakrefcount(value) > 0:
+        return True
+    holds = depth < _DEEPEST and (kind in _CONTAINERS or hasattr(kind, "__next__"))
+    return holds and any(is_mortal(part, depth + 1) for part in gc.get_referents(value)[:_MOST_PARTS])
 
 
 class Opaque:
@@ -46,6 +59,11 @@ class Opaque:
 
 def _touched(self: Opaque, *args: object) -> object:
     raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
+
+
+def lives(value: object) -> bool:
+    """Whether a value stands for an object at whose death something happens."""
+    return type(value) is Opaque and object.__getattribute__(value, "life") is not None
 
 
 def slot_of(opaque: Opaque) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 from weakref import getweakrefcount
 
 from rushlight.capture.arguments import Arguments
-from rushlight.capture.interpreter.frame import UNBOUND, contents_of
+from rushlight.capture.interpreter.frame import UNBOUND, FrameView, contents_of
 from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.hooks import MISSING, CallParts
 from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot_value
@@ -31,12 +31,23 @@ from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_ba
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
 from rushlight.capture.state.globals import module_of_class
-from rushlight.capture.state.reachable import MARK, PLAIN, Entries, Leaf, StateWalk, Variable, is_walked, variables_of
+from rushlight.capture.state.reachable import (
+    MARK,
+    PLAIN,
+    Entries,
+    Leaf,
+    SlotBox,
+    StateWalk,
+    Variable,
+    is_walked,
+    variables_of,
+)
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 
 _PACKAGE = __name__.partition(".")[0]
 _DEEPEST = 16  # containers in each other; one that contains itself is passed by
+_MOST_PARTS = 1 << 10  # of a container without tensors; each part is an argument, and guarded
 _CONTENTS = "cell_contents"
 _CALLED = ("__closure__", "__defaults__", "__kwdefaults__")  # what a call of a function reads of it
 _OF_FUNCTIONS = frozenset({*_CALLED, "__name__", "__qualname__", "__module__", "__doc__"})
@@ -94,12 +105,13 @@ def is_passed(value: Any, depth: int = 0) -> bool:
     if kind in (tuple, list, dict):
         parts = value.values() if kind is dict else value
         odd = kind is dict and (_is_namespace(value) or any(type(key) not in PLAIN for key in value))
+        odd = odd or (len(value) > _MOST_PARTS and not any(issubclass(type(item), Handle) for item in parts))
         return odd or depth == _DEEPEST or any(is_passed(item, depth + 1) for item in parts)
     if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
         return not issubclass(type(value.__self__), ModuleType) and is_passed(value.__self__)
     if hasattr(kind, MARK) or is_object(value):
         return False
-    if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or issubclass(kind, Resumable):
+    if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or issubclass(kind, (Resumable, FrameView)):
         return True
     return not module_of_class(kind).startswith(_PACKAGE)
 
@@ -130,9 +142,8 @@ class ReachedObjects:
         self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
         self.written: dict[tuple[int, str], tuple[object, str, object]] = {}
         self.variables = variables
-        self.refilled: dict[int, Copy] | None = (
-            None  # containers of the arguments that each call fills with new objects
-        )
+        # Containers of the arguments that each call fills with new objects, and which instruction gives them the first.
+        self.refilled: dict[int, tuple[Copy, int]] | None = None
         self.has_unwalked = False  # whether it has read a variable whose value may change in itself
         self._guarded = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
         self._stand_in = stand_in
@@ -155,8 +166,11 @@ class ReachedObjects:
             leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves
         )
 
-    def refills(self, container: object) -> bool:
-        """Writes down that a container of the arguments is filled behind the graph, if that can be done."""
+    def refills(self, container: object, at: int) -> bool:
+        """Writes down that a container of the arguments is filled behind the graph, if that can be done.
+
+        It gets a new object in instruction number `at`.
+        """
         copies = [copy for copy in self.copies if copy.copy is container]
         if self.refilled is None or len(copies) != 1:
             return False
@@ -164,7 +178,7 @@ class ReachedObjects:
             return False
         if id(copies[0].original) in self.walk.before:
             return False
-        self.refilled[id(container)] = copies[0]
+        self.refilled.setdefault(id(container), (copies[0], at))
         return True
 
     def knows(self, value: object) -> bool:
@@ -182,6 +196,28 @@ class ReachedObjects:
                 self.has_unwalked = True
             elif type(value) is not ModuleType:
                 self.walk.leaves.append(leaf)
+
+    def read_slot(self, owner: object, slot: MemberDescriptorType, name: str) -> None:
+        """Guards what an object of the state has in a slot, or that it has nothing there."""
+        self.walk.assumed.has_class(owner)
+        value = slot_value(slot, owner)
+        if value is MISSING:
+            self.walk.assumed.lacks_slot(owner, name)
+        else:
+            self.read(SlotBox(owner, slot), name, value, f"{type(owner).__name__}.{name}")
+
+    def calls(self, function: FunctionType) -> None:
+        """Guards what a call reads of a function that is the same at each call. What its defaults hold is state."""
+        if self.walk.assumed.is_called(function):
+            return
+        for defaults in (function.__defaults__, function.__kwdefaults__):
+            values = [] if defaults is None else [*(defaults.values() if type(defaults) is dict else defaults)]
+            if any(is_walked(value) for value in values) and not self._is_root(defaults):
+                raise Reroot(defaults)
+        self.walk.assumed.calls(function)
+
+    def _is_root(self, defaults: object) -> bool:
+        return any(defaults is root for root in self.roots)
 
     def contents(self, cell: object) -> object:
         """What one of the objects, a cell, holds; UNBOUND if it is empty."""
@@ -255,6 +291,10 @@ class ReachedObjects:
                 raise Break(OUTSIDE, f"there is no attribute {name} to be set")
         if value is MISSING:
             self.attribute(owner, name, _absent)
+            if _own(owner, name, of_class) is MISSING:  # the trace has set it, and has taken back what it did
+                self.arguments.guard_absent(owner, name, type(of_class) is MemberDescriptorType)
+                del self.written[id(owner), name]
+                return
         self._write(owner, name, value)
 
     def _write(self, owner: object, name: str, value: object) -> None:

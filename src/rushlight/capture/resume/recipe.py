@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
     BuiltinFunctionType,
     CellType,
     ClassMethodDescriptorType,
     FunctionType,
+    GenericAlias,
     MethodType,
     MethodWrapperType,
     ModuleType,
     NoneType,
     TracebackType,
+    UnionType,
 )
 from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
-from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame, contents_of
+from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame, FrameView, contents_of
 from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.library import Callback
-from rushlight.capture.resume.blueprint import blueprint_of
+from rushlight.capture.interpreter.suspended import Call, SuspendedCode, can_be_suspended, closure_of
+from rushlight.capture.resume.blueprint import blueprint_of, is_plain_key
 from rushlight.capture.resume.breaks import CLASS, SUSPENDED, UNBUILT, Reason, Retrace
 from rushlight.capture.resume.calling import definer
 from rushlight.capture.resume.cautious import is_leaf
@@ -39,8 +41,12 @@ from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 _LEAVES = (Handle, SymInt, SymBool, SymFloat)
 _KEEPING = frozenset({FunctionType, MethodType, CellType, partial, tuple, list})
 _MOST_LOOKED_AT = 256
-Step = Callable[[list[Any], Sequence[object], Sequence[object]], object]
+Built = list[Any]
+"""Objects that a recipe has built, each of a class of its own."""
+Step = Callable[[Built, Sequence[object], Sequence[object]], object]
 """Builds one object from (those that are built, the graph's values, the state before)."""
+Make = Callable[[Built], object]
+"""Builds one object from its parts."""
 
 
 class Recipe:
@@ -61,9 +67,9 @@ class Recipe:
 
     def build(
         self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
-    ) -> list[Any]:
+    ) -> Built:
         """The roots, for the values that a graph gave and the state before it."""
-        made: list[Any] = []
+        made: Built = []
         for step in self.steps:
             made.append(step(made, leaves, before))
         for place in self._generators if interpreter is not None else ():
@@ -87,7 +93,7 @@ class RecipeWriter:
         self.variables = variables
         self.given = given
         self.steps: list[Step] = []
-        self.leaves: list[Any] = []
+        self.leaves: Built = []
         self.known: dict[int, int] = {}
         self._alive: list[object] = []
         self._fills: list[_Pending] = []  # of objects that are there, and whose parts may refer to them
@@ -113,7 +119,8 @@ class RecipeWriter:
         self.known[id(value)] = len(self.steps) - 1
         return len(self.steps) - 1
 
-    def _add(self, value: Any) -> int:
+    def _add(self, value: Any, within: bool = False) -> int:
+        """The place of a value. An iterator `within` another one that the trace has made was made with it."""
         known = self.known.get(id(value))
         if known is not None:
             return known
@@ -134,13 +141,14 @@ class RecipeWriter:
         if kind is Callback:
             return self._add(value.function)  # Python calls it, where it is called later
         if kind is tuple:
-            parts = [self._add(item) for item in value]
-            if all(part is item for part, item in zip(map(self._constant_of, parts), value, strict=True)):
-                return self._step(value, _constant(value))
-            return self._step(value, lambda made, leaves, before: tuple([made[part] for part in parts]))
+            return self._of_parts(value, value, [self._add(item, within) for item in value], tuple)
+        if kind in (GenericAlias, UnionType) and (alias := parts_of(value)) is not None:
+            return self._of_parts(value, alias.parts, [self._add(part) for part in alias.parts], alias.make)
         if kind is frozenset:
-            parts = [self._add(plain_key(item)) for item in value]
-            return self._step(value, lambda made, leaves, before: frozenset([made[part] for part in parts]))
+            places = [self._add(plain_key(item)) for item in value]
+            if not (all(map(is_plain_key, value)) or self._are_constant(value, places)):
+                raise Retrace(self._instruction, Reason(UNBUILT, "a new frozenset cannot be built again"))
+            return self._of_parts(value, value, places, frozenset)
         if kind is MethodType and issubclass(type(value.__self__), Resumable):  # which may become one of Python's
             owner, name = self._add(value.__self__), value.__name__
             return self._step(value, lambda made, leaves, before: getattr(made[owner], name))
@@ -158,15 +166,30 @@ class RecipeWriter:
                 return self._step(value, lambda made, leaves, before: method.__get__(made[owner]))
         if issubclass(kind, type) and id(value) in self.made:
             return self._class(value)
-        inside = (kind in (list, dict, set) and _holds_traced(value)) or hasattr(kind, "__next__")
+        inside = (kind in (list, dict, set) and _holds_traced(value)) or (within and hasattr(kind, "__next__"))
         inside = inside or kind is TracebackType  # those of what was there before are not reached
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
+            if kind is FrameView:
+                raise Retrace(self._instruction, Reason(UNBUILT, "a frame is kept"))
         elif not inside:
             if _keeps_traced(value):
                 raise Retrace(self._instruction, Reason(UNBUILT, f"a {kind.__name__} keeps a tensor of the graph"))
             return self._step(value, _constant(value))
-        return self._built(value, kind)  # an iterator inside of another one has been made with it
+        return self._built(value, kind)
+
+    def _of_parts(self, value: object, parts: Iterable[object], places: list[int], make: Make) -> int:
+        """A step for a value that is fixed where its parts are, and is made of them otherwise."""
+        if self._are_constant(parts, places):
+            return self._step(value, _constant(value))
+        return self._made_of(value, places, make)
+
+    def _made_of(self, value: object, places: list[int], make: Make) -> int:
+        return self._step(value, lambda made, leaves, before: make([made[place] for place in places]))
+
+    def _are_constant(self, parts: Iterable[object], places: list[int]) -> bool:
+        """Whether each call has these very parts at their places."""
+        return all(part is item for part, item in zip(map(self._constant_of, places), parts, strict=True))
 
     def _constant_of(self, place: int) -> object:
         step = self.steps[place]
@@ -186,10 +209,10 @@ class RecipeWriter:
             return self._generator(value)
         found = parts_of(value)
         if found is not None:
-            parts, make = [self._add(part) for part in found.parts], found.make
+            places = [self._add(part, True) for part in found.parts]
             if found.filled:
                 self._fill()
-            return self._step(value, lambda made, leaves, before: make([made[part] for part in parts]))
+            return self._made_of(value, places, found.make)
         blueprint = blueprint_of(value)
         if blueprint is None:
             raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
@@ -212,16 +235,18 @@ class RecipeWriter:
             return self._step(value, lambda made, leaves, before: kind.ended(Interpreter(is_leaf), code, names))
         if frame is None:
             raise Retrace(self._instruction, Reason(SUSPENDED, "a generator runs, or has ended"))
+        if self._returns and can_be_suspended(value):
+            return self._suspended_of_python(value, frame)
         kind = type(value)
         body, variables, position = frame.body, frame.globals, frame.position
         names, begun, size = (value.__name__, value.__qualname__), value.is_begun, len(frame.locals)
 
-        def made(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+        def made(made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
             resumed = Frame(body, [], variables, None)
             resumed.position = position
             return kind.resumed(Interpreter(is_leaf), resumed, names, begun)
 
-        def fill(generator: Resumable, parts: list[Any]) -> None:
+        def fill(generator: Resumable, parts: Built) -> None:
             assert generator.frame is not None
             generator.frame.locals, generator.frame.stack = parts[:size], parts[size:]
 
@@ -230,32 +255,25 @@ class RecipeWriter:
         self._fills.append((place, [*frame.locals, *frame.stack], fill, self.steps))
         return place
 
+    def _suspended_of_python(self, value: Resumable, frame: Frame) -> int:
+        """A step for one of CPython's own that has begun."""
+        code = SuspendedCode(frame, (value.__name__, value.__qualname__))
+        cells = [self._add(cell) for cell in closure_of(frame)]
+        place = self._step(value, lambda made, leaves, before: code.unsuspended([made[cell] for cell in cells]))
+        self._fills.append((place, [*frame.locals, *frame.stack], code.suspend, self.steps))
+        return place
+
     def _generator_of_python(self, value: Resumable, frame: Frame | None) -> int:
         """A step for one of CPython's own: it has not begun, or (no frame) has ended."""
-        code, variables, names = value.code, {}, (value.__name__, value.__qualname__)
-        count = code.co_argcount + code.co_kwonlyargcount
-        closure: Sequence[object] = [CellType() for _ in code.co_freevars]
-        given: Sequence[object] = [None] * count
-        rest: object = ()
-        by_name: object = {}
-        if frame is not None:
-            variables, closure = frame.globals, frame.closure or ()
-            values = [contents_of(part) for part in frame.locals[: count + 2]]
-            given, others = values[:count], values[count:]
-            rest = others.pop(0) if code.co_flags & CO_VARARGS else ()
-            by_name = others.pop(0) if code.co_flags & CO_VARKEYWORDS else {}
-        cells, places = [self._add(cell) for cell in closure], [self._add(part) for part in given]
-        others_at = self._add(rest), self._add(by_name)
-        only = code.co_varnames[code.co_argcount : count]
+        call = Call.of(value.code, frame)
+        cells, places = [self._add(cell) for cell in call.closure], [self._add(part) for part in call.given]
+        others_at = self._add(call.rest), self._add(call.by_name)
+        code, variables, names = value.code, call.variables, (value.__name__, value.__qualname__)
         self._fill()
 
-        def made(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
-            function: Any = FunctionType(code, variables, None, None, tuple([made[cell] for cell in cells]))
-            args = [made[place] for place in places]
-            named = zip(only, args[code.co_argcount :], strict=True)
-            made_rest, made_by_name = made[others_at[0]], made[others_at[1]]
-            suspended = function(*args[: code.co_argcount], *made_rest, **dict(named), **made_by_name)
-            suspended.__name__, suspended.__qualname__ = names
+        def made(made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+            closure, given = [made[cell] for cell in cells], [made[place] for place in places]
+            suspended = Call(variables, closure, given, made[others_at[0]], made[others_at[1]]).made(code, names)
             if frame is None:
                 suspended.close()
             return suspended
@@ -276,23 +294,31 @@ class RecipeWriter:
     def _function(self, value: Any) -> int:
         cells = [self._add(cell) for cell in value.__closure__ or ()]
         variables = self._add(value.__globals__) if id(value.__globals__) in self.made else None
+        space: Any = value.__builtins__
+        builtins = self._add(space) if variables is not None and id(space) in self.made else None
         defaults = self._add(value.__defaults__)
         keywords = self._add(value.__kwdefaults__)
+        said: dict[object, object] = value.__annotations__
+        self.made.setdefault(id(said), (said, self._instruction))
+        annotations = self._add(said) if said else None
         attributes = [(self._add(key), self._add(item)) for key, item in vars(value).items()]
 
-        def made_function(made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+        def made_function(made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
             closure = tuple([made[cell] for cell in cells])
+            globals_: dict[str, object] = value.__globals__ if variables is None else made[variables]
+            bare = builtins is not None and "__builtins__" not in globals_  # which a function looks at when it is made
+            if builtins is not None and bare:
+                globals_["__builtins__"] = made[builtins]
             function = FunctionType(
-                value.__code__,
-                value.__globals__ if variables is None else made[variables],
-                value.__name__,
-                made[defaults],
-                closure if cells else None,
+                value.__code__, globals_, value.__name__, made[defaults], closure if cells else None
             )
+            if bare:
+                del globals_["__builtins__"]  # it is put there in its place
             function.__kwdefaults__ = made[keywords]
             function.__module__ = value.__module__
             function.__qualname__, function.__doc__ = value.__qualname__, value.__doc__
-            function.__annotations__ = value.__annotations__
+            if annotations is not None:
+                function.__annotations__ = made[annotations]
             for key, item in attributes:
                 vars(function)[made[key]] = made[item]
             return function
@@ -308,7 +334,7 @@ class _FromState:
     def __init__(self, slot: int) -> None:
         self.slot = slot
 
-    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
         return before[self.slot]
 
 
@@ -320,7 +346,7 @@ class _Leaf:
     def __init__(self, place: int) -> None:
         self.place = place
 
-    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
         return leaves[self.place]
 
 
@@ -330,7 +356,7 @@ class _Constant:
     def __init__(self, value: object) -> None:
         self.value = value
 
-    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> object:
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
         return self.value
 
 
@@ -341,10 +367,10 @@ def _constant(value: object) -> Step:
 class _Fill:
     __slots__ = ("fill", "parts", "place")
 
-    def __init__(self, place: int, parts: list[int], fill: Callable[[Any, list[Any]], None]) -> None:
+    def __init__(self, place: int, parts: list[int], fill: Callable[[Any, Built], None]) -> None:
         self.place, self.parts, self.fill = place, parts, fill
 
-    def __call__(self, made: list[Any], leaves: Sequence[object], before: Sequence[object]) -> None:
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> None:
         self.fill(made[self.place], [made[part] for part in self.parts])
 
 
@@ -352,7 +378,7 @@ def _fill_cell(cell: CellType, parts: list[object]) -> None:
     cell.cell_contents = parts[0]
 
 
-_Pending = tuple[int, Sequence[object], Callable[[Any, list[Any]], None], list[Step]]
+_Pending = tuple[int, Sequence[object], Callable[[Any, Built], None], list[Step]]
 """Which object is to be filled, with which parts, how, and among which steps."""
 AS_GIVEN = Recipe([_Leaf(0)], [0])
 """The only root is what the graph gives."""

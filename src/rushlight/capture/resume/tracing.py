@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import re
 import sys
 import weakref
 from collections import deque
@@ -13,7 +15,7 @@ from operator import attrgetter
 from types import GeneratorType
 from typing import Any, TypeGuard
 
-from rushlight.capture.interpreter.frame import Body, Frame
+from rushlight.capture.interpreter.frame import Body, Frame, Suspended
 from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
@@ -42,7 +44,7 @@ def is_within(frame: Frame) -> bool:
 class TracingInterpreter(CautiousInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
-    __slots__ = ("_deaths", "_lives", "died", "limit", "outside", "reason", "settings", "steady")
+    __slots__ = ("_death", "_deaths", "_ends", "_lives", "limit", "outside", "reason", "settings", "steady")
 
     def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
         super().__init__(reached)
@@ -53,7 +55,8 @@ class TracingInterpreter(CautiousInterpreter):
         self.outside = 0  # instructions before the last state that is in no constructor, generator or class body
         self._lives: list[weakref.ref[Life]] = []
         self._deaths: deque[weakref.ref[Life]] = deque()
-        self.died: int | None = None  # in which instruction the first of the watched lives ended
+        self._death: BaseException | None = None  # what the first end of a life raises that no graph can hold
+        self._ends = True  # whether generators that die are ended
 
     def watch(self, life: Life) -> None:
         """Write down when a life ends."""
@@ -61,8 +64,17 @@ class TracingInterpreter(CautiousInterpreter):
 
     def look_for_deaths(self) -> None:
         """Say that a life has ended in the instruction, if one has."""
-        if self._deaths and self.died is None:
-            self.died = self.count
+        if self._deaths and self._death is None:
+            self._death = Retrace(self.count, _DIES)
+
+    def raise_death(self) -> None:
+        """Says that a life has ended whose end no graph can hold, if one has. Errors: Retrace, or of whole traces."""
+        death, self._death = self._death, None
+        try:
+            if death is not None:
+                raise death
+        finally:
+            del death  # this frame is in its traceback
 
     def trace(self, frames: list[Frame]) -> bool:
         """Runs frames until they return (True) or the graph ends. Errors: Retrace."""
@@ -72,6 +84,7 @@ class TracingInterpreter(CautiousInterpreter):
             with Scope(interpreter=self):
                 return self.in_loop(partial(self._trace, frames))
         finally:
+            self.escaped = None  # in whose traceback this call is
             self.look_for_deaths()
 
     def leave_generators(self, kept: Container[int]) -> None:
@@ -85,8 +98,10 @@ class TracingInterpreter(CautiousInterpreter):
 
     def close_generators(self, kept: Container[int] = frozenset()) -> list[int]:
         """Ends generators, and returns which instructions made those that would do something at their ends."""
+        self._ends = False
         unfinished: list[int] = []
-        for made, at in reversed(list(self.made.values())):
+        alive = [(held() if type(held) is weakref.ref else held, at) for held, at in self.made.values()]
+        for made, at in reversed(alive):
             if issubclass(type(made), Resumable) and isinstance(made, Resumable):
                 quiet = id(made) in kept or made.ends_quietly()
                 unfinished += [] if quiet else [at]
@@ -96,8 +111,32 @@ class TracingInterpreter(CautiousInterpreter):
                 made.close()  # now, while what it set in scopes belongs to the trace
         return unfinished
 
+    def dies(self, generator: Suspended) -> None:
+        """Ends a generator that nobody holds any more. Where its end cannot be traced the graph has to end before."""
+        self.made.pop(id(generator), None)
+        if not self._ends or self._death is not None or generator.ends_quietly():
+            generator.discard()
+            return
+        self._death, escaped = Retrace(self.count, _DIES), self.escaped  # unless its end can be traced
+        if generator.is_begun:
+            try:
+                super().dies(generator)
+            except BaseException as error:  # noqa: BLE001 - of the trace, or one that Python tells of and drops
+                self._death = self._end_by(error)
+            else:
+                self._death = None
+        self.escaped = escaped
+        generator.discard()
+
+    def _end_by(self, error: BaseException) -> BaseException:
+        """What the trace raises where the end of a generator has raised an error."""
+        if isinstance(error, Break):
+            return Retrace(self.count, error.reason)
+        return Retrace(self.count, Reason.of(error) if _is_of_tracing(error) else _DIES)
+
     def forget_classes(self) -> None:
         """Has bases that were there before forget the classes that the trace has made of them."""
+        self.reached.walk.assumed.settle(self.made)
         for made, _ in self.made.values():
             if issubclass(type(made), type) and isinstance(made, type):
                 detach(made, self.made)
@@ -119,13 +158,13 @@ class TracingInterpreter(CautiousInterpreter):
                 self._end(frame, at, stack, found.reason)
                 return False
             except BaseException as error:
-                if isinstance(error, (Retrace, Reroot)) or is_interrupt(error, frame):
+                if isinstance(error, (Retrace, Reroot)) or self.is_interrupt(error, frame):
                     raise
                 if _is_of_tracing(error):
                     self._end(frame, at, stack, Reason.of(error))
                     return False
-                if not self._is_handled() or (_is_native(frame) and any(map(_stands_in, stack))):
-                    self.used |= _is_native(frame)  # C may have done a part of what it was to do
+                if not self._is_handled() or (is_native(frame) and any(map(_stands_in, stack))):
+                    self.used |= is_native(frame)  # C may have done a part of what it was to do
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
                 self._unwind(error)
@@ -191,9 +230,19 @@ class TracingInterpreter(CautiousInterpreter):
             for cls in lifted:
                 self.stubs.cover(cls, self)
 
+    def is_interrupt(self, error: BaseException, frame: Frame) -> bool:
+        """Whether an error came from outside, and not from the program's own `raise`.
+
+        One that has `escaped` from interpreted frames has been raised there, and C has handed it on.
+        """
+        name = frame.body.code.instructions[max(frame.position - 1, 0)].name
+        raised = error is self.escaped or name in ("RAISE_VARARGS", "RERAISE")
+        return isinstance(error, KeyboardInterrupt) and not raised
+
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
-            if isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error) or is_interrupt(error, frame):
+            ends = isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error)
+            if ends or self.is_interrupt(error, frame):
                 raise error
             super()._raised(error, frame)
         finally:
@@ -208,12 +257,25 @@ class TracingInterpreter(CautiousInterpreter):
 
     def note_top(self, frame: Frame, operand: object) -> None:
         """Writes down what was made on top of the stack."""
+        if self._lives and type(frame.stack[-1]) in (list, set, dict):
+            self.keeps(gc.get_referents(frame.stack[-1]))
         self.note(frame.stack[-1])
 
     def note_fresh(self, frame: Frame, operand: object) -> None:
-        """Writes down a container or iterator on top that nothing else refers to."""
-        if frame.stack and sys.getrefcount(frame.stack[-1]) <= 2 and is_mutable(type(frame.stack[-1])):
+        """Writes down a container or iterator on top that nothing else refers to. Breaks for numbers of objects."""
+        if frame.stack and type(frame.stack[-1]) is str and "0x" in frame.stack[-1]:
+            self._look_for_numbers(frame.stack[-1])
+        if not frame.stack or sys.getrefcount(frame.stack[-1]) > 2:
+            return
+        if is_mutable(type(frame.stack[-1])):
             self.note(frame.stack[-1])
+        elif type(frame.stack[-1]) is tuple:
+            self.note_parts(frame.stack[-1])
+
+    def _look_for_numbers(self, text: str) -> None:
+        """Breaks where a text names an object that the trace has made by its number: each call makes another one."""
+        if any(int(number, 16) in self.made for number in _NUMBER.findall(text)):
+            raise Break(breaks.IDENTITY, "a text has the number of an object in it")
 
     def note_cell(self, frame: Frame, operand: int) -> None:
         """Writes down the cell of a variable."""
@@ -230,6 +292,8 @@ class TracingInterpreter(CautiousInterpreter):
         self.note(self.frames[-1].stack[-1] if len(self.frames) > self.base else self.result)
 
 
+_NUMBER = re.compile("0x([0-9a-f]{6,16})")  # of an object, as C writes it where a class says nothing else
+_DIES = Reason(breaks.FINALIZER, "an object dies that does something at the end of its life")
 _fields = attrgetter(*[name for name in State.__annotations__ if name != "interpreter"])  # of a thread's scopes
 _STAND_INS = (Opaque, TracedNumber, SymInt, SymFloat, SymBool)
 _NOTES: dict[str, Callable[..., None]] = {
@@ -261,13 +325,7 @@ def _settings() -> tuple[object, ...]:
     return _fields(STATE)
 
 
-def is_interrupt(error: BaseException, frame: Frame) -> bool:
-    """Whether an error came from outside, and not from the program's own `raise`."""
-    name = frame.body.code.instructions[max(frame.position - 1, 0)].name
-    return isinstance(error, KeyboardInterrupt) and name not in ("RAISE_VARARGS", "RERAISE")
-
-
-def _is_native(frame: Frame) -> bool:
+def is_native(frame: Frame) -> bool:
     """Whether the instruction that failed is none that raises what the program has made."""
     name = frame.body.code.instructions[max(frame.position - 1, 0)].name
     return name not in ("RAISE_VARARGS", "RERAISE")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import GeneratorType
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from rushlight.capture.arguments import Arguments
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.resume.tracing import TracingInterpreter, is_interrupt
+from rushlight.capture.resume.tracing import TracingInterpreter, is_native
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
@@ -25,6 +26,7 @@ from rushlight.support.errors import CompileError, DataDependentError, InternalE
 _OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
 
 
+_MOST_COMPARED = 1 << 12  # bytes of an array that each call compares
 _MOST_TURNS = 64  # of traces, each of which finds state that it reaches
 Traced = TypeVar("Traced")
 StandIn = Callable[[int, str, object], object]
@@ -102,7 +104,7 @@ def reached_objects(
     def stands(value: object, text: str, first: int) -> object:
         leaves = arguments.leaves[first:]
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
-        return rebuild(value, iter(stand_ins), text, recorder.copies)
+        return rebuild(value, iter(stand_ins), text, recorder.copies, {})
 
     return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, found.roots, found.variables)
 
@@ -121,6 +123,13 @@ def _built(recipe: Recipe, *leaves: object) -> object:
     return recipe.build(leaves, ())[0]
 
 
+def _bytes_of_array(value: Any) -> int | None:
+    """How many bytes an array of plain values has; None for other objects."""
+    if isinstance(value, array):
+        return len(value) * value.itemsize
+    return value.nbytes if isinstance(value, np.ndarray) and not value.dtype.hasobject else None
+
+
 class WholeInterpreter(TracingInterpreter):
     """Interprets one call under a tracer, to its end."""
 
@@ -135,6 +144,14 @@ class WholeInterpreter(TracingInterpreter):
                 raise Reroot from None
             raise
 
+    def shows(self, value: Any) -> None:
+        """Has a small array compared at each call. Breaks for others."""
+        size = _bytes_of_array(value)
+        if size is not None and size <= _MOST_COMPARED:
+            self.reached.walk.assumed.holds(value)
+        else:
+            super().shows(value)
+
     def trace_call(
         self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:
@@ -144,40 +161,40 @@ class WholeInterpreter(TracingInterpreter):
         try:
             with Scope(interpreter=self):
                 result = self.call(function, args, kwargs)
-                self._end_generators(result)
+                self.raise_death()
                 if self.reached.has_unwalked:
                     raise Reroot
                 return result
         except (Break, Retrace) as found:
             raise error_of(found.reason) from None
         finally:
-            self.escaped = None
+            self.escaped = self._death = None
 
     def assembled(self, result: object) -> object:
         """What the trace gives for a result: itself, or how each call makes it. Errors: C003."""
         before = self.reached.before()
-        if is_plain(result, self.made, before, set()):
-            return result
         writer = RecipeWriter(self.made, before, self.variables, returns=True)
         try:
+            if is_plain(result, self.made, before, set()):
+                self.leave_generators(())
+                return result
             recipe = writer.write([result])
+            self.leave_generators(writer.known)
         except (Break, Retrace) as unbuilt:
             raise error_of(unbuilt.reason) from None
         return result if recipe.leaf is not None else Assembled(partial(_built, recipe), tuple(writer.leaves))
 
-    def _end_generators(self, result: object) -> None:
-        """Ends the generators that the call has left before their end, as Python does with a last reference."""
-        for made, _ in reversed(list(self.made.values())):
-            suspends = issubclass(type(made), (Resumable, GeneratorType))  # an object of the program's is not asked
-            if suspends and isinstance(made, (Resumable, GeneratorType)) and made is not result:
-                made.close()
+    def _end_by(self, error: BaseException) -> BaseException:
+        return error if isinstance(error, (*_OF_TRACING, RushlightError)) else super()._end_by(error)
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
             if isinstance(error, (Break, Retrace)):
                 raise error_of(error.reason) from None
-            if isinstance(error, _OF_TRACING) or is_interrupt(error, frame):  # past the program's handlers
+            if isinstance(error, _OF_TRACING) or self.is_interrupt(error, frame):  # past the program's handlers
                 raise error
+            if is_native(frame) and error is not self.escaped and self._is_handled():  # C has made it
+                self.note(error)
             Interpreter._raised(self, error, frame)
         finally:
             del error  # this frame is in its traceback

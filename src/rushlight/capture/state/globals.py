@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 _OURS = frozenset({"rushlight", "torch", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
@@ -71,7 +71,7 @@ class ReachableGlobals:
                     self._stack += vars(cls).values()
 
     def _visit_function(self, function: FunctionType) -> None:
-        if not is_of_users(function.__globals__.get("__name__", "")):
+        if not is_of_users(module_of_globals(function.__globals__)):
             return
         self.functions.append(function)
         names = names_in(function.__code__)
@@ -99,6 +99,11 @@ def module_of_class(cls: type) -> str:
     """The name of the module that a class says it is of; "" where that is no text."""
     module: object = getattr(cls, "__module__", None)
     return module if isinstance(module, str) else ""
+
+
+def module_of_globals(variables: Mapping[str, object]) -> str:
+    """The name of the module that globals say they are of; "" where they say nothing."""
+    return str(variables.get("__name__", ""))
 
 
 def is_of_users(module: str) -> bool:

@@ -12,11 +12,22 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from gc import get_referents
 from operator import is_, is_not
 from threading import local
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
 from rushlight.capture.state.globals import ReachableGlobals, names_in
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
@@ -71,7 +82,7 @@ class Leaf:
         container = self.container
         if isinstance(container, CellBox):
             return id(container.cell)
-        return id(container.cls if isinstance(container, ClassBox) else container)
+        return id(container.owner if isinstance(container, (ClassBox, SlotBox)) else container)
 
     def substitute(self, value: object) -> None:
         """Puts a stand-in in its place."""
@@ -121,19 +132,41 @@ class CellBox:
 class ClassBox:
     """The attributes that a class itself has as a container."""
 
-    __slots__ = ("cls",)
+    __slots__ = ("owner",)
 
-    def __init__(self, cls: type) -> None:
-        self.cls = cls
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
 
     def __len__(self) -> int:
-        return len(vars(self.cls))
+        return len(vars(self.owner))
 
     def __getitem__(self, key: str) -> object:
-        return vars(self.cls)[key]
+        return vars(self.owner)[key]
 
     def __setitem__(self, key: str, value: object) -> None:
-        setattr(self.cls, key, value)
+        setattr(self.owner, key, value)
+
+
+class SlotBox:
+    """An object's slot as a container of one value, under the slot's name."""
+
+    __slots__ = ("owner", "slot")
+
+    def __init__(self, owner: object, slot: MemberDescriptorType) -> None:
+        self.owner = owner
+        self.slot = slot
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, key: str) -> object:
+        try:
+            return self.slot.__get__(self.owner)
+        except AttributeError as empty:
+            raise KeyError(key) from empty
+
+    def __setitem__(self, key: str, value: object) -> None:
+        self.slot.__set__(self.owner, value)
 
 
 class Variable(NamedTuple):
@@ -156,7 +189,7 @@ class StateWalk:
 
     `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
     both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
-    sets, are not to change while the function is traced.
+    sets, are not to change while the function is traced. `assumed` is what a trace takes to stay as it is.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -168,6 +201,7 @@ class StateWalk:
     collections: list[tuple[Any, str]] = field(default_factory=list)
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, object]] = ()
+    assumed: Assumed = field(default_factory=Assumed)
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
@@ -184,6 +218,24 @@ class StateWalk:
         bound = {(leaf.owner_id, leaf.key) for leaf in self.leaves}
         found = [leaf for variable in variables if (leaf := variable.leaf()) is not None]
         self.leaves += [leaf for leaf in found if (leaf.owner_id, leaf.key) not in bound]
+
+    def add_assumed(self) -> None:
+        """Takes the dicts of classes and of defaults as containers that a trace has assumed to stay.
+
+        Objects of the state that may be given another class keep theirs.
+        """
+        for owner in (*self.marked, *[leaf.value for leaf in self.leaves if not leaf.unread]):
+            if _may_change_class(owner):
+                self.assumed.has_class(owner)
+        for container, path, whole in self.assumed.containers():
+            if id(container) in self.before:
+                continue
+            self.before[id(container)] = entries_of(container)
+            self.containers.append((container, path))
+            for name, value in container.items():
+                read = whole or says_what_attributes_are(value)
+                entry = f"{path}.{name}"
+                self.leaves.append(Leaf(container, name, value if read else None, entry, False, unread=not read))
 
     def keep_only(self, reached: Collection[int]) -> None:
         """Forgets other containers, by identity, and the leaves in them."""
@@ -240,6 +292,16 @@ class StateWalk:
                 items = self._of_tuple(value, path)
             elif issubclass(kind, _COLLECTIONS):
                 items = self._opened(value, path, "", self.collections)
+            elif kind in (MethodType, BuiltinFunctionType):
+                stack.append((value.__self__, f"{path}.__self__", runtime))
+                continue
+            elif kind is MappingProxyType:
+                shown = [part for part in get_referents(value) if type(part) is dict and "__module__" not in part]
+                stack += [(part, path, runtime) for part in shown]  # none of classes, whose attributes are looked up
+                continue
+            elif kind is partial:
+                stack += [(value.args, f"{path}.args", runtime), (value.keywords, f"{path}.keywords", runtime)]
+                continue
             elif not issubclass(kind, _NO_STATE) and (variables := variables_of(value)) is not None:
                 value = variables
                 items = self._opened(value, path, ".{}", self.objects)
@@ -258,7 +320,7 @@ class StateWalk:
             return
         entries = self.before[id(container)] = entries_of(container)
         kind.append((container, path))
-        for key, element in entries.items() if kind is not self.collections else ():
+        for key, element in entries.items() if not issubclass(type(container), bytearray) else ():
             if kind is not self.objects or key in self.names:
                 yield key, element, path + form.format(key if form == ".{}" else _key_text(key))
 
@@ -275,6 +337,11 @@ def variables_of(value: object) -> dict[str, object] | None:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
+
+
+def _may_change_class(value: object) -> bool:
+    kind = type(value)
+    return bool(kind.__flags__ & HEAP_TYPE) and not issubclass(kind, (Handle, type))
 
 
 def is_walked(value: object) -> bool:

@@ -6,57 +6,79 @@ import threading
 from array import array
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from functools import partial
 from types import CodeType
 from typing import NamedTuple
 
 from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
+from rushlight.capture.state.assumed import Part
 from rushlight.capture.state.reachable import Entries, Leaf
 from rushlight.eager.handle import Handle, moves
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.native import functions
+from rushlight.runtime.object_words import word_address
 
-_MEMORY = attrgetter("storage", "form", "offset")
 # The classes that keep their entries as a dict, 0, or as a list, 1, does.
 _KINDS: dict[type, int] = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
+_WORDS = 2  # parts of objects, each a word of memory
 
 
 class Memory(NamedTuple):
-    """A tensor's storage, form and offset: together they say which memory it shows."""
+    """Which memory a tensor shows, by storage, form and offset; and whether it is to have a gradient."""
 
     storage: Storage | None
     form: TensorMeta
     offset: int
+    required: bool
+
+    @staticmethod
+    def of(tensor: Handle) -> Memory:
+        """That of a tensor as it is now."""
+        required = tensor.gradient is not None and tensor.gradient.required
+        return Memory(tensor.storage, tensor.form, tensor.offset, required)
 
 
 class Snapshot:
-    """Dicts and lists, with their paths and their `leaves` in order, and tensors, as they are now.
+    """Dicts and lists with their `leaves` in order, tensors, and `parts` of objects, as they are now.
 
     `holds` is enough for the guards of all, not necessary: another object of the same value makes it false too.
     """
 
-    __slots__ = ("_moves", "_others", "_same", "_table", "_table_at", "containers", "leaves", "memory", "tensors")
+    __slots__ = (
+        *("_moves", "_others", "_same", "_table", "_table_at"),
+        *("containers", "leaves", "memory", "parts", "tensors"),
+    )
 
     def __init__(
-        self, containers: Sequence[tuple[Entries, str]], leaves: Sequence[Leaf], tensors: Sequence[Handle]
+        self,
+        containers: Sequence[tuple[Entries, str]],
+        leaves: Sequence[Leaf],
+        tensors: Sequence[Handle],
+        parts: Sequence[Part] = (),
     ) -> None:
         self.containers = containers
         self.leaves = leaves
         self.tensors = tensors
+        self.parts = parts
         self._moves = moves()
-        self.memory = [Memory(*_MEMORY(tensor)) for tensor in tensors]
+        self.memory = [*map(Memory.of, tensors)]
         inside: dict[int, list[Leaf]] = {id(container): [] for container, _ in containers}
         for leaf in leaves:
             inside[id(leaf.container)].append(leaf)
-        native = [container for container, _ in containers if type(container) in _KINDS]
-        words = [len(native)]
-        for container in native:
-            words += [id(container), _KINDS[type(container)], len(inside[id(container)])]
-        for container in native:
-            for leaf in inside[id(container)]:
-                words += _wanted(leaf)
+        groups = [
+            (id(container), _KINDS[type(container)], [*map(_wanted, inside[id(container)])])
+            for container, _ in containers
+            if type(container) in _KINDS
+        ]
+        if parts:
+            places = [(word_address(part.owner, part.name), _address(part.value), 0) for part in parts]
+            groups.append((places[0][0], _WORDS, places))
+        words = [len(groups)]
+        for address, kind, entries in groups:
+            words += [address, kind, len(entries)]
+        words += [word for _, _, entries in groups for entry in entries for word in entry]
         self._table = array("q", words)
         self._table_at = self._table.buffer_info()[0]
         self._same = functions().same_objects
@@ -65,7 +87,12 @@ class Snapshot:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to ask for."""
-        return not self.containers and not self.tensors
+        return not (self.containers or self.tensors or self.parts)
+
+    @property
+    def test(self) -> Callable[[], object]:
+        """What answers as `holds` does: native code alone where no tensor or other container is asked for."""
+        return self.holds if self._others or self.tensors else partial(self._same, self._table_at)
 
     def holds(self) -> bool:
         """Whether all containers hold the same objects at the same keys, and all tensors the same memory."""
@@ -79,10 +106,15 @@ class Snapshot:
     def _stay(self) -> bool:
         """Whether all tensors are of the same memory, though some tensor moved since that was asked."""
         now = moves()
-        stay = [*map(_MEMORY, self.tensors)] == self.memory
+        stay = [*map(Memory.of, self.tensors)] == self.memory
         if stay:
             self._moves = now
         return stay
+
+
+def _address(value: object) -> int:
+    """What a word has that points to a value: of None nothing, where a function has no defaults."""
+    return 0 if value is None else id(value)
 
 
 def _wanted(leaf: Leaf) -> tuple[int, int, int]:

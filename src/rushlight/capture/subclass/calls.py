@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.subclass.packing import (
+    Packer,
     Packing,
     Rebuilt,
     Results,
@@ -15,7 +16,6 @@ from rushlight.capture.subclass.packing import (
     entries_of,
     in_containers,
     is_packed,
-    packed,
     refuse,
     unpacked,
 )
@@ -142,6 +142,7 @@ class WrapperCalls(Generic[Graphs]):
         self._function = function
         self._make = make
         self._reached: list[Handle] = []
+        self._packer = Packer()
         self.kinds: list[tuple[Taking, Graphs]] = []
         self.in_parts = False
 
@@ -149,6 +150,7 @@ class WrapperCalls(Generic[Graphs]):
         """Forgets all graphs."""
         self.kinds.clear()
         self._reached.clear()
+        self._packer.clear()
         self.in_parts = False
 
     def graphs(self) -> list[Graphs]:
@@ -182,7 +184,7 @@ class WrapperCalls(Generic[Graphs]):
         given += reached
         if known and not given:
             return UNKNOWN
-        taken = [packed(tensor) for tensor in given]
+        taken = [self._packer.packed(tensor) for tensor in given]
         packings = tuple([packing for packing, _ in taken])
         graphs = next((graphs for taking, graphs in self.kinds if taking.fits(packings, reached)), None)
         if graphs is None and known:

@@ -16,6 +16,7 @@ from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import DRIVER, Pass, engaged, roots_of, run_backward, targets_of, used
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle, is_wrapper
 from rushlight.support import events, settings
 from rushlight.support.errors import CompileError, RushlightError, fail, require
 
@@ -116,7 +117,8 @@ def run(
 ) -> tuple[object, ...]:
     """As `run_backward`, by a compiled program. Errors: G022 for what cannot be compiled."""
     compiler = compiler_in_force()
-    if compiler is None or STATE.tracer is not None:  # a graph that is traced has the pass in it
+    # A graph that is traced has the pass in it, and a pass over tensors without data computes nothing.
+    if compiler is None or STATE.tracer is not None or any(map(_lacks_data, tensors)):
         return run_backward(tensors, gradients, keep_graph, create_graph, inputs, accumulate, allow_unused)
     _refuse_surroundings()
     roots, targets = roots_of(tensors, gradients), targets_of(inputs or ())
@@ -148,6 +150,10 @@ def _run(compiler: Compiler, reading: Reading) -> Sequence[object]:
         if number is not None:
             _locate(error, reading.nodes[number])
         raise
+
+
+def _lacks_data(tensor: object) -> bool:
+    return isinstance(tensor, Handle) and tensor.storage is None and not is_wrapper(tensor)
 
 
 def _locate(error: Exception, node: Node) -> None:

@@ -29,7 +29,7 @@ from rushlight.eager.tracing import TracedNumber
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.ops.record import OPERATORS, Operator
-from rushlight.sym import Size
+from rushlight.sym import Size, SizeExpr, eq, guard
 
 Given = list[Any]
 """The gradients of a step's outputs, None where nothing has arrived."""
@@ -128,11 +128,25 @@ class Step(ABC):
         """The gradients of all `count` inputs; None of each if no gradient has arrived."""
         if all(gradient is None for gradient in gradients):
             return (None,) * count
+        known: list[object] = [_size(size) for size in sizes]
+        settle_ones((*gradients, *values), known)
         try:
-            return tuple(self.run(list(gradients), iter(values), [_size(size) for size in sizes]))
+            return tuple(self.run(list(gradients), iter(values), known))
         except Exception as error:
             setattr(error, FAILED, self.number)
             raise
+
+
+def settle_ones(values: Sequence[object], sizes: Sequence[object]) -> None:
+    """Guards which sizes are 1 while a step is traced.
+
+    Gradients are summed over dims that are known to be broadcast. In a trace of the whole function the forward call
+    has said so, but here the backward pass alone is traced.
+    """
+    forms = [value.form for value in values if isinstance(value, Handle) and value.form.symbolic]
+    for size in (*sizes, *[size for form in forms for size in form.shape]):
+        if isinstance(size, SizeExpr):
+            guard(eq(size, 1))
 
 
 def _size(size: Any) -> Size:
@@ -371,7 +385,7 @@ def step_of(node: Node, create_graph: bool) -> type[Step] | None:
     kind = _KINDS.get(type(node))
     if isinstance(node, CompiledBackward) and (create_graph or node.is_packed):
         return None
-    if isinstance(node, FunctionNode) and not (_holds_values(node) and is_quiet(node.parts().function.backward)):
+    if isinstance(node, FunctionNode) and not _can_be_traced(node, create_graph):
         return None
     if isinstance(node, CopySlices) and (node.is_of_wrapper or any(others for _, others, _ in node.steps)):
         return None
@@ -383,6 +397,15 @@ def step_of(node: Node, create_graph: bool) -> type[Step] | None:
     elif isinstance(node, FunctionNode):
         saved = node.parts().saved
     return None if any(map(_is_packed, saved)) else kind
+
+
+def _can_be_traced(node: FunctionNode, create_graph: bool) -> bool:
+    """Whether a backward of the program's can be part of a compiled pass."""
+    if not _holds_values(node):
+        return False
+    backward = node.parts().function.backward
+    # The history of gradients without a derivative says so, and a graph has none.
+    return is_quiet(backward) and not (create_graph and hasattr(backward, "once_differentiable"))
 
 
 def _holds_values(node: FunctionNode) -> bool:

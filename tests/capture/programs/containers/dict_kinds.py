@@ -182,3 +182,44 @@ def case_user_dict_goes_through_its_methods(x, env):
     d.update(b=2)
     d.setdefault("c", x)
     return d.data, env.log
+
+
+def case_view_of_a_dict_that_is_written(x, env):
+    shown = types.MappingProxyType(env.table)
+    print("between")
+    env.table["a"] = x
+    return len(shown), shown["a"], dict(shown)
+
+
+def case_dict_of_before_gets_a_key_with_a_hash(x, env):
+    class Key:
+        def __hash__(self):
+            env.log.append("hash")
+            return 42
+
+    held = {}
+    print("between")
+    key = Key()
+    held[key] = x + 1
+    print("again")
+    return held[key], env.log
+
+
+def case_frozenset_of_objects_with_a_hash(x, env):
+    class Key:
+        def __init__(self, number):
+            self.number = number
+
+        def __hash__(self):
+            return self.number
+
+    held = frozenset([Key(3), Key(4)])
+    print("between")
+    return sorted(key.number for key in held), x + 1
+
+
+def case_text_of_a_list_that_holds_itself(x, env):
+    held = [1, {"a": 2}]
+    held.append(held)
+    held[1]["b"] = held
+    return repr(held), str(held[1]), f"{held}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import types
+import warnings
 
 
 def finish(coroutine, log=None, answers=()):
@@ -541,3 +542,15 @@ def case_what_asynchronous_generators_say_of_themselves(x, env):
     step = it.asend(None)
     states += [step.send(None), it.ag_await is None]
     return finish(step), states, repr(it)[:24]
+
+
+def case_frame_cleared_before_the_begin(x, env):
+    async def f():
+        return x
+
+    coroutine = f()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        coroutine.cr_frame.clear()
+    coroutine.close()
+    return [str(each.message) for each in caught]

@@ -358,6 +358,19 @@ def case_generator_attributes(x, env):
     return before, it.gi_frame is None, (x * 2).mean()
 
 
+def case_generator_is_called_as_its_function_at_the_call(x, env):
+    def values():
+        yield x + 1
+
+    made = [values()]
+    values.__name__, values.__qualname__ = "other", "another.other"
+    made.append(values())
+    print("between")
+    values.__name__ = "third"
+    made.append(values())
+    return [(it.__name__, it.__qualname__) for it in made], values.__name__
+
+
 def case_state_while_running(x, env):
     import inspect
 

@@ -380,6 +380,65 @@ def case_print_to_a_file_of_the_program(x, env):
     return env.log, x + 1
 
 
+def case_print_to_a_file_that_refuses(x, env):
+    class Out:
+        def write(self, text):
+            env.log.append(text)
+            if text == "refused":
+                raise ValueError(text)
+
+    for values, how in [((1, 2), {"sep": 3}), ((1,), {"end": b""}), ((1, "refused", 2), {"sep": None}), ((), {})]:
+        try:
+            print(*values, file=Out(), **how)
+        except (TypeError, ValueError) as error:
+            env.log.append(str(error))
+    return env.log, x + 1
+
+
+def case_sum_of_objects_that_add(x, env):
+    class Money:
+        def __init__(self, amount):
+            self.amount = amount
+
+        def __add__(self, other):
+            env.log.append(other if isinstance(other, (int, float)) else other.amount)
+            return Money(self.amount + (other if isinstance(other, (int, float)) else other.amount))
+
+        __radd__ = __add__
+
+    try:
+        sum(["a"], "")
+    except TypeError as error:
+        env.log.append(str(error))
+    totals = sum([1, 2.5, Money(3), 4]), sum((Money(n) for n in range(3)), start=Money(5)), sum((Money(1),), 2)
+    return [total.amount for total in totals], sum([x, x * 2]), env.log
+
+
+def case_numbers_of_objects(x, env):
+    class Sized:
+        def __init__(self, value):
+            self.value = value
+
+        def __int__(self):
+            env.log.append("int")
+            return self.value
+
+        def __float__(self):
+            return self.value
+
+    class Indexed:
+        def __index__(self):
+            env.log.append("index")
+            return 3
+
+    for kind, value in [(int, Sized("text")), (float, Sized(2)), (int, Sized(True)), (float, object()), (int, None)]:
+        try:
+            env.log.append(kind(value))
+        except TypeError as error:
+            env.log.append(str(error))
+    return int(Indexed()), float(Indexed()), float(Sized(1.5)), env.log, x * int(Sized(2))
+
+
 def case_object_hooks_by_getattr(x, env):
     class A:
         def __getattr__(self, name):
@@ -473,3 +532,50 @@ def case_generator_cannot_be_copied(x, env):
     import copy
 
     return copy.copy(i for i in ())
+
+
+def case_classes_among_the_arguments(x, env):
+    class Meta(type):
+        def __iter__(cls):
+            return iter([3, 1, 2])
+
+    class Values(metaclass=Meta):
+        pass
+
+    class Default:
+        pass
+
+    return sorted(Values), list(map(float, Values)), min([], default=Default) is Default, max(Values), x + 1
+
+
+def case_interrupt_raised_in_a_method_that_c_calls(x, env):
+    class Stops:
+        def __iter__(self):
+            raise KeyboardInterrupt("mine")
+
+    try:
+        list(Stops())
+    except KeyboardInterrupt as error:
+        return error.args, x + 1
+
+
+def case_comparisons_are_as_many_as_in_c(x, env):
+    class Key:
+        def __hash__(self):
+            env.log.append("hash")
+            return 42
+
+        def __eq__(self, other):
+            env.log.append("eq")
+            return id(self) == id(other)
+
+    held = {Key(): x}
+    held.setdefault(Key(), [])
+    return env.log, len(held)
+
+
+def case_text_with_the_number_of_an_object(x, env):
+    made = object()
+    text = repr([made])
+    print("between")
+    return text == repr([made]), text.count("object"), x + 1

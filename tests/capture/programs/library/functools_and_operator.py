@@ -2,6 +2,7 @@
 
 import functools
 import operator
+import types
 
 
 def case_partial(x, env):
@@ -399,3 +400,43 @@ def case_sorting_with_getters(x, env):
         max(rows, key=operator.itemgetter("n", "k")),
         list(map(operator.itemgetter("k"), rows)),
     )
+
+
+def case_partial_method_of_the_class(x, env):
+    class A:
+        def add(self, n, *, m=1):
+            return x + n + m
+
+        two = functools.partialmethod(add, 2, m=3)
+
+    a = A()
+    print("between")
+    return A.two(a), a.two()
+
+
+def case_keys_that_compare(x, env):
+    key = functools.cmp_to_key(lambda a, b: (a > b) - (a < b))
+    return key(3) == key(3), key(3) > key(1), sorted([3, 1, 2], key=key), x + 1
+
+
+def case_new_generic_alias_of_a_new_class(x, env):
+    class Pair(tuple):
+        __class_getitem__ = classmethod(types.GenericAlias)
+
+    alias, either = Pair[int], Pair | None
+    print("between")
+    return alias.__origin__ is Pair, type(alias([x, 2])) is Pair, isinstance(Pair(), either)
+
+
+def case_new_set_keeps_its_order(x, env):
+    words = {"alias", "at", "build", "create", "field", "helper", "make", "note", "point", "return", "type", "used"}
+    names = list(words)
+    print("between")
+    return list(words) == names, x + 1
+
+
+def case_function_with_builtins_of_its_own(x, env):
+    space = {"__builtins__": {}}
+    made = eval("lambda a: a", space)
+    print("between")
+    return made.__builtins__, list(space), made(x)

@@ -1,5 +1,7 @@
 """Classes: creation, inheritance, `super()`, metaclasses, hooks of class creation, instance checks, construction."""
 
+import collections.abc
+
 
 def case_class_statement_order(x, env):
     def v(n, value):
@@ -484,3 +486,79 @@ def case_doc_and_module(x, env):
 
     A.__doc__ = "changed"
     return A.__doc__, B.__doc__, B.__module__ == __name__
+
+
+def case_class_method_of_c_makes_an_object(x, env):
+    held = {1: x}
+
+    class Shared(dict):
+        def __new__(cls):
+            return held
+
+    print("between")
+    held = {2: x}
+    return Shared.fromkeys("a"), held
+
+
+def case_property_of_the_name(x, env):
+    class Named:
+        @property
+        def __name__(self):
+            return "mine"
+
+    print("between")
+    return Named().__name__, Named.__name__, x + 1
+
+
+def case_registered_for_an_abstract_class(x, env):
+    class Registered:
+        pass
+
+    collections.abc.Sized.register(Registered)
+    print("between")
+    return isinstance(Registered(), collections.abc.Sized), x + 1
+
+
+def case_annotations_name_a_new_class(x, env):
+    class Kind:
+        pass
+
+    def f(a: Kind) -> Kind:
+        return x
+
+    print("between")
+    return f.__annotations__["a"] is Kind, f.__annotations__
+
+
+def case_descriptor_asked_of_its_class(x, env):
+    class Counting:
+        def __get__(self, instance, owner):
+            env.log.append((instance is None, owner.__name__))
+            return x + len(env.log)
+
+    class Meta(type):
+        @property
+        def both(cls):
+            env.log.append(cls.__name__)
+            return x * len(env.log)
+
+    class A(metaclass=Meta):
+        value = Counting()
+
+    return A.value, A().value, A.both, A.value
+
+
+def case_objects_with_an_end_die_with_their_list(x, env):
+    class Counted:
+        alive = 0
+
+        def __init__(self):
+            Counted.alive += 1
+
+        def __del__(self):
+            Counted.alive -= 1
+
+    held = [Counted(), Counted()]
+    before = Counted.alive
+    del held
+    return before, Counted.alive, x + 1

@@ -347,3 +347,20 @@ def case_any_all_stop_early(x, env):
 
 def case_cmp_of_numbers_of_other_kinds(x, env):
     return 1 == 1.0 == True, 2**53 + 1 == float(2**53), 10**400 > float("inf"), 1 == 1 + 0j, "1" == 1, 0.1 + 0.2 == 0.3
+
+
+def case_identity_of_numbers(x, env):
+    n, many = env.count + 3, x.shape[0]
+    return n is 3, n is not 3, n is None, many is 4, many is 5, (many > 2) is True, (many > 2) is False, n is 3.0
+
+
+def case_classes_of_sizes(x, env):
+    n = x.shape[0]
+    return type(n) is int, type(n > 2) is bool, isinstance(n, int), type(n * 1.5) is float
+
+
+def case_identity_of_tuples_that_were_there_before(x, env):
+    held = {(env.count, 2)}
+    print("between")
+    one, other = sorted(held), sorted(held.copy())
+    return one[0] is other[0], one[0] is (env.count, 2), one.index(other[0])

@@ -346,3 +346,9 @@ def case_walrus_in_a_condition_that_short_circuits(x, env):
     if False and (n := 1):
         pass
     return n
+
+
+def case_everything_of_a_module_in_a_text(x, env):
+    space = {}
+    exec("from math import *\nhalf = floor(2.5)", space)
+    return space["half"], "sqrt" in space, x + 1

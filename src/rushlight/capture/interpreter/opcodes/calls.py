@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight.capture.code.instructions import NULL_FIRST
 from rushlight.capture.interpreter.frame import NULL, Frame
-from rushlight.capture.interpreter.hooks import ITERATING, MISSING
+from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.operations import operation
 from rushlight.capture.interpreter.slots import (
@@ -77,9 +77,6 @@ def call_function_ex(interpreter: Interpreter, frame: Frame, with_keywords: int)
 def _arguments(interpreter: Interpreter, function: object, args: Any) -> tuple[object, ...]:
     """The values of an iterable that is the only one with a star in a call."""
     if is_iterable(args):
-        interpreter.runs(args, asked=ITERATING)
-        if hasattr(type(args), "__next__"):
-            interpreter.advances(args)
         return tuple(listed(interpreter, args))
     name = getattr(function, "__qualname__", str(function))
     module = getattr(function, "__module__", None)

@@ -38,6 +38,12 @@ def _stop_iteration(interpreter: Interpreter, frame: Frame, error: object) -> ob
     return instead
 
 
+@operation("IMPORT_STAR")
+def import_star(interpreter: Interpreter, frame: Frame, operand: object) -> None:
+    """Binds what a module has, before 3.12."""
+    _import_star(interpreter, frame, frame.stack.pop())
+
+
 _OF_ONE: dict[int, Native] = {
     2: _import_star,
     3: _stop_iteration,

@@ -247,6 +247,7 @@ def _global(interpreter: Interpreter, frame: Frame, name: str) -> object:
     if value is not UNBOUND:
         interpreter.reads(frame.globals, name, value)
         return value
+    interpreter.lacks(frame.globals, name)
     value = frame.builtins.get(name, UNBOUND)
     if value is UNBOUND:
         raise _unknown(name)

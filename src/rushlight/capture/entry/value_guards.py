@@ -1,0 +1,44 @@
+"""Guards on single values: that they are the same, of their class, or defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rushlight.capture.arguments import Names
+from rushlight.capture.guard import Guard
+
+
+def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
+    """That a value is still the same: equal for plain values, identical for objects."""
+    if value is None or isinstance(value, bool):
+        return Guard("constant", path, repr(value), f"{text} is not {value!r}")
+    if isinstance(value, (int, float)):
+        failed = f"{text}.__class__ is not {names(type(value))} or {number_differs(text, value, names)}"
+        return Guard("number", path, repr(value), failed)
+    if isinstance(value, (str, bytes)):
+        same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
+        differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
+        return Guard("constant", path, repr(value), differs)
+    return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
+
+
+def number_differs(text: str, value: float, names: Names) -> str:
+    """Whether a number of a class is another one than a value: 0.0 and -0.0 are two, and NaN is one."""
+    if value != value:
+        return f"{text} == {text}"
+    return f"{text} != {names(value)}" if value else f"repr({text}) != {repr(value)!r}"
+
+
+def is_partial(text: str) -> bool:
+    """Whether a number may be undefined for some operands: a quotient, or a power."""
+    return any(symbol in text for symbol in "/%*")
+
+
+def defined_guards(texts: Iterable[str]) -> list[Guard]:
+    """Guards that numbers are defined which nothing but Python computes."""
+    return [Guard("number", text, "defined", f"{text} is None") for text in dict.fromkeys(filter(is_partial, texts))]
+
+
+def type_guard(text: str, path: str, value: object, names: Names) -> Guard:
+    """That a number is still of its class."""
+    return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")

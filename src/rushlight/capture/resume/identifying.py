@@ -1,0 +1,115 @@
+"""Which object a value of a trace is: its class, its number, and whether two values are one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.resume import breaks
+from rushlight.capture.resume.access import AccessingInterpreter
+from rushlight.capture.resume.breaks import Break
+from rushlight.capture.resume.identities import THREAD, Identity
+from rushlight.capture.resume.opaque import Opaque
+from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
+from rushlight.eager.tracing import TracedNumber
+
+_STANDING_FOR: dict[type, type] = {SymInt: int, SymBool: bool, SymFloat: float, Identity: int}
+NUMBERS = frozenset({TracedNumber, SymInt, SymBool, SymFloat})  # of the run time
+_SMALL = range(-5, 257)  # of each of these numbers CPython has one object
+
+
+class IdentifyingInterpreter(AccessingInterpreter):
+    """An interpreter that answers which object a value is, and breaks where that is not known."""
+
+    __slots__ = ("identities",)
+
+    def __init__(self, is_leaf: Callable[[FunctionType], bool], reached: ReachedObjects) -> None:
+        super().__init__(is_leaf, reached)
+        self.identities: list[Identity] = []  # numbers of objects that the program has asked for
+
+    def class_of(self, value: object) -> type:
+        """The class of a value, as programs see it."""
+        if type(value) is Opaque:
+            raise Break(breaks.PASSED_BY, "the class of an object that the graph passes by")
+        kind = type(value)
+        if kind is TracedNumber and isinstance(value, TracedNumber):
+            return type(value.value)
+        if kind.__flags__ & HEAP_TYPE and id(value) not in self.made and not self.reached.knows(value):
+            self.reached.walk.assumed.has_class(value)
+        return _STANDING_FOR.get(kind, kind)
+
+    def identity(self, value: object) -> int:
+        """The number of an object, as a trace knows it. Errors: Break for a number, which may be any at each call."""
+        if type(value) in NUMBERS:
+            raise Break(breaks.IDENTITY, "it is asked which object a number is")
+        return self._numbered(value)
+
+    def thread(self) -> int:
+        """The number of the thread, which is that of each call."""
+        return self._numbered(THREAD)
+
+    def _numbered(self, owner: object) -> Identity:
+        made = Identity.of(owner, self._tells_apart, self.identities)
+        if not any(made is known for known in self.identities):
+            self.identities.append(made)
+        return made
+
+    def _tells_apart(self, value: object, other: object) -> bool:
+        return value is not THREAD and other is not THREAD and self.is_same(value, other)
+
+    def is_same(self, value: object, other: object) -> bool:
+        """Whether two values are one object. Errors: Break where that is not known."""
+        if value is not other and (type(value) in NUMBERS or type(other) in NUMBERS):
+            return self._is_same_number(value, other)
+        if (
+            value is not other
+            and Opaque in (type(value), type(other))
+            and not (id(value) in self.made or id(other) in self.made or value is None or other is None)
+        ):
+            raise Break(breaks.IDENTITY, "identity of an object that the graph passes by")
+        for one, another in ((value, other), (other, value)):
+            if value is not other and self.reached.knows(one) and type(one) is type(another):
+                self.reached.guard_apart(one, another)
+        kinds = type(value), type(other)
+        if value is not other and issubclass(kinds[0], Handle) and issubclass(kinds[1], Handle):
+            if any(map(_is_result, (value, other))):
+                return False
+            raise Break(breaks.IDENTITY, "identity of two tensors")
+        tuples = value is not other and type(value) is tuple and type(other) is tuple and len(value) == len(other)
+        if tuples and (id(value) in self.given or id(other) in self.given):
+            raise Break(breaks.IDENTITY, "identity of a tuple that is an argument")
+        if value is not other and type(value) in (list, dict) and type(other) is type(value):
+            inside = [id(item) in self.given for item in (value, other)]
+            if any(inside) and not all(inside) and id(value) not in self.made and id(other) not in self.made:
+                raise Break(breaks.IDENTITY, "identity of a container that is an argument")
+        return value is other
+
+    def _is_same_number(self, value: Any, other: Any) -> bool:
+        """Whether two numbers, of which one may be any at each call, are one object: small ones are, and truths."""
+        kind = self.class_of(value)
+        if kind is not self.class_of(other):
+            return False
+        one, another = fixed_number(value), fixed_number(other)
+        if one == one and one != another:  # what is not equal to itself is NaN, of which there may be one
+            return False
+        if kind is bool or (kind is int and one in _SMALL):
+            return True
+        raise Break(breaks.IDENTITY, "it is asked which object a number is")
+
+
+def _is_result(tensor: Any) -> bool:
+    """Whether a tensor is one that an operator of the trace gave: another one than all others, at each call."""
+    return STATE.tracer is not None and type(tensor) is not TracedNumber and STATE.tracer.is_result(tensor)
+
+
+def fixed_number(value: Any) -> Any:
+    """A number of the run time as it is in this call; what is none is itself."""
+    kind = type(value)
+    if kind is TracedNumber:
+        return value.item()
+    return _STANDING_FOR[kind](value) if kind in NUMBERS else value

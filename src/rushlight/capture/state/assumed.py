@@ -1,0 +1,155 @@
+"""What a trace takes for granted of classes, functions and names that it looks into: that they stay as they are.
+
+Of a class of the program's that a trace asks for anything, each call checks its bases, its names, and its methods and
+descriptors, by identity; of a function that is called, code and defaults; and names that were not there: of globals
+behind which a builtin stands, and of attributes that an object does not have itself.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Container, Iterator
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from rushlight.capture.guard import Guard
+from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
+from rushlight.eager.handle import Handle
+
+_OF_CALLS = ("__code__", "__defaults__", "__kwdefaults__")
+
+
+class Part(NamedTuple):
+    """An attribute that CPython keeps in the object itself, as `word_address` finds it, and its value."""
+
+    owner: object
+    name: str
+    value: object
+    path: str
+
+    def guard(self, names: Callable[[object], str]) -> Guard:
+        """That it is still the same object."""
+        owner, value = names(self.owner), names(self.value)
+        if self.name == "__class__":
+            return Guard(
+                "class", self.path, f"a {type(self.owner).__qualname__}", f"{names(type)}({owner}) is not {value}"
+            )
+        kind = "class" if self.name == "__mro__" else "function"
+        return Guard(kind, f"{self.path}.{self.name}", "as it was", f"{owner}.{self.name} is not {value}")
+
+
+class Assumed:
+    """What a trace has looked into: each by identity, once. `tensors` are those that its operators are given."""
+
+    __slots__ = ("_absent", "_classes", "_contents", "_functions", "_objects", "_shown", "_slots", "tensors")
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Handle] = {}
+        self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}
+        self._classes: dict[int, type] = {}
+        self._shown: set[int] = set()  # classes of which all attributes are seen
+        self._contents: dict[int, tuple[Any, bytes]] = {}
+        self._functions: dict[int, FunctionType] = {}
+        self._objects: dict[int, object] = {}
+        self._slots: dict[tuple[int, str], object] = {}
+
+    def looks_into(self, cls: type) -> None:
+        """A class is asked for a method or another attribute."""
+        self._classes[id(cls)] = cls
+
+    def shows(self, cls: type) -> None:
+        """All attributes that a class itself has are seen."""
+        self.looks_into(cls)
+        self._shown.add(id(cls))
+
+    def holds(self, memory: Any) -> None:
+        """An array is read. Each call compares all of it."""
+        self._contents[id(memory)] = memory, memory.tobytes()
+
+    def calls(self, function: FunctionType) -> None:
+        """A function is called."""
+        self._functions[id(function)] = function
+
+    def is_called(self, function: FunctionType) -> bool:
+        """Whether a function has been called before."""
+        return id(function) in self._functions
+
+    def has_class(self, owner: object) -> None:
+        """The trace depends on the class of an object that it finds at each call."""
+        self._objects[id(owner)] = owner
+
+    def lacks(self, variables: dict[str, object], name: str, path: str) -> None:
+        """A dict of variables has no such name."""
+        self._absent.setdefault(id(variables), (variables, set(), path))[1].add(name)
+
+    def lacks_slot(self, owner: object, name: str) -> None:
+        """A slot of an object is empty."""
+        self._slots[id(owner), name] = owner
+
+    def settle(self, made: Container[int]) -> None:
+        """Forgets what the trace has `made`, by identity, and what never changes. Bases are classes too."""
+        bases = {id(base): base for cls in self._classes.values() for base in cls.__mro__}
+        self._classes = {key: base for key, base in bases.items() if key not in made and _may_change(base)}
+        self._functions = {
+            key: function
+            for key, function in self._functions.items()
+            if key not in made and is_of_users(module_of_globals(function.__globals__))
+        }
+        self._objects = {key: owner for key, owner in self._objects.items() if key not in made}
+        self._absent = {key: absent for key, absent in self._absent.items() if key not in made}
+        self._slots = {key: owner for key, owner in self._slots.items() if key[0] not in made}
+
+    def parts(self) -> Iterator[Part]:
+        """What is compared of classes, functions and objects themselves."""
+        for cls in self._classes.values():
+            yield Part(cls, "__mro__", cls.__mro__, cls.__qualname__)
+        for function in self._functions.values():
+            for name in _OF_CALLS:
+                yield Part(function, name, getattr(function, name), function.__qualname__)
+        for owner in self._objects.values():
+            yield Part(owner, "__class__", type(owner), f"a {type(owner).__qualname__}")
+
+    def containers(self) -> Iterator[tuple[dict[str, Any], str, bool]]:
+        """The dicts that are compared: of classes, and of defaults by name, of which all values count.
+
+        Of a class those count that say what attributes are.
+        """
+        for cls in self._classes.values():
+            yield variables_of_class(cls), cls.__qualname__, id(cls) in self._shown
+        for function in self._functions.values():
+            if function.__kwdefaults__:
+                yield function.__kwdefaults__, f"{function.__qualname__}.__kwdefaults__", True
+
+    def guards(self, names: Callable[[object], str]) -> Iterator[Guard]:
+        """That names which were not there are not there."""
+        for variables, absent, path in self._absent.values():
+            text = ", ".join(sorted(absent))
+            failed = f"not {names(variables.keys())}.isdisjoint({names(frozenset(absent))})"
+            if len(absent) == 1:
+                failed = f"{text!r} in {names(variables)}"
+            yield Guard("attribute", path, f"without {text}", failed)
+        for memory, before in self._contents.values():
+            text = names(memory)
+            failed = f"{text}.tobytes() != {names(before)}"
+            if hasattr(memory, "shape"):
+                failed += f" or {text}.shape != {names(memory.shape)}"
+            yield Guard("constant", f"the {type(memory).__name__} {text}", "as it was", failed)
+        for (_, name), owner in self._slots.items():
+            path = f"{type(owner).__qualname__}.{name}"
+            yield Guard("attribute", path, "absent", f"hasattr({names(owner)}, {name!r})")
+
+
+def variables_of_class(cls: type) -> dict[str, Any]:
+    """The dict that a class keeps its attributes in, of which `__dict__` is a view."""
+    (variables,) = gc.get_referents(cls.__dict__)
+    return variables
+
+
+def says_what_attributes_are(value: object) -> bool:
+    """Whether a value in a class decides what attributes are: functions, properties and other descriptors."""
+    return hasattr(type(value), "__get__")
+
+
+def _may_change(cls: type) -> bool:
+    return bool(cls.__flags__ & HEAP_TYPE) and is_of_users(module_of_class(cls))

@@ -1,0 +1,168 @@
+"""Calls of functions that are compiled in parts: how arguments reach graphs, without a frame between."""
+
+import collections
+import warnings
+
+import pytest
+
+import rushlight as rl
+from rushlight.capture.resume import driver
+from rushlight.support import events
+from rushlight.support.errors import forget_warnings
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    rl.compiler.reset()
+    events.reset()
+
+
+def no_frame(*_):
+    raise AssertionError("a frame is made")
+
+
+def test_a_call_that_is_one_graph_makes_no_frame(monkeypatch):
+    class Net(rl.nn.Module):
+        def forward(self, x, scale=2):
+            return {"y": x * scale}
+
+    def add(x, y):
+        return x + y
+
+    x = rl.tensor([1.0, 2.0])
+    compiled, net = rl.compile(add, fullgraph=False), rl.compile(Net(), fullgraph=False)
+    for _ in range(2):
+        assert compiled(x, x * 2).tolist() == [3.0, 6.0]
+        assert net(x)["y"].tolist() == [2.0, 4.0]
+        assert net(x, scale=3)["y"].tolist() == [3.0, 6.0]
+    monkeypatch.setattr(driver, "begin", no_frame)
+    assert compiled(x, x * 2).tolist() == [3.0, 6.0]
+    assert net(x)["y"].tolist() == [2.0, 4.0]
+    assert net(x, scale=3)["y"].tolist() == [3.0, 6.0]
+
+
+def of_every_kind(a, /, b, c=2.0, *rest, d, e=None, **named):
+    return a + b * c + sum(rest, rl.zeros(2)) * d + (0 if e is None else e), sorted(named), len(rest)
+
+
+class Bound:
+    def method(self, a, *rest, scale=2, **named):
+        return a * scale + sum(rest, rl.zeros(2)), sorted(named), len(rest)
+
+    @classmethod
+    def of_class(cls, a, b=3, *, c=1):
+        return a * b + c, [cls.__name__], 0
+
+    def __call__(self, a, *, b=3):
+        return a * b, ["called"], 0
+
+
+CALLS = [
+    (of_every_kind, (1, 2), {"d": 3}),
+    (of_every_kind, (1,), {"d": 3, "b": 2}),
+    (of_every_kind, (1, 2, 0.5), {"d": 3, "e": 1}),
+    (of_every_kind, (1, 2, 0.5, 7, 8), {"d": 3, "z": 1, "a": 2}),
+    (Bound().method, (1,), {}),
+    (Bound().method, (1, 2, 3), {"scale": 4, "it": 5}),
+    (Bound.of_class, (1,), {}),
+    (Bound.of_class, (1,), {"c": 2.5, "b": 1}),
+    (Bound(), (1,), {}),
+    (Bound(), (1,), {"b": 4}),
+]
+
+
+@pytest.mark.parametrize("at", range(len(CALLS)))
+def test_no_call_of_one_graph_makes_a_frame_however_it_gives_its_arguments(at, monkeypatch):
+    function, args, kwargs = CALLS[at]
+    args = tuple([rl.full((2,), float(value)) if type(value) is int else value for value in args])
+    (expected, *others), compiled = function(*args, **kwargs), rl.compile(function)
+    for turn in range(3):
+        if turn == 2:
+            monkeypatch.setattr(driver, "begin", no_frame)
+        result, *rest = compiled(*args, **kwargs)
+        assert (result.tolist(), rest) == (expected.tolist(), others)
+
+
+def test_arguments_that_do_not_fit_are_refused_as_python_refuses_them():
+    compiled = rl.compile(of_every_kind)
+    x = rl.ones(2)
+    compiled(x, x, d=1)
+    for args, kwargs in [((), {}), ((x, x), {}), ((x, x), {"b": x, "d": 1})]:
+        with pytest.raises(TypeError) as expected:
+            of_every_kind(*args, **kwargs)
+        with pytest.raises(TypeError) as found:
+            compiled(*args, **kwargs)
+        assert str(found.value) == str(expected.value)
+
+
+def test_defaults_that_are_replaced_count_from_the_next_call_on():
+    def scaled(x, by=2.0, *, plus=1.0):
+        return x * by + plus
+
+    compiled = rl.compile(scaled)
+    x = rl.ones(1)
+    assert [compiled(x).item() for _ in range(3)] == [3.0] * 3
+    scaled.__defaults__ = (4.0,)
+    assert [compiled(x).item() for _ in range(2)] == [5.0] * 2
+    scaled.__kwdefaults__["plus"] = 3.0
+    assert compiled(x).item() == 7.0
+    scaled.__kwdefaults__ = {"plus": 5.0}
+    assert compiled(x).item() == 9.0
+    scaled.__defaults__ = None
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'by'"):
+        compiled(x)
+
+
+def test_a_list_of_warnings_may_grow_while_a_call_is_traced():
+    def warns(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = x + 1
+            with rl.autocast("cuda"):
+                return y * 2, [str(each.message) for each in caught]
+
+    forget_warnings()
+    y, caught = rl.compile(warns)(rl.ones(2))
+    assert y.tolist() == [4.0, 4.0] and len(caught) == 1 and "there is none" in caught[0]
+
+
+def test_an_object_that_says_it_is_of_another_class_is_not_taken_for_one():
+    class Scaling:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def apply(self, x):
+            return x * self.scale
+
+    class Pretending:
+        __class__ = Scaling  # as of a mock with a specification
+
+        def __init__(self, scale):
+            self.scale = scale
+
+        def apply(self, x):
+            return x + 100
+
+    compiled = rl.compile(lambda x, by: by.apply(x))
+    for _ in range(2):
+        assert compiled(rl.ones(1), Scaling(2.0)).item() == 2.0
+        assert compiled(rl.ones(1), Pretending(7.0)).item() == 101.0
+
+
+def test_a_sequence_is_not_asked_about_its_items_where_one_is_told_by_its_place():
+    class Unequal:
+        def __eq__(self, other):
+            raise AssertionError
+
+        __hash__ = None
+
+    def takes(x, one):
+        turned, row = collections.deque([(one, 1), (one, 2)]), [one]
+        turned.rotate(1)
+        row.insert(0, 5)
+        return x + 1, turned.pop()[1], row.pop(0), row.pop() is one
+
+    compiled, one = rl.compile(takes, fullgraph=True), Unequal()
+    for _ in range(2):
+        y, *rest = compiled(rl.ones(1), one)
+        assert y.item() == 2.0 and rest == [1, 5, True]
