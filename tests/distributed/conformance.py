@@ -83,10 +83,10 @@ def case_minimum_of_nan_is_nan():
 
 
 def case_large_buffers_are_reduced_in_parts():
-    x = rl.arange(700_001, dtype=rl.float64) + dist.get_rank()
+    x = rl.arange(2_100_001, dtype=rl.float64) + dist.get_rank()
     dist.all_reduce(x)
     world = dist.get_world_size()
-    assert _same(x, rl.arange(700_001, dtype=rl.float64) * world + world * (world - 1) // 2)
+    assert _same(x, rl.arange(2_100_001, dtype=rl.float64) * world + world * (world - 1) // 2)
 
 
 def case_refused_dtypes():
@@ -173,6 +173,16 @@ def case_all_to_all():
     assert [one[0].item() for one in outputs] == [10.0 * giver + rank for giver in range(world)]
 
 
+def case_all_to_all_of_parts_that_nobody_takes():
+    world, rank = dist.get_world_size(), dist.get_rank()
+    for own in (1, 3):  # of which two elements are taken: one would be spread over both
+        given, taken = [2] * world, [2] * world
+        given[rank] = own
+        with pytest.raises(RushlightError, match=f"rank {rank} gives {own} elements to rank {rank}") as caught:
+            dist.all_to_all_single(rl.zeros(sum(taken)), rl.ones(sum(given)), taken, given)
+        assert caught.value.code == "W002"
+
+
 def case_tensors_with_gaps():
     base = rl.zeros(4, 3)
     column = base[:, 1]
@@ -215,6 +225,27 @@ def case_work():
     assert x.tolist() == [float(dist.get_world_size())] * 3
     dist.barrier()
     dist.monitored_barrier()
+
+
+def case_objects_between_two_ranks():
+    world, rank = dist.get_world_size(), dist.get_rank()
+    if world > 1 and rank == 0:
+        dist.send_object_list([{"a": 1}, "two"], dst=1)
+        dist.send_object_list([3], dst=1)
+    elif world > 1 and rank == 1:
+        values = [None, None]
+        assert dist.recv_object_list(values, src=0) == 0 and values == [{"a": 1}, "two"]
+        one = [None]
+        assert dist.recv_object_list(one) == 0 and one == [3]
+
+
+def case_futures_of_work():
+    x = rl.ones(3)
+    future = dist.all_reduce(x, async_op=True).get_future()
+    half = future.then(lambda done: done.value()[0] / 2)
+    assert half.wait().tolist() == [dist.get_world_size() / 2] * 3 and future.done()
+    (found,) = dist.all_reduce(x, async_op=True).result()
+    assert found is x
 
 
 def case_groups():

@@ -185,6 +185,20 @@ def test_one_rank_needs_no_launcher():
     assert not dist.is_initialized()
 
 
+def test_the_place_on_a_machine_is_what_the_launcher_tells(monkeypatch: pytest.MonkeyPatch):
+    names = ["SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK"]
+    for name in [*names, "PMI_RANK"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PMI_RANK", "9")  # its place among all ranks
+    assert dist.get_node_local_rank(7) == 7
+    with pytest.raises(rl.RushlightError) as found:
+        dist.get_node_local_rank()
+    assert found.value.code == "A002"
+    for place, name in enumerate(names):  # each comes before those before it
+        monkeypatch.setenv(name, str(place))
+        assert dist.get_node_local_rank(7) == place
+
+
 def test_what_a_collective_has_overwritten_has_no_gradient():
     """But what it was computed from has, before; and a leaf, or what is detached, may be written to."""
 

@@ -17,7 +17,7 @@ from conformance import CASES  # noqa: E402 - its folder is no package
 sys.path.remove(str(HERE))
 
 
-@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
 @pytest.mark.parametrize("name", CASES)
 def test_threads(name: str, world: int):
     dist.spawn(CASES[name], world, seed=world)
@@ -33,7 +33,7 @@ def test_alone(name: str):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
-@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("world", [2, 4, 8])
 def test_mpi(world: int, tmp_path: Path):
     command = [sys.executable, "-m", "rushlight", "launch", "-n", str(world), str(HERE / "job.py"), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=200)

@@ -19,6 +19,7 @@ from rushlight.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.engine.reductions import ReduceOp
 from rushlight.distributed.engine.work import Work
 from rushlight.distributed.group import (
@@ -26,14 +27,17 @@ from rushlight.distributed.group import (
     ProcessGroup,
     destroy_process_group,
     get_backend,
+    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
+    get_node_local_rank,
     get_process_group_ranks,
     get_rank,
     get_world_size,
     group,
     init_process_group,
     is_available,
+    is_backend_available,
     is_gloo_available,
     is_initialized,
     is_mpi_available,
@@ -45,14 +49,18 @@ from rushlight.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
     gather_object,
+    recv_object_list,
     scatter_object_list,
+    send_object_list,
 )
 from rushlight.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from rushlight.distributed.simulation import mark, sim
 from rushlight.distributed.spawning import spawn
 from rushlight.support.errors import DistError
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
+    "DeviceMesh",
     "DistBackendError",
     "DistError",
     "DistNetworkError",
@@ -75,31 +83,39 @@ __all__ = [
     "gather",
     "gather_object",
     "get_backend",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
+    "get_node_local_rank",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",
+    "is_backend_available",
     "is_gloo_available",
     "is_initialized",
     "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
     "isend",
+    "mark",
     "monitored_barrier",
     "new_group",
     "nn",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
     "send",
+    "send_object_list",
+    "sim",
     "spawn",
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class WrittenByRanks(Node):
     def __init__(self) -> None:
         super().__init__(())
 
-    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
+    def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Fail."""
         hint = "use distributed.nn.functional, which has gradients, or call it on x.detach()"
         fail(
@@ -89,6 +88,11 @@ class Target:
             self.buffer = np.empty(tensor.numel(), tensor.dtype.numpy)
         _note_write(tensor)
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensor, in a list."""
+        return [self._tensor]
+
     def finish(self) -> None:
         """Puts the elements into the tensor, where the buffer is not its memory."""
         if self._aside:
@@ -107,6 +111,11 @@ class Parts:
         self.buffer: Buffer = np.empty(sum(self.counts), tensors[0].dtype.numpy)
         for tensor in tensors:
             _note_write(tensor)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors."""
+        return list(self._tensors)
 
     def finish(self) -> None:
         """Puts the parts into the tensors."""
@@ -128,7 +137,9 @@ def ended(work: Work, async_op: bool, *targets: Target | Parts | None) -> Work |
     for target in targets:
         if target is not None:
             work.add_done_callback(target.finish)
+            work.tensors += target.tensors
     if async_op:
+        work.go_on()
         return work
     work.wait()
     return None

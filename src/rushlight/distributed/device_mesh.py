@@ -6,8 +6,8 @@ each is made when it is first needed, by the ranks that are in it.
 
 from __future__ import annotations
 
-import functools
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
@@ -23,10 +23,16 @@ _PREFIX = "mesh"
 Names = tuple[str, ...]
 
 
+def restored_mesh(device_type: str, ranks: object, names: Names | None) -> DeviceMesh:
+    """The mesh that a file or another process describes."""
+    return DeviceMesh(device_type, ranks, mesh_dim_names=names)
+
+
 class DeviceMesh:
     """Ranks in an array: `DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names=("dp", "tp"))`.
 
-    `mesh["tp"]` is the row of this rank along an axis, `mesh["dp", "tp"]` one of several axes.
+    `mesh["tp"]` is the row of this rank along an axis, `mesh["dp", "tp"]` one of several axes. Axes that were flattened
+    have a name together. `cut_from` are the meshes that have given this one as a row.
     """
 
     _interned: ClassVar[dict[tuple[object, ...], DeviceMesh]] = {}
@@ -34,6 +40,8 @@ class DeviceMesh:
     shape: tuple[int, ...]
     ranks: tuple[int, ...]
     mesh_dim_names: Names | None
+    cut_from: list[DeviceMesh]
+    _flattened: dict[str, tuple[int, ...]]
 
     def __new__(
         cls, device_type: str, mesh: object, *, mesh_dim_names: Sequence[str] | None = None, _init_backend: bool = True
@@ -51,13 +59,14 @@ class DeviceMesh:
         if made is None:
             made = object.__new__(cls)
             made.device_type, made.shape, made.ranks, made.mesh_dim_names = device_type, array.shape, ranks, names
+            made.cut_from, made._flattened = [], {}
             made = cls._interned.setdefault(key, made)
         if _init_backend and find_default() is None:
             init_process_group()
         return made
 
     def __reduce__(self) -> tuple[object, ...]:
-        return functools.partial(DeviceMesh, mesh_dim_names=self.mesh_dim_names), (self.device_type, self._array)
+        return restored_mesh, (self.device_type, self._array.tolist(), self.mesh_dim_names)
 
     def __copy__(self) -> DeviceMesh:
         return self
@@ -126,11 +135,13 @@ class DeviceMesh:
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """The place of this rank along an axis, which a mesh of one axis need not name."""
+        if mesh_dim in self._flattened:
+            return self[str(mesh_dim)].get_local_rank()
         return self.own_coordinate()[self._only(mesh_dim)]
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
         """The group of this rank's row along an axis, which a mesh of one axis need not name."""
-        return self.group_along((self._only(mesh_dim),))
+        return self.group_along(self._axes_of(mesh_dim))
 
     def get_all_groups(self) -> list[ProcessGroup]:
         """The groups of this rank's rows along all axes."""
@@ -141,6 +152,11 @@ class DeviceMesh:
             return self.axis(axis)
         require(self.ndim == 1, "A002", f"DeviceMesh: name one of its {self.ndim} axes", mesh=self)
         return 0
+
+    def _axes_of(self, name: int | str | None) -> tuple[int, ...]:
+        """The numbers of the axes that a name stands for: several where these were flattened."""
+        known = self._flattened.get(name) if isinstance(name, str) else None
+        return (self._only(name),) if known is None else known
 
     def row(self, axes: Sequence[int]) -> list[tuple[int, ...]]:
         """The coordinates that differ from this rank's along some axes alone, outermost axis first."""
@@ -155,19 +171,43 @@ class DeviceMesh:
     def __getitem__(self, names: str | tuple[str, ...]) -> DeviceMesh:
         """The ranks that differ from this one along the named axes alone, as a mesh of these axes."""
         chosen = (names,) if isinstance(names, str) else names
-        axes = [self.axis(name) for name in chosen]
+        parts = [self._axes_of(name) for name in chosen]
+        axes = [axis for part in parts for axis in part]
         require(len(set(axes)) == len(axes), "A002", "DeviceMesh: an axis is named twice", names=names)
         own: list[Any] = list(self.own_coordinate())
         for axis in axes:
             own[axis] = slice(None)
-        part = self._array[tuple(own)]
         kept = sorted(axes)
-        return DeviceMesh(self.device_type, part.transpose([kept.index(axis) for axis in axes]), mesh_dim_names=chosen)
+        row = self._array[tuple(own)].transpose([kept.index(axis) for axis in axes])
+        sizes = [math.prod([self.shape[axis] for axis in part]) for part in parts]
+        made = DeviceMesh(self.device_type, row.reshape(sizes), mesh_dim_names=chosen)
+        if self not in made.cut_from:
+            made.cut_from.append(self)
+        return made
 
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
-        """The same ranks along one axis."""
+        """The same ranks along one axis, whose name the meshes know then that this one was cut from."""
         name = mesh_dim_name or "_".join(self.mesh_dim_names or ("ranks",))
-        return DeviceMesh(self.device_type, list(self.ranks), mesh_dim_names=(name,))
+        for whole in [*self.cut_from, self]:
+            axes = tuple([axis for own in self.mesh_dim_names or () for axis in whole._axes_of(own)])
+            is_new = name not in (whole.mesh_dim_names or ()) and whole._flattened.get(name, axes) == axes
+            require(is_new or self.ndim == 1, "A002", f"DeviceMesh: {name!r} names other axes already", mesh=whole)
+            if is_new and axes:
+                whole._flattened[name] = axes
+        made = DeviceMesh(self.device_type, list(self.ranks), mesh_dim_names=(name,))
+        made.cut_from += [whole for whole in self.cut_from if whole not in made.cut_from]
+        return made
+
+    def beside(self, other: DeviceMesh) -> DeviceMesh:
+        """The mesh of this one's axes and then another's, in a mesh that both are rows of. Errors: A002 without one."""
+        names = (*(self.mesh_dim_names or ()), *(other.mesh_dim_names or ()))
+        rank = self.get_rank()
+        wholes = [one for one in self.cut_from if rank in one.ranks and one in other.cut_from]
+        found = list(dict.fromkeys([whole[names] for whole in wholes]))
+        if len(found) != 1:
+            hint = 'mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp")), then mesh["dp"] and mesh["tp"]'
+            fail("A002", "DeviceMesh: two meshes are not rows of one", one=self, other=other, hint=hint)
+        return found[0]
 
     @staticmethod
     def from_group(

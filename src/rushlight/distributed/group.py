@@ -10,6 +10,7 @@ from typing import ClassVar
 from rushlight.distributed.engine.alone import Alone
 from rushlight.distributed.engine.call import Call
 from rushlight.distributed.engine.engine import Engine, Verbs
+from rushlight.distributed.engine.fake import Fake, Ledger
 from rushlight.distributed.engine.mpi import connected
 from rushlight.distributed.engine.work import Timeout, Work, seconds
 from rushlight.eager.dispatch import STATE, State
@@ -63,6 +64,9 @@ class NoMember:
         return "GroupMember.NON_GROUP_MEMBER"
 
 
+_EVERYWHERE = ("fake", "gloo", "self", "threads")
+# Variables by which launchers tell the place of a rank among those of its machine.
+_LOCAL_RANKS = ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 Group = ProcessGroup | NoMember | None
 """A group as calls name it; None is the default group."""
 
@@ -121,12 +125,14 @@ def init_process_group(
 ) -> None:
     """Makes the group of all ranks: that of `spawn` or the launcher, or of one rank.
 
-    Errors: A002 where `world_size` or `rank` are not what they are; W001 where there is a group already.
+    With `backend="fake"` this is rank `rank`, or the first, of `world_size` ranks that do not run. Errors: A002 where
+    `world_size` or `rank` are not what they are; W001 where there is a group already.
     """
     made = current()
     require(made is None or made.given, "W001", "init_process_group: there is a default process group already")
     if made is None:
-        made = ProcessGroup(DEFAULT, _engine(backend), backend or "self")
+        engine = _fake(rank, world_size) if backend == "fake" else _engine(backend)
+        made = ProcessGroup(DEFAULT, engine, backend or "self")
     made.given = False
     fits = world_size in (-1, made.size) and rank in (-1, made.rank)
     is_rank = f"this is rank {made.rank} of {made.size}"
@@ -141,10 +147,24 @@ def init_process_group(
 
 def _engine(backend: str | None) -> Engine:
     """The engine of the process: MPI's where a launcher has started several, else that of one rank."""
+    if backend == "self":
+        return Alone()
     told = settings.of_launcher()
-    if backend != "self" and (backend == "mpi" or any(name in told for name in ("PMI_SIZE", "PMIX_RANK"))):
+    if backend == "mpi" or any(name in told for name in ("PMI_SIZE", "PMIX_RANK")):
         return connected()
+    others = {name: told[name] for name in ("SLURM_STEP_NUM_TASKS", "WORLD_SIZE") if told.get(name, "1") != "1"}
+    if others:
+        hint = "rushlight launch -n N script.py, or srun --mpi=pmi2 rushlight run script.py"
+        fail("W008", "init_process_group: there are other ranks, and nothing connects them", told=others, hint=hint)
     return Alone()
+
+
+def _fake(rank: int, world_size: int) -> Engine:
+    """One rank of a world without data."""
+    require(world_size >= 1, "A002", "init_process_group: a fake group needs its world_size", world_size=world_size)
+    rank = max(rank, 0)
+    require(rank < world_size, "A002", f"init_process_group: no rank of {world_size}", rank=rank)
+    return Fake(rank, tuple(range(world_size)), Ledger())
 
 
 def enter(made: ProcessGroup) -> None:
@@ -228,6 +248,29 @@ def is_nccl_available() -> bool:
 def is_torchelastic_launched() -> bool:
     """Whether `rushlight launch` has started this process."""
     return bool(settings.get().launch_dir)
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether a name of a backend means an engine that is here."""
+    name = backend.lower()
+    return is_mpi_available() if name == "mpi" else name in _EVERYWHERE
+
+
+def get_default_backend_for_device(device: object) -> str:
+    """The name of a device's backend: `gloo`, which here means the engine that there is."""
+    return "gloo"
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The place of this rank among those of its machine, or `fallback_rank` where no launcher tells it.
+
+    LOCAL_RANK, which torchrun and users set, comes first. Errors: A002 without any.
+    """
+    told = settings.of_launcher()
+    found = next((told[name] for name in _LOCAL_RANKS if name in told), fallback_rank)
+    if found is None:
+        fail("A002", "get_node_local_rank: no launcher tells it", hint="start with `rushlight launch`")
+    return int(found)
 
 
 def is_initialized() -> bool:

@@ -60,9 +60,50 @@ def broadcast_object_list(
     found.broadcast(size, root).wait()
     buffer = part if found.rank == root else np.empty(int(size[0]), np.uint8)
     found.broadcast(buffer, root).wait()
+    if not buffer.size:  # of a rank that does not run: each has what this one has
+        return
     values: list[Any] = _object_of(buffer)
     _check_length(object_list, len(values), "broadcast_object_list")
     object_list[:] = values
+
+
+def send_object_list(
+    object_list: Sequence[object],
+    dst: int | None = None,
+    group: Group = None,
+    device: object = None,
+    group_dst: int | None = None,
+) -> None:
+    """Give the objects of a list to another rank, which calls `recv_object_list`."""
+    found = member(group)
+    peer = root_of(group, dst, group_dst, "send_object_list")
+    whole = _bytes_of(list(object_list))
+    found.send(np.array([len(whole)], np.int64), peer).wait()
+    found.send(whole, peer).wait()
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Group = None,
+    device: object = None,
+    group_src: int | None = None,
+) -> int:
+    """Put the objects that another rank sends into a list of their number; return that rank."""
+    found = member(group)
+    anyone = src is None and group_src is None
+    peer = None if anyone else root_of(group, src, group_src, "recv_object_list")
+    size = np.zeros(1, np.int64)
+    work = found.receive(size, peer)
+    work.wait()
+    sender = peer if peer is not None else work.source_rank()
+    buffer = np.empty(int(size[0]), np.uint8)
+    if buffer.size:  # else it is of a rank that does not run
+        found.receive(buffer, sender).wait()
+        values: list[Any] = _object_of(buffer)
+        _check_length(object_list, len(values), "recv_object_list")
+        object_list[:] = values
+    return found.ranks[sender]
 
 
 def scatter_object_list(
@@ -86,7 +127,8 @@ def scatter_object_list(
     counts = [int(size) for size in sizes]
     out = np.empty(counts[found.rank], np.uint8)
     found.scatter(out, np.concatenate(parts) if parts else None, counts, root).wait()
-    scatter_object_output_list[0] = _object_of(out)
+    if out.size:  # else it is of a rank that does not run
+        scatter_object_output_list[0] = _object_of(out)
 
 
 def _gathered(group: ProcessGroup, value: object) -> list[Any]:

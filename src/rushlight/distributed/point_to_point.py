@@ -15,14 +15,26 @@ def isend(
     tensor: object, dst: int | None = None, group: Group = None, tag: int = 0, group_dst: int | None = None
 ) -> Work:
     """Gives a tensor to another rank: the work is complete when the tensor may be changed."""
-    peer = root_of(group, dst, group_dst, "send")
-    return member(group).send(read(checked_tensor(tensor, "send")), peer, tag)
+    work = _sending(tensor, dst, group, tag, group_dst)
+    work.go_on()
+    return work
 
 
 def irecv(
     tensor: object, src: int | None = None, group: Group = None, tag: int = 0, group_src: int | None = None
 ) -> Work:
     """Puts the next message of `src`, or of any rank, into a tensor."""
+    work = _receiving(tensor, src, group, tag, group_src)
+    work.go_on()
+    return work
+
+
+def _sending(tensor: object, dst: int | None, group: Group, tag: int, group_dst: int | None) -> Work:
+    peer = root_of(group, dst, group_dst, "send")
+    return member(group).send(read(checked_tensor(tensor, "send")), peer, tag)
+
+
+def _receiving(tensor: object, src: int | None, group: Group, tag: int, group_src: int | None) -> Work:
     anyone = src is None and group_src is None
     peer = None if anyone else root_of(group, src, group_src, "recv")
     target = Target(checked_tensor(tensor, "recv"), keeps=False)
@@ -35,14 +47,14 @@ def send(
     tensor: object, dst: int | None = None, group: Group = None, tag: int = 0, group_dst: int | None = None
 ) -> None:
     """Gives a tensor to another rank, and waits. It may wait until the other receives it."""
-    isend(tensor, dst, group, tag, group_dst).wait()
+    _sending(tensor, dst, group, tag, group_dst).wait()
 
 
 def recv(
     tensor: object, src: int | None = None, group: Group = None, tag: int = 0, group_src: int | None = None
 ) -> int:
     """Puts the next message of `src`, or of any rank, into a tensor; returns the rank that sent it."""
-    work = irecv(tensor, src, group, tag, group_src)
+    work = _receiving(tensor, src, group, tag, group_src)
     work.wait()
     return member(group).ranks[work.source_rank()]
 

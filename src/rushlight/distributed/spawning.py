@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from rushlight.distributed.engine.engine import Engine
 from rushlight.distributed.engine.threads import Interrupted, Threads, World
+from rushlight.distributed.engine.work import is_of_another
 from rushlight.distributed.group import ProcessGroup, enter
 from rushlight.distributed.launch import launch, worker
 from rushlight.ir.process_group import DEFAULT, own_registry
@@ -33,7 +34,7 @@ def spawn(
     known = engine in ("threads", "mpi")
     require(known, "A002", "spawn: there is no such engine", engine=engine, hint="engine='threads', or 'mpi'")
     if engine == "mpi":
-        return _on_processes(function, n, tuple(args))
+        return on_processes(function, n, tuple(args))
     return _on_threads(function, n, tuple(args), seed)
 
 
@@ -82,15 +83,20 @@ def _run_rank(function: Callable[..., T], args: tuple[object, ...], engine: Engi
     return function(*args)
 
 
-def _on_processes(function: Callable[..., T], n: int, args: tuple[object, ...]) -> list[T]:
+def on_processes(function: Callable[..., T], n: int, args: tuple[object, ...], runner: Sequence[str] = ()) -> list[T]:
+    """Runs a function on processes that MPI connects.
+
+    `runner` are words of Python's command before the module.
+    """
     with tempfile.TemporaryDirectory(prefix="rushlight-spawn-") as name:
         folder = Path(name)
         worker.write_call(folder, function, args)
-        status = launch([sys.executable, "-m", worker.__name__, name], n)
-        errors = sorted(folder.glob("error*"), key=lambda path: path.stat().st_mtime)
-        if errors:
-            failure = worker.read(errors[0])
-            failure.add_note(f"raised in rank {errors[0].name.removeprefix('error')} of {n}")
-            raise failure
+        status = launch([sys.executable, *runner, "-m", worker.__name__.rpartition(".")[0], name], n)
+        paths = sorted(folder.glob("error*"), key=lambda path: path.stat().st_mtime)
+        failures = {path.name.removeprefix("error"): worker.read(path) for path in paths}
+        if failures:
+            rank = min(failures, key=lambda rank: is_of_another(failures[rank]))
+            failures[rank].add_note(f"raised in rank {rank} of {n}")
+            raise failures[rank]
         require(status == 0, "W008", f"spawn: a rank of {n} has ended with status {status}")
         return [worker.read(folder / f"result{rank}") for rank in range(n)]

@@ -132,6 +132,14 @@ def test_mutated_indexes_give_registered_errors(tmp_path) -> None:
             assert found.code in ("P002", "P004", "P005")
 
 
+def test_numbers_and_tensors_without_dims_take_each_others_place(tmp_path) -> None:
+    checkpoint.save({"step": 3, "count": rl.tensor(4.0)}, tmp_path)
+    state = {"step": rl.tensor(0.0), "count": 0}
+    checkpoint.load(state, tmp_path)
+    assert state == {"step": 3, "count": 4}
+    assert _code(lambda: checkpoint.load({"step": rl.zeros(1)}, tmp_path)) == "P004"
+
+
 def test_names_that_read_alike_are_refused(tmp_path) -> None:
     assert _code(lambda: checkpoint.save({"a": {"b": 1}, "a.b": 2}, tmp_path)) == "P006"
     assert _code(lambda: checkpoint.save({"a": object()}, tmp_path)) == "P006"

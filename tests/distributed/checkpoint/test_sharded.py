@@ -34,12 +34,14 @@ def _boxes(rng: np.random.Generator, shape: tuple[int, ...]) -> list[Box]:
 
 
 def _written(folder: str, tensors: dict[str, rl.Tensor], holders: dict[str, list[tuple[int, Box]]], ranks: int) -> None:
-    held: list[dict[str, Holding]] = [{} for _ in range(ranks)]
+    held: list[dict[str, list[Holding]]] = [{} for _ in range(ranks)]
     for name, tensor in tensors.items():
         for rank, box in holders[name]:
             part = Part(name, tensor.dtype, tuple(tensor.shape), box)
-            held[rank][name] = Holding(part, tensor[within(box, whole(part.shape))])
-    writing = Writing(folder, "0" * 12, shares_of([[one.part for one in mine.values()] for mine in held]))
+            held[rank].setdefault(name, []).append(Holding(part, tensor[within(box, whole(part.shape))]))
+    writing = Writing(
+        folder, "0" * 12, shares_of([[one.part for parts in mine.values() for one in parts] for mine in held])
+    )
     for rank, mine in enumerate(held):
         writing.write_shard(rank, mine)
     writing.commit(writing.index({}))
@@ -92,6 +94,6 @@ def test_shards_of_an_earlier_checkpoint_go_when_the_new_one_is_there(tmp_path) 
         tensor = rl.full((3,), value)
         part = Part("w", rl.float32, (3,), whole((3,)))
         writing = Writing(str(tmp_path), mark, [[part]])
-        writing.write_shard(0, {"w": Holding(part, tensor)})
+        writing.write_shard(0, {"w": [Holding(part, tensor)]})
         writing.commit(writing.index({}))
     assert sorted(os.listdir(tmp_path)) == ["index.json", f"shard-{'b' * 12}-00000.safetensors"]

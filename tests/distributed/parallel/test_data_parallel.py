@@ -7,6 +7,8 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.compiler import compiled_autograd
+from rushlight.distributed.tensor import init_device_mesh
+from rushlight.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from rushlight.nn.parallel import DistributedDataParallel
 
 WORLD = 2
@@ -129,6 +131,17 @@ def test_models_that_differ_are_refused() -> None:
     with pytest.raises(rl.RushlightError) as found:
         dist.spawn(wrap, WORLD)
     assert found.value.code == "W002"
+
+
+def test_divided_parameters_are_refused() -> None:
+    def wrap():
+        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+        model = parallelize_module(rl.nn.Sequential(rl.nn.Linear(4, 4)), mesh["tp"], {"0": ColwiseParallel()})
+        DistributedDataParallel(model, process_group=mesh.get_group("dp"))
+
+    with pytest.raises(rl.RushlightError, match="hold other tensors") as found:
+        dist.spawn(wrap, 2)
+    assert found.value.code == "A006"
 
 
 def test_without_a_group_there_is_an_error() -> None:

@@ -9,6 +9,7 @@ from rushlight import distributed as dist
 from rushlight.distributed import checkpoint
 from rushlight.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from rushlight.distributed.tensor import DTensor, init_device_mesh
+from rushlight.distributed.tensor.parallel import RowwiseParallel, parallelize_module
 
 
 class Net(rl.nn.Module):
@@ -220,14 +221,77 @@ def test_a_checkpoint_goes_on_with_other_numbers_of_ranks(tmp_path, writers: int
         _close(found, wanted)
 
 
+def test_meshes_that_are_not_rows_of_one_are_refused() -> None:
+    def on_one_axis():
+        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+        model = parallelize_module(_net(), mesh["tp"], {"last": RowwiseParallel()})
+        fully_shard(model, mesh=mesh["tp"])
+
+    def on_others():
+        mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+        model = parallelize_module(_net(), mesh["tp"], {"last": RowwiseParallel()})
+        fully_shard(model)
+
+    for call, message in ((on_one_axis, "an axis is named twice"), (on_others, "two meshes are not rows of one")):
+        with pytest.raises(rl.RushlightError, match=message) as found:
+            dist.spawn(call, 2)
+        assert found.value.code == "A002"
+
+
 def test_what_cannot_be_divided_is_refused() -> None:
     def twice():
         fully_shard(fully_shard(_net()))
 
-    def nothing():
-        fully_shard(rl.nn.ReLU())
+    def without_dims():
+        model = _net()
+        model.scale = rl.nn.Parameter(rl.ones(()))
+        fully_shard(model)
 
-    for call in (twice, nothing):
+    for call in (twice, without_dims):
         with pytest.raises(rl.RushlightError) as found:
             dist.spawn(call, 1)
         assert found.value.code == "A002"
+
+
+def test_a_model_that_is_converted_or_given_other_parameters_goes_on_with_them() -> None:
+    def train():
+        model = _divided(_net(rl.float32))
+        model.unshard()
+        model.double()
+        assert all(one.dtype is one.to_local().dtype is rl.float64 for one in model.parameters())
+        state = {name: rl.nn.Parameter(one.detach() * 0.5) for name, one in model.state_dict().items()}
+        model.load_state_dict(state, assign=True)
+        loss = model(_part(0, 2)).square().mean()
+        loss.backward()
+        assert model.last.weight.grad.dtype is rl.float64
+        model.last._parameters["weight"] = rl.nn.Parameter(rl.ones(1, 7))
+        with pytest.raises(rl.RushlightError, match="'weight' was replaced by one that is not divided") as caught:
+            model(_part(0, 2))
+        return loss.item(), caught.value.code
+
+    losses = []
+    for found, code in dist.spawn(train, 2):
+        assert code == "A002"
+        losses.append(found)
+    model = _net(rl.float32).double()
+    with rl.no_grad():
+        for one in dict.fromkeys(model.parameters()):
+            one.mul_(0.5)
+    assert sum(losses) / 2 == pytest.approx(model(_batch(0)).square().mean().item(), rel=1e-12)
+
+
+def test_what_is_gathered_ahead_can_be_said() -> None:
+    def forward():
+        rl.manual_seed(0)
+        model = rl.nn.Sequential(*[rl.nn.Linear(4, 4) for _ in range(4)])
+        for part in model:
+            fully_shard(part)
+        model[0].set_modules_to_forward_prefetch([model[2], model[3]])
+        begun = []
+        model[0].register_forward_hook(
+            lambda *_: begun.extend([part._fsdp_unit._gathering is not None for part in model])
+        )
+        model(rl.ones(1, 4))
+        return begun
+
+    assert dist.spawn(forward, 2)[0] == [False, False, True, True]

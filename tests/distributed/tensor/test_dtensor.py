@@ -1,6 +1,7 @@
 """Divided tensors: made, moved, differentiated, written to, reported."""
 
 import copy
+import io
 import itertools
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight import nn
+from rushlight.distributed.device_mesh import restored_mesh
 from rushlight.distributed.tensor import (
+    DeviceMesh,
     DTensor,
     Partial,
     Replicate,
@@ -21,8 +24,10 @@ from rushlight.distributed.tensor import (
     explicit_redistribution,
     implicit_replication,
     init_device_mesh,
+    prepared,
 )
 from rushlight.distributed.tensor.spec import DTensorSpec
+from rushlight.ops import record
 from rushlight.support import events
 from rushlight.support.errors import DistError, RushlightError
 
@@ -159,6 +164,20 @@ def test_run_check_finds_parts_that_do_not_fit_on_all_ranks():
     assert spawn(run, (2,)) == [((5,), [0.0, 0.0])] * 2
 
 
+def test_data_that_is_exchanged_is_exchanged_with_how_it_lies():
+    def exchange():
+        mesh = init_device_mesh("cpu", (2,))
+        x = rl.nn.Parameter(distribute_tensor(rl.ones(4, 2), mesh, [Shard(0)]))
+        x.data = distribute_tensor(rl.full((4, 2), 3.0, dtype=rl.float64), mesh, [Shard(1)])
+        assert x.dtype is x.to_local().dtype is rl.float64 and x.placements == (Shard(1),)
+        assert isinstance(x, rl.nn.Parameter) and x.is_leaf and x.to_local().shape == (4, 1)
+        with pytest.raises(rl.RushlightError, match="another class") as caught:
+            x.data = rl.ones(4, 2)
+        return x.full_tensor().tolist(), caught.value.code
+
+    assert dist.spawn(exchange, 2) == [([[3.0, 3.0]] * 4, "A001")] * 2
+
+
 @pytest.mark.row("8.4")
 def test_specs_are_frozen_and_parts_taken_leave_the_tensor_alone():
     def run(mesh):
@@ -175,21 +194,99 @@ def test_specs_are_frozen_and_parts_taken_leave_the_tensor_alone():
     spawn(run, (2,))
 
 
+def test_a_divided_tensor_is_saved_with_its_part_and_its_spec():
+    def run(mesh):
+        x = distribute_tensor(rl.arange(8.0).reshape(4, 2), mesh, [Shard(0)])
+        file = io.BytesIO()
+        rl.save({"x": x}, file)
+        file.seek(0)
+        names = rl.serialization.get_unsafe_globals_in_checkpoint(file)
+        file.seek(0)
+        with rl.serialization.safe_globals([DTensor, DTensorSpec, Shard, restored_mesh]):
+            again = rl.load(file)["x"]
+        assert [name.rpartition(".")[2] for name in names] == ["DTensor", "DTensorSpec", "restored_mesh", "Shard"]
+        assert type(again) is DTensor and again._spec is x._spec
+        assert (again + 1).full_tensor().tolist() == (x + 1).full_tensor().tolist()
+
+    spawn(run, (2,))
+
+
 @pytest.mark.row("8.2")
 def test_choices_are_kept_and_new_sizes_make_no_new_rules():
     def run(mesh):
         x = distribute_tensor(rl.ones(8, 4), mesh, [Shard(0)])
         x = x + x
-        rules, choices = dispatch.cache_sizes()
+        known = dispatch.cache_sizes()
         for _ in range(20):
             x = x + x
-        assert dispatch.cache_sizes() == (rules, choices)
+        assert dispatch.cache_sizes() == known
         for size in (6, 10, 12):
             y = distribute_tensor(rl.ones(size, 4), mesh, [Shard(0)])
             _ = y + y
-        return dispatch.cache_sizes()[0] - rules
+        return dispatch.cache_sizes()[0] - known[0]
 
     assert spawn(run, (2,)) == [0, 0]
+
+
+@pytest.mark.row("8.2")
+def test_calls_that_were_made_before_are_answered_without_a_rule(monkeypatch):
+    def run(mesh):
+        x, y = (distribute_tensor(rl.arange(6.0), mesh, [Shard(0)]) for _ in range(2))
+        partial = distribute_tensor(rl.ones(6), mesh, [Partial()])
+        calls = [lambda: x + y, lambda: x * 2.0, lambda: x * 3, lambda: x.amax(0), lambda: partial + partial]
+        first = [call() for call in calls]
+        dist.barrier()
+        before = prepared.misses[0]
+        dist.barrier()
+        monkeypatch.setattr(dispatch, "_call", None)
+        again = [call() for _ in range(200) for call in calls][-len(calls) :]
+        dist.barrier()
+        assert prepared.misses[0] == before
+        monkeypatch.undo()
+        dist.barrier()
+        for one, other in zip(first, again, strict=True):
+            assert (other.placements, other.shape, other.stride()) == (one.placements, one.shape, one.stride())
+            assert other.to_local().tolist() == one.to_local().tolist()
+        w = x.detach().requires_grad_()
+        (w * w).sum().backward()
+        return w.grad.full_tensor().tolist()
+
+    assert spawn(run, (2,)) == [[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]] * 2
+
+
+@pytest.mark.row("8.2")
+def test_prepared_calls_are_forgotten_when_rules_change_and_told_apart_by_attributes():
+    def run(mesh):
+        x = distribute_tensor(rl.arange(6.0).reshape(2, 3), mesh, [Shard(0)])
+        for dim, kept in ((1, False), (1, True), (1, False)):
+            assert x.sum(dim, keepdim=kept).shape == ((2, 1) if kept else (2,))
+        rows = x.sum(1)
+        dist.barrier()
+        before = prepared.misses[0]
+        dist.barrier()
+        record.GENERATION[0] += 1
+        _ = x.sum(1)
+        dist.barrier()
+        assert prepared.misses[0] > before
+        return rows.full_tensor().tolist()
+
+    assert spawn(run, (2,)) == [[3.0, 12.0]] * 2
+
+
+@pytest.mark.row("8.4")
+def test_calls_change_nothing_that_tables_hold():
+    def run(mesh):
+        x = distribute_tensor(rl.arange(24.0).reshape(4, 6), mesh, [Shard(1)])
+        calls = [lambda: x[0], lambda: x + x, lambda: x.sum(0), lambda: x.T @ x, lambda: x.reshape(24)]
+        wanted = [(call().placements, call().shape) for call in calls]
+        dist.barrier()
+        known = prepared.contents(), dispatch.contents()
+        dist.barrier()
+        for _ in range(3):
+            assert [(call().placements, call().shape) for call in calls] == wanted
+        assert (prepared.contents(), dispatch.contents()) == known
+
+    spawn(run, (2,))
 
 
 def test_writes_reach_all_ranks_parts():
@@ -299,6 +396,29 @@ def test_meshes_are_sliced_by_name_and_flattened():
 
     found = dist.spawn(run, 6)
     assert found[4] == ([1, 1], (3, 4, 5), (1, 4), 1, [(3, 4, 5), (3, 4, 5), (1, 4)])
+
+
+def test_axes_that_were_flattened_have_a_name_together():
+    def run():
+        mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("dp", "cp", "tp"))
+        flat = mesh["dp", "cp"]._flatten("data")
+        assert mesh["data"] is flat and flat.shape == (4,)
+        assert mesh["data", "tp"].mesh.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+        assert mesh["tp", "data"].mesh.tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
+        assert flat.beside(mesh["tp"]) is mesh["data", "tp"] and mesh["tp"].beside(mesh["dp"]) is mesh["tp", "dp"]
+        for call, message in (
+            (lambda: mesh["data", "cp"], "named twice"),
+            (lambda: mesh["dp", "tp"]._flatten("data"), "names other axes"),
+            (lambda: mesh["dp", "tp"]._flatten("cp"), "names other axes"),
+            (lambda: mesh["dp"].beside(DeviceMesh("cpu", [dist.get_rank()], mesh_dim_names=("ep",))), "rows of one"),
+        ):
+            with pytest.raises(RushlightError, match=message) as found:
+                call()
+            assert found.value.code == "A002"
+        return flat.ranks, mesh.get_group("data").ranks, mesh.get_local_rank("data")
+
+    found = dist.spawn(run, 8)
+    assert found[5] == ((1, 3, 5, 7), (1, 3, 5, 7), 2)
 
 
 def test_a_sole_row_is_divided_as_several_are() -> None:

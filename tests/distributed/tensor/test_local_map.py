@@ -1,10 +1,16 @@
 """Functions on the parts of divided tensors."""
 
+import functools
+from collections import Counter
+
 import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight import distributed as dist
+from rushlight.build import inlining
+from rushlight.capture import orders
+from rushlight.capture.function import whole
 from rushlight.distributed.tensor import (
     DTensor,
     Partial,
@@ -15,7 +21,10 @@ from rushlight.distributed.tensor import (
     init_device_mesh,
     local_map,
 )
-from rushlight.support.errors import DistError
+from rushlight.eager.interception import TorchDispatchMode
+from rushlight.ir.graph import Graph
+from rushlight.support.errors import DistError, RushlightError
+from rushlight.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 
 def spawn(function, *shape):
@@ -98,3 +107,154 @@ def test_results_may_be_partial_and_gradients_lie_as_they_are_said_to():
         return total.full_tensor().tolist(), x.grad.to_local().tolist(), report.counts()
 
     assert spawn(run, 2)[0] == ([0.0, 3.0, 6.0, 9.0], [3.0] * 4, {"all_reduce": 2})
+
+
+HEADS = [Shard(1)]
+
+
+def attend(q, k, v):
+    """Attention by products, so that each shows in a graph."""
+    return ((q @ k.mT) * 0.5).softmax(-1) @ v
+
+
+def mapped_attention(**options):
+    return local_map(attend, HEADS, (HEADS, HEADS, HEADS), redistribute_inputs=True, **options)
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """The graphs that are compiled, before calls of parts become the calls that they stand for, and after."""
+    seen: list[tuple[Graph, Graph]] = []
+
+    def noted(graph):
+        seen.append((graph, inlining.inlined(graph)))
+        return seen[-1][1]
+
+    for module in (whole, orders):
+        monkeypatch.setattr(module, "inlined", noted)
+    return seen
+
+
+def names(graph, op):
+    return sum(call.op.name == op for call in graph.calls)
+
+
+@pytest.mark.row("8.7")
+@pytest.mark.row("2.11")
+def test_a_call_is_one_node_of_a_graph_and_so_is_its_gradient(graphs):
+    arrays = [rl.randn(2, 4, size, 3) for size in (5, 8, 9) for _ in range(3)]
+
+    def f(q, k, v):
+        return mapped_attention()(q * 2, k, v) ** 2
+
+    def run(mesh):
+        compiled = rl.compile(f, fullgraph=True)
+        for at in (0, 3, 6):
+            found = []
+            for function in (f, compiled):
+                given = [distribute_tensor(one, mesh, [Shard(2)]).requires_grad_() for one in arrays[at : at + 3]]
+                out = function(*given)
+                out.sum().backward()
+                found.append([out.detach(), *[one.grad for one in given]])
+            for one, other in zip(*found, strict=True):
+                assert one.placements == other.placements
+                np.testing.assert_allclose(other.full_tensor().numpy(), one.full_tensor().numpy(), 1e-4, 1e-5)
+
+    before = rl.compiler.graph_count()
+    spawn(run, 2)
+    assert rl.compiler.graph_count() - before == 2  # one for each rank, whatever the sizes
+    assert len(graphs) == 4
+    assert [names(captured, "local_map") for captured, _ in graphs] == [1] * 4
+    assert [names(captured, "matmul") for captured, _ in graphs] == [0] * 4
+    assert [names(made, "local_map") for _, made in graphs] == [0] * 4
+    # Two products forward, and four for their gradients: nothing is computed twice.
+    assert sorted(names(made, "matmul") for _, made in graphs) == [2, 2, 4, 4]
+    assert sorted(names(made, "softmax") for _, made in graphs) == [0, 0, 1, 1]
+    (call,) = [call for call in graphs[0][0].calls if call.op.name == "local_map"]
+    assert call.attr("placements")[:2] == ("attend", "[S(2)] [S(2)] [S(2)]")
+
+
+@pytest.mark.row("2.11")
+def test_calls_of_parts_in_a_checkpoint_and_in_each_other_are_nodes_in_nodes(graphs):
+    def outer(x):
+        y = DTensor.from_local(x.sin(), init_device_mesh("cpu", (2,)), [Shard(0)])
+        return local_map(lambda part: part.exp() * 2, [Shard(0)], ([Shard(0)],))(y).to_local() + 1
+
+    def f(x):
+        mapped = local_map(outer, [Shard(0)], ([Shard(0)],))
+        return mapped(checkpoint(mapped, x, use_reentrant=False))
+
+    def run(mesh):
+        found = []
+        for function in (f, rl.compile(f, fullgraph=True)):
+            x = distribute_tensor(rl.arange(8.0).reshape(4, 2) / 10, mesh, [Shard(0)]).requires_grad_()
+            out = function(x)
+            out.sum().backward()
+            found.append((out.detach().full_tensor().numpy(), x.grad.full_tensor().numpy()))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5)
+
+    spawn(run, 2)
+    nodes = [[call for call in captured.calls if call.op.name == "local_map"] for captured, _ in graphs]
+    assert [len(calls) for calls in nodes] == [2] * 4
+    assert all(names(call.attr("body").graph, "local_map") == 1 for calls in nodes for call in calls)
+    assert all(names(made, "local_map") == 0 for _, made in graphs)
+
+
+@pytest.mark.row("8.7")
+def test_a_second_derivative_of_a_node_is_an_error():
+    def run(mesh):
+        def f(q):
+            (gradient,) = rl.autograd.grad(mapped_attention()(q, q, q).sum(), q, create_graph=True)
+            return gradient.square().sum()
+
+        q = distribute_tensor(rl.ones(1, 2, 3, 2), mesh, HEADS).requires_grad_()
+        with pytest.raises(RushlightError) as caught:
+            rl.compile(f, fullgraph=True)(q).backward()
+        assert caught.value.code == "G009"
+
+    spawn(run, 2)
+
+
+@pytest.mark.row("8.8")
+@pytest.mark.parametrize("kept", [(), ("softmax",), ("matmul",), ("matmul", "softmax")])
+def test_a_policy_of_what_is_kept_holds_within_a_call_on_parts(kept):
+    """What the policy names is computed once; all else again, for the backward pass."""
+    ran: Counter[str] = Counter()
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if not any(isinstance(one, DTensor) for one in args):
+                ran[func.__name__] += 1
+            return func(*args, **(kwargs or {}))
+
+    def run(mesh):
+        mapped = local_map(attend, HEADS, (HEADS, HEADS, HEADS))
+        contexts = functools.partial(create_selective_checkpoint_contexts, list(kept))
+        given = [distribute_tensor(rl.randn(2, 2, 4, 3), mesh, HEADS).requires_grad_() for _ in range(3)]
+        with Counting():
+            checkpoint(mapped, *given, use_reentrant=False, context_fn=contexts).sum().backward()
+        return [one.grad.to_local().numpy() for one in given], [one.detach().full_tensor() for one in given]
+
+    (found, given), _ = spawn(run, 2)
+    leaves = [one.requires_grad_() for one in given]
+    attend(*leaves).sum().backward()
+    for one, leaf in zip(found, leaves, strict=True):
+        np.testing.assert_allclose(one, leaf.grad.numpy()[:, :1], rtol=1e-4, atol=1e-6)
+    assert ran["softmax"] == 2 * (1 if "softmax" in kept else 2)
+
+
+@pytest.mark.row("8.8")
+def test_a_wrong_number_of_inputs_of_a_traced_call_names_the_function_and_what_it_got():
+    def run(mesh):
+        x = distribute_tensor(rl.ones(4), mesh, [Shard(0)])
+        wrong = rl.compile(lambda x: local_map(attend, HEADS, ([Shard(0)], [Shard(0)]))(x), fullgraph=True)
+        with pytest.raises(DistError, match="Expecting 2 inputs to local_map function") as caught:
+            wrong(x)
+        text = str(caught.value)
+        assert "but found 1" in text
+        assert "function: 'attend'" in text
+        assert "found: 'DTensor'" in text
+        assert "one entry for each tensor" in text
+
+    spawn(run, 2)

@@ -7,13 +7,14 @@ import rushlight as rl
 from rushlight import distributed as dist
 from rushlight import nn
 from rushlight.distributed import tensor as dt
-from rushlight.distributed.tensor import Partial, Replicate, Shard, comm_report, init_device_mesh
+from rushlight.distributed.tensor import Partial, Replicate, Shard, comm_report, distribute_tensor, init_device_mesh
 from rushlight.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
     PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
+    loss_parallel,
     parallelize_module,
 )
 from rushlight.support.errors import RushlightError
@@ -152,3 +153,28 @@ def test_new_tensors_are_those_of_one_rank():
         return [one.full_tensor().tolist() for one in (*made, eights, partial)]
 
     assert dist.spawn(run, 3) == [[*wanted, [[8, 8]] * 4, [1.0, 1.0]]] * 3
+
+
+def test_a_loss_takes_logits_that_are_divided_along_their_classes():
+    rl.manual_seed(0)
+    values, weight = rl.randn(2, 3, 5, dtype=rl.float64), rl.randn(12, 5, dtype=rl.float64)
+    labels = rl.randint(0, 12, (2, 3))
+
+    def loss_of(x, w):
+        loss = rl.nn.functional.cross_entropy((x @ w.T).flatten(0, 1), labels.flatten(0, 1))
+        loss.backward()
+        return loss
+
+    def run():
+        mesh = init_device_mesh("cpu", (4,))
+        w = distribute_tensor(weight, mesh, [Shard(0)]).requires_grad_()
+        with comm_report() as report, loss_parallel():
+            loss = loss_of(distribute_tensor(values, mesh, [Replicate()]), w)
+        assert 0 < max(message.sent for message in report.messages) < labels.numel() * 12 * 8, "less than all logits"
+        return loss.full_tensor().item(), w.grad.full_tensor().numpy()
+
+    own = weight.clone().requires_grad_()
+    wanted = loss_of(values, own).item()
+    for loss, gradient in dist.spawn(run, 4):
+        assert loss == pytest.approx(wanted, rel=1e-12)
+        np.testing.assert_allclose(gradient, own.grad.numpy(), rtol=1e-10, atol=1e-12)

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.distributed.device_mesh import DeviceMesh
+from rushlight.distributed.tensor import Shard
+from rushlight.distributed.tensor.rule import Along, Derived, Division, Rule, Signature
 from rushlight.distributed.tensor.rules import derive, signature_of
+from rushlight.distributed.tensor.spec import DTensorSpec
+from rushlight.distributed.tensor.strategy import Operand, choose
 from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.ops import OPERATORS
+from rushlight.sym import Scope, ge
 
 
 def rule_of(name, *operands, **attrs):
@@ -100,3 +106,19 @@ def test_rules_hold_for_other_sizes_and_say_for_which():
     assert rule.holds(values(rl.ones(8, 6), (4, 12)))
     assert not rule.holds(values(rl.ones(8, 6), (2, 24)))
     assert np.all([division.operands[0].unit in (1, 2) for division in rule.divisions(values(rl.ones(8, 6), (4, 12)))])
+
+
+def test_a_division_is_refused_where_some_part_does_not_meet_its_conditions():
+    (symbol,) = [Scope().symbol("n0", hint=6)]
+    along = Along(0, 1)
+    division = Division((along,), along, None, ())
+    rule = Rule((Derived((division,), (symbol,), (ge(symbol, 3),)),), (), frozenset())
+    signature = Signature((), (6,), ((0, 0),), {})
+
+    def chosen(count):
+        spec = DTensorSpec(DeviceMesh("cpu", list(range(count)), _init_backend=False), [Shard(0)])
+        return choose(rule, signature, [Operand(spec, (6,), 4)], (6,))
+
+    assert chosen(2).divisions == (division,)
+    assert chosen(3).divisions == (None,)
+    assert rule.holds((6,))

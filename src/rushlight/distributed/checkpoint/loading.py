@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.data.source import Path
 from rushlight.distributed.checkpoint.flat import Leaf, Stateful, flatten
 from rushlight.distributed.checkpoint.folder import Opened, open_folder
-from rushlight.distributed.checkpoint.holding import Holding, holdings
+from rushlight.distributed.checkpoint.holding import Holding, holdings, is_tensor
 from rushlight.distributed.checkpoint.index import Index
 from rushlight.distributed.checkpoint.ranks import ranks_of, together
 from rushlight.distributed.checkpoint.saving import state_of
@@ -57,7 +57,7 @@ def load(
             state_dict[key] = states[key]
 
 
-def _opened(folder: str, leaves: Mapping[str, Leaf], held: Mapping[str, Holding], strict: bool) -> Opened:
+def _opened(folder: str, leaves: Mapping[str, Leaf], held: Mapping[str, Sequence[Holding]], strict: bool) -> Opened:
     shards = open_folder(folder)
     index = shards.index
     missing = [name for name, leaf in leaves.items() if name not in index.tensors and not _is_value(index, name, leaf)]
@@ -65,24 +65,29 @@ def _opened(folder: str, leaves: Mapping[str, Leaf], held: Mapping[str, Holding]
     require(not missing or not strict, "P004", message, missing=missing[:5])
     found = [name for name in held if name in index.tensors]
     for name in found:
-        wanted, stored = held[name].part, index.tensors[name]
-        if wanted.shape != stored.shape:
-            fail("P004", f"checkpoint: {name} has another shape", stored=stored.shape, wanted=wanted.shape)
+        stored = index.tensors[name]
+        wanted = tuple(getattr(leaves[name].value, "shape", ()))
+        if wanted != stored.shape:
+            fail("P004", f"checkpoint: {name} has another shape", stored=stored.shape, wanted=wanted)
     shards.open(found)
     return shards
 
 
 def _is_value(index: Index, name: str, leaf: Leaf) -> bool:
-    return name in index.objects and not isinstance(leaf.value, Tensor)
+    """Whether the checkpoint has a value that replaces what is there: a number also replaces a tensor without dims."""
+    if name not in index.objects:
+        return False
+    counts = isinstance(index.objects[name], int | float) and getattr(leaf.value, "shape", None) == ()
+    return counts or not is_tensor(leaf.value)
 
 
 def _values(shards: Opened, leaves: Mapping[str, Leaf]) -> dict[str, object]:
-    """Read what is no tensor in the state dict. Optimizers of PyTorch count steps by tensors, ours by numbers."""
+    """Read what is no tensor in the state dict or in the checkpoint: steps were counted by numbers or by tensors."""
     values: dict[str, object] = {}
     for name, leaf in leaves.items():
         if _is_value(shards.index, name, leaf):
             values[name] = shards.index.objects[name]
-        elif not isinstance(leaf.value, Tensor) and name in shards.index.tensors:
+        elif not is_tensor(leaf.value) and name in shards.index.tensors:
             values[name] = _number(shards, name, leaf.value)
     return values
 
@@ -97,16 +102,17 @@ def _number(shards: Opened, name: str, before: object) -> object:
     return int(number) if isinstance(before, int) else float(number)
 
 
-def _fill(shards: Opened, held: Mapping[str, Holding]) -> None:
-    for name, one in held.items():
+def _fill(shards: Opened, held: Mapping[str, Sequence[Holding]]) -> None:
+    for name, parts in held.items():
         entry = shards.index.tensors.get(name)
         if entry is None:
             continue
-        if entry.dtype is one.tensor.dtype and one.tensor.device == CPU:
-            shards.read(name, one.part.box, array_of(one.tensor))
-            one.tensor.version.value += 1
-        else:
-            _convert(shards, name, one)
+        for one in parts:
+            if entry.dtype is one.tensor.dtype and one.tensor.device == CPU:
+                shards.read(name, one.part.box, array_of(one.tensor))
+                one.tensor.version.value += 1
+            else:
+                _convert(shards, name, one)
 
 
 def _convert(shards: Opened, name: str, held: Holding) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from threading import Thread
 
@@ -30,7 +30,7 @@ class _Save:
 
     ranks: Ranks
     writing: Writing
-    held: Mapping[str, Holding]
+    held: Mapping[str, Sequence[Holding]]
     objects: Mapping[str, object]
 
     def index(self) -> Index:
@@ -79,8 +79,11 @@ def async_save(
     """
     ranks = ranks_of(process_group, no_dist)
     job = _prepare(state_dict, os.fspath(checkpoint_id), ranks)
-    mine = {part.name for part in job.writing.shares[ranks.rank]}
-    held = {name: Holding(one.part, one.tensor.clone()) for name, one in job.held.items() if name in mine}
+    mine = set(job.writing.shares[ranks.rank])
+    held = {
+        name: [Holding(one.part, one.tensor.clone()) for one in parts if one.part in mine]
+        for name, parts in job.held.items()
+    }
     copied = _Save(ranks, job.writing, held, job.objects)
     done: Future[None] = Future()
     Thread(target=_finish, args=(copied, done), name="rushlight-checkpoint", daemon=True).start()
@@ -97,7 +100,7 @@ def _prepare(state_dict: Mapping[str, object], folder: str, ranks: Ranks) -> _Sa
     leaves = together(ranks, lambda: flatten(state_of(state_dict)))
     held = together(ranks, lambda: holdings(leaves))
     objects = {name: leaf.value for name, leaf in leaves.items() if name not in held}
-    known = ranks.gather(([one.part for one in held.values()], secrets.token_hex(6)))
+    known = ranks.gather(([one.part for parts in held.values() for one in parts], secrets.token_hex(6)))
     shares = together(ranks, lambda: shares_of([parts for parts, _ in known]))
     writing = Writing(folder, known[0][1], shares)
     together(ranks, lambda: _check(writing, objects, ranks))

@@ -51,9 +51,10 @@ class Writing:
                     pieces[part.name].append(Piece(self.file(rank), _key(part), part.box))
         return Index({name: _entry(part, pieces[name]) for name, part in sorted(parts.items())}, objects)
 
-    def write_shard(self, rank: int, held: Mapping[str, Holding]) -> None:
+    def write_shard(self, rank: int, held: Mapping[str, Sequence[Holding]]) -> None:
         """Write the shard of a rank. P003 where the disk refuses, P006 for a dtype that the format lacks."""
-        tensors: dict[str, Tensor] = {_key(part): held[part.name].tensor for part in self.shares[rank]}
+        have = {one.part: one.tensor for parts in held.values() for one in parts}
+        tensors: dict[str, Tensor] = {_key(part): have[part] for part in self.shares[rank]}
         if tensors:
             write_atomically(os.path.join(self.folder, self.file(rank)), safetensors_parts(tensors, {}))
 

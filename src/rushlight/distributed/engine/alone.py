@@ -17,23 +17,11 @@ class Alone(Engine):
     kind = "self"
 
     def __init__(self, number: int = 0) -> None:
-        self._ranks = (number,)
-        self._sequence = 0
-
-    @property
-    def rank(self) -> int:
-        """0."""
-        return 0
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The one rank."""
-        return self._ranks
+        super().__init__(0, (number,))
 
     def issue(self, call: Call) -> Work:
         """Does a call."""
-        self._sequence += 1
-        call.sequence = self._sequence
+        self._number(call)
         MOVE[call.verb]([call])
         return Done()
 

@@ -30,7 +30,7 @@ class State(IntEnum):
     FAILED = 3
 
 
-_HEAD = np.dtype([("state", "<i4"), ("pid", "<i4"), ("now", f"S{_TEXT}"), ("failure", f"S{_TEXT}")])
+_HEAD = np.dtype([("state", "<i4"), ("pid", "<i4"), ("message", "S64"), ("now", f"S{_TEXT}"), ("failure", f"S{_TEXT}")])
 
 
 def board_bytes(ranks: int) -> int:
@@ -50,7 +50,7 @@ class Board:
         self._keys, self._hashes = numbers
         self._texts: NDArray[np.bytes_] = whole[end + ranks * PLACES * 16 :].view(f"S{_TEXT}").reshape(ranks, PLACES)
         self._keys[rank] = -1
-        self._heads[rank] = (State.RUNNING, os.getpid(), b"", b"")
+        self._heads[rank] = (State.RUNNING, os.getpid(), b"", b"", b"")
 
     def post(self, group: int, call: Call, before: int) -> int:
         """Posts a call of a group; the hash of it and all `before` it. Messages are told, and not compared."""
@@ -67,11 +67,23 @@ class Board:
         self._keys[self.rank, place] = _key(group, call.sequence)
         return rolled
 
+    def post_message(self, message: str, dtype: str) -> None:
+        """Posts the last message that this rank has sent: its group, receiver, tag and number, and its dtype."""
+        self._heads["message"][self.rank] = f"{message} {dtype}".encode()
+
+    def sent(self, sender: int, message: str) -> str:
+        """The dtype of the last message that a rank has sent, where it is this one."""
+        posted, _, dtype = bytes(self._heads["message"][sender]).decode().rpartition(" ")
+        return dtype if posted == message else ""
+
     def others(self, group: int, sequence: int, rolled: int, peers: NDArray[np.int64]) -> list[int]:
         """The peers that have posted another call in place of this one."""
         place, key = _place(group, sequence), _key(group, sequence)
         differ = (self._keys[peers, place] == key) & (self._hashes[peers, place] != rolled)
-        return peers[differ].tolist() if differ.any() else []
+        if not differ.any():
+            return []
+        differ &= self._keys[peers, place] == key  # a peer that has gone on meanwhile may have posted a later call here
+        return peers[differ].tolist()
 
     def missing(self, group: int, sequence: int, peers: NDArray[np.int64]) -> list[int]:
         """The peers that have not come to a call."""

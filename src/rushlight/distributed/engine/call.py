@@ -26,13 +26,18 @@ class Verb(StrEnum):
     SEND = "send"
     RECEIVE = "receive"
 
+    @property
+    def is_message(self) -> bool:
+        """Whether it is between two ranks."""
+        return self in (Verb.SEND, Verb.RECEIVE)
+
 
 @dataclass(slots=True)
 class Call:
     """A verb with its buffers: `given` is what the rank gives, `taken` what it gets, `counts` the parts of the whole.
 
     An all-to-all divides what it gives by `counts`, and what it gets by `taken_counts`. `note` is what else has to be
-    the same on all ranks; `sequence` is the engine's number of the call, from 1.
+    the same on all ranks; `sequence` is the engine's number of the call, from 1, and `number` that of a message.
     """
 
     verb: Verb
@@ -47,6 +52,7 @@ class Call:
     note: str = ""
     frame: Frame | None = None
     sequence: int = 0
+    number: int = 0
 
     @property
     def dtype(self) -> str:
@@ -91,10 +97,9 @@ class Call:
         return " ".join([*words, *([self.note] if self.note else [])])
 
 
-def difference(one: Call, other: Call) -> str | None:
-    """What two ranks' calls of one collective disagree in; None where they agree."""
-    there = other.agreement
-    return next((name for name, value in one.agreement.items() if value != there[name]), None)
+def difference(one: Mapping[str, str], other: Mapping[str, str]) -> str | None:
+    """What two ranks' calls of one collective disagree in, by their `agreement`; None where they agree."""
+    return next((name for name, value in one.items() if value != other[name]), None)
 
 
 def listed(calls: Mapping[int, Call | str]) -> str:

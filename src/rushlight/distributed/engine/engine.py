@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from rushlight.distributed.engine.call import Call, Verb
+from rushlight.distributed.engine.movement import check_part
 from rushlight.distributed.engine.reductions import check_dtype, reduction
 from rushlight.distributed.engine.work import Work
 from rushlight.ir.process_group import Buffer, Counts
@@ -64,9 +65,11 @@ class Verbs(ABC):
         return self._reducing(Call(Verb.REDUCE_SCATTER, whole, out, counts), op)
 
     def all_to_all(self, out: Buffer, out_counts: Counts, whole: Buffer, in_counts: Counts) -> Work:
-        """Puts part `j` of rank `i` into part `i` of rank `j`."""
+        """Puts part `j` of rank `i` into part `i` of rank `j`. Errors: W002 for parts that differ in size."""
         taken, given = self._counts("all_to_all", out_counts, out), self._counts("all_to_all", in_counts, whole)
-        return self._begin(Call(Verb.ALL_TO_ALL, whole, out, given, taken))
+        call = Call(Verb.ALL_TO_ALL, whole, out, given, taken, frame=user_frame())
+        check_part(self.rank, call, self.rank, call)  # of its own part each rank knows both ends
+        return self.issue(call)
 
     def gather(self, out: Buffer | None, part: Buffer, counts: Counts, root: int) -> Work:
         """Puts the parts of all ranks into the buffer of `root`; the others give no `out`."""
@@ -137,6 +140,27 @@ class Engine(Verbs):
 
     timeout: float | None = None
     kind: str
+
+    def __init__(self, rank: int, ranks: tuple[int, ...]) -> None:
+        self._rank = rank
+        self._ranks = ranks
+        self._sequence = 0
+
+    @property
+    def rank(self) -> int:
+        """The place of this rank among `ranks`."""
+        return self._rank
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks as numbers of the group of all."""
+        return self._ranks
+
+    def _number(self, call: Call) -> None:
+        """Numbers a call of all ranks; a message, which is between two, has no such number."""
+        if not call.verb.is_message:
+            self._sequence += 1
+            call.sequence = self._sequence
 
     @abstractmethod
     def split(self, ranks: Sequence[int]) -> Engine:

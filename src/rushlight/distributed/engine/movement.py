@@ -74,15 +74,18 @@ def _reduce_scatter(calls: Calls) -> None:
         _put(call, part)
 
 
+def check_part(giver: int, given: Call, taker: int, taken: Call) -> None:
+    """W002 if a rank of an all-to-all gives another, or itself, more or less than that one takes."""
+    gives, takes = given.counts[taker], taken.taken_counts[giver]
+    if gives != takes:
+        message = f"all_to_all: rank {giver} gives {gives} elements to rank {taker}, which takes {takes}"
+        fail("W002", message + listed({giver: given, taker: taken}), frame=taken.frame)
+
+
 def _all_to_all(calls: Calls) -> None:
     for taker, call in enumerate(calls):
         for giver, other in enumerate(calls):
-            if other.counts[taker] != call.taken_counts[giver]:
-                message = (
-                    f"all_to_all: rank {giver} gives {other.counts[taker]} elements to rank {taker}, "
-                    f"which takes {call.taken_counts[giver]}"
-                )
-                fail("W002", message + listed({giver: other, taker: call}))
+            check_part(giver, other, taker, call)
     pieces = [parts_of(_given(call).copy(), call.counts) for call in calls]
     for taker, call in enumerate(calls):
         _put(call, np.concatenate([given[taker] for given in pieces]))

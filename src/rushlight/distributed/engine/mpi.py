@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 import zlib
-from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from types import MappingProxyType, TracebackType
@@ -27,19 +27,26 @@ from rushlight.distributed.engine.board import Board, State, board_bytes
 from rushlight.distributed.engine.call import Call, Verb
 from rushlight.distributed.engine.engine import Engine
 from rushlight.distributed.engine.movement import parts_of
+from rushlight.distributed.engine.progress import Progress
 from rushlight.distributed.engine.reductions import reduced
-from rushlight.distributed.engine.work import Work
+from rushlight.distributed.engine.work import Work, is_of_another
+from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.process_group import Buffer
 from rushlight.support.errors import RushlightError, error, fail
 
 Request = Any
-Stages = Generator[list[Request], None, None]
+Stages = Generator[tuple[list[Request], bool], None, None]
+"""The requests of each stage, and whether they are the last ones."""
 _TIMEOUT = 300.0  # seconds
 _INITIALISATION = 120.0
 _LOOK = 0.001  # seconds between two looks at the board
-_SPINS = 2000  # tests before a rank sleeps, where there are processors for all
+_SPINS = 200  # tests before a rank sleeps, where there are processors for all: two may be on one of them
 _NAP = 2e-5
-_CHUNK = 1 << 19  # bytes: the parts of a large reduction stay in the cache
+# Seconds before a rank that has failed ends the job: longer where another one has, whose status is the job's.
+_OWN, _ANOTHERS = 0.05, 0.5
+_ABORT = 1.0  # seconds that MPI has for ending the job
+_CHUNK = 1 << 24  # bytes: bounds MPI's memory for a large reduction; parts of 512 KiB take 1.6 times as long
+_DTYPES = tuple([dtype.numpy.name for dtype in BY_NAME.values()])
 _NATIVE = {"sum": "SUM", "product": "PROD", "min": "MIN", "max": "MAX", "band": "BAND", "bor": "BOR", "bxor": "BXOR"}
 
 
@@ -78,6 +85,8 @@ class Process:
         world = self.library.COMM_WORLD
         world.Set_errhandler(self.library.ERRORS_RETURN)
         self.rank, self.size = int(world.rank), int(world.size)
+        self.progress = Progress()
+        self.last_tag = int(world.Get_attr(self.library.TAG_UB))
         with watched("making the board"):
             self.node = world.Split_type(self.library.COMM_TYPE_SHARED)
             wanted = board_bytes(self.node.size) if self.node.rank == 0 else 0
@@ -101,18 +110,21 @@ class Process:
         self.board.tell(State.FAILED, text)
         sys.stderr.write(f"rank {self.rank} of {self.size} has failed:\n")
         self._hook(kind, failure, traceback)
-        self.end(130 if issubclass(kind, KeyboardInterrupt) else code)
+        self.end(130 if issubclass(kind, KeyboardInterrupt) else code, _ANOTHERS if is_of_another(failure) else _OWN)
 
-    def end(self, code: int) -> None:
-        """Ends all processes of the job."""
+    def end(self, code: int, patience: float) -> None:
+        """Ends all processes of the job. In the seconds before others may say how they have failed, and end it too."""
         sys.stdout.flush()
         sys.stderr.flush()
-        # Others may have failed by themselves and have something to say: they end the job too.
-        time.sleep(0.05)
-        self.library.COMM_WORLD.Abort(code)
+        time.sleep(patience)
+        # A launcher that cannot be reached, on a link that is cut, never answers.
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            faulthandler.dump_traceback_later(_ABORT, exit=True, file=nowhere)
+            self.library.COMM_WORLD.Abort(code)
 
     def leave(self) -> None:
         """Tells the others that this process makes no more calls."""
+        self.progress.close()
         if self.board.state(self.board.rank) is State.RUNNING:
             self.board.tell(State.ENDED)
 
@@ -133,38 +145,61 @@ class Pending(Work):
     def __init__(self, engine: Mpi, call: Call, stages: Stages, rolled: int) -> None:
         super().__init__()
         self.call = call
+        self.has_begun_all = self.is_over = False
         self._engine = engine
         self._stages = stages
         self._rolled = rolled
-        self._requests: list[Request] | None = []
+        self._requests: list[Request] | None = None  # before it begins
+        self._problem: Exception | None = None
         self._status: Any = engine.process.library.Status()
         self.source = -1
-        self._advance()
+        engine.process.progress.add(self)
+
+    @property
+    def line(self) -> Hashable | None:
+        """Its communicator, in whose line it stands; None of a message."""
+        return None if self.call.verb.is_message else self._engine
 
     def source_rank(self) -> int:
         """The rank that a message came from."""
         return self.source
 
+    def go_on(self) -> None:
+        """Let a thread move it on."""
+        if not self.is_over:
+            self._engine.process.progress.in_background()
+
     def poll(self) -> bool:
-        """Whether all stages are over."""
-        while self._requests is not None:
-            try:
-                if not all(map(self._test, self._requests)):
-                    return False
-            except self._engine.process.library.Exception as cause:
-                raise self._engine.blame(self.call, self._rolled, str(cause)) from None
-            self._advance()
-        return True
+        """Whether all stages are over; moves all calls of the process on."""
+        if not self.is_over:
+            self._engine.process.progress.push()
+        if self._problem is not None:
+            raise self._problem
+        return self.is_over
+
+    def step(self) -> None:
+        """Go from stage to stage, as far as they are over."""
+        try:
+            while not self.is_over and (self._requests is None or all(map(self._test, self._requests))):
+                self._advance()
+        except self._engine.process.library.Exception as cause:
+            self._fail(self._engine.blame(self.call, self._rolled, str(cause)))
+        except Exception as problem:  # noqa: BLE001 - whoever waits raises it
+            self._fail(problem)
+
+    def _fail(self, problem: Exception) -> None:
+        self._problem, self.is_over = problem, True
 
     def _test(self, request: Request) -> bool:
         return request.Test(self._status)
 
     def _advance(self) -> None:
-        try:
-            self._requests = next(self._stages)
-        except StopIteration:
-            self._requests = None
-            self._finish()
+        stage = next(self._stages, None)
+        if stage is not None:
+            self._requests, self.has_begun_all = stage
+            return
+        self._finish()
+        self.is_over = True
 
     def _finish(self) -> None:
         call, engine = self.call, self._engine
@@ -197,6 +232,30 @@ class Pending(Work):
                 raise engine.too_late(self.call, limit)
 
 
+class _Received:
+    """A request for the part of a rank, which has the size that is expected."""
+
+    def __init__(self, request: Request, unit: object, nbytes: int, rank: int, call: Call) -> None:
+        self._request: Request | None = request
+        self._unit = unit
+        self._nbytes = nbytes
+        self._rank = rank
+        self._call = call
+
+    def Test(self, status: Any) -> bool:  # noqa: N802 - as MPI's requests have it
+        """Whether it has come. Errors: W002 where it is of another size."""
+        if self._request is None:
+            return True
+        if not self._request.Test(status):
+            return False
+        self._request = None
+        came = int(status.Get_count(self._unit))
+        if came != self._nbytes:
+            message = f"distributed: {came} bytes came from rank {self._rank} of the group, not {self._nbytes}"
+            fail("W002", message, frame=self._call.frame, call=self._call.text())
+        return True
+
+
 class Mpi(Engine):
     """One process's end of a communicator."""
 
@@ -204,34 +263,27 @@ class Mpi(Engine):
     timeout: float | None = _TIMEOUT
 
     def __init__(self, process: Process, communicator: Any, ranks: tuple[int, ...], name: str) -> None:
+        super().__init__(int(communicator.rank), ranks)
         self.process = process
         self._communicator = communicator
-        self._ranks = ranks
-        self._rank = int(communicator.rank)
         self._name = name
         self._group = zlib.crc32(name.encode())
-        self._sequence = 0
         self._rolled = 0
         self._splits = 0
+        self._messages: defaultdict[tuple[Verb, int | None, int], int] = defaultdict(int)
+        self._from_any: set[int] = set()  # tags of messages that were taken from any rank
         near = [process.places[rank] for rank in ranks if rank in process.places and rank != process.rank]
         self._peers = np.array(near, np.int64)
         self._numbers = {place: rank for rank, place in process.places.items()}
 
-    @property
-    def rank(self) -> int:
-        """The place of this rank among `ranks`."""
-        return self._rank
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The ranks as numbers of the group of all."""
-        return self._ranks
-
     def issue(self, call: Call) -> Work:
         """Posts and begins a call."""
-        if call.verb not in (Verb.SEND, Verb.RECEIVE):
-            self._sequence += 1
-            call.sequence = self._sequence
+        self._number(call)
+        if call.verb.is_message:
+            self._count(call)
+            if call.verb is Verb.SEND:
+                assert call.peer is not None
+                self.process.board.post_message(self._message(call, self._ranks[call.peer]), call.dtype)
         self._rolled = self.process.board.post(self._group, call, self._rolled)
         return Pending(self, call, _STAGES[call.verb](self, call), self._rolled)
 
@@ -249,7 +301,7 @@ class Mpi(Engine):
         """Ends all processes of the job."""
         sys.stderr.write(message + "\n")
         self.process.board.tell(State.FAILED, message)
-        self.process.end(code)
+        self.process.end(code, _OWN)
 
     # What calls are in MPI.
 
@@ -262,16 +314,10 @@ class Mpi(Engine):
         if call.op.text == "premul_sum":
             np.multiply(buffer, np.asarray(call.op.factor, buffer.dtype), out=buffer)
         op = self._operation(call)
-        parts = [buffer]
-        if buffer.nbytes > 2 * _CHUNK and self.process.spins == _SPINS:
-            step = _CHUNK // buffer.itemsize
-            parts = [buffer[begin : begin + step] for begin in range(0, buffer.size, step)]
-        in_place, running = self.process.library.IN_PLACE, deque[Request]()
-        for part in parts:
-            running.append(self._communicator.Iallreduce(in_place, part, op))
-            if len(running) == 2:
-                yield [running.popleft()]
-        yield list(running)
+        in_place, step = self.process.library.IN_PLACE, _CHUNK // buffer.itemsize
+        for begin in range(0, max(1, buffer.size), step):
+            request = self._communicator.Iallreduce(in_place, buffer[begin : begin + step], op)
+            yield [request], begin + step >= buffer.size
         if call.op.text == "avg":
             np.divide(buffer, self.size, out=buffer)
 
@@ -281,14 +327,16 @@ class Mpi(Engine):
         ends = [buffer.size * place // ranks for place in range(ranks + 1)]
         counts = [high - low for low, high in pairwise(ends)]
         mine = np.empty(counts[self._rank], buffer.dtype)
-        yield from self._reduce_part(call, buffer, mine, counts)
-        yield [self._communicator.Iallgatherv(_bytes(mine), _vector(buffer, counts))]
+        yield from self._reduce_part(call, buffer, mine, counts, last=False)
+        yield [self._communicator.Iallgatherv(_bytes(mine), _vector(buffer, counts))], True
 
-    def _reduce_part(self, call: Call, whole: Buffer, mine: Buffer, counts: Sequence[int]) -> Stages:
+    def _reduce_part(
+        self, call: Call, whole: Buffer, mine: Buffer, counts: Sequence[int], *, last: bool = True
+    ) -> Stages:
         assert call.op is not None
         taken = np.empty(counts[self._rank] * self.size, whole.dtype)
         taken_counts = [counts[self._rank]] * self.size
-        yield [self._communicator.Ialltoallv(_vector(whole, counts), _vector(taken, taken_counts))]
+        yield self._exchanged(call, whole, counts, taken, taken_counts), last
         np.copyto(mine, reduced(parts_of(taken, taken_counts), call.op))
 
     def _reduce(self, call: Call) -> Stages:
@@ -305,41 +353,59 @@ class Mpi(Engine):
             yield from self._reduce_part(call, call.given, call.taken, call.counts)
             return
         op = self._operation(call)
-        yield [self._communicator.Ireduce_scatter(call.given, call.taken, list(call.counts), op)]
+        yield [self._communicator.Ireduce_scatter(call.given, call.taken, list(call.counts), op)], True
         if call.op.text == "avg":
             np.divide(call.taken, self.size, out=call.taken)
 
     def _broadcast(self, call: Call) -> Stages:
-        yield [self._communicator.Ibcast(_bytes(call.taken), call.root)]
+        yield [self._communicator.Ibcast(_bytes(call.taken), call.root)], True
 
     def _all_gather(self, call: Call) -> Stages:
         assert call.taken is not None and call.given is not None
         given = call.given.copy() if np.may_share_memory(call.given, call.taken) else call.given
-        yield [self._communicator.Iallgatherv(_bytes(given), _vector(call.taken, call.counts))]
+        yield [self._communicator.Iallgatherv(_bytes(given), _vector(call.taken, call.counts))], True
 
     def _all_to_all(self, call: Call) -> Stages:
         assert call.taken is not None and call.given is not None
         given = call.given.copy() if np.may_share_memory(call.given, call.taken) else call.given
-        taken = _vector(call.taken, call.taken_counts)
-        yield [self._communicator.Ialltoallv(_vector(given, call.counts), taken)]
+        yield self._exchanged(call, given, call.counts, call.taken, call.taken_counts), True
+
+    def _exchanged(
+        self, call: Call, given: Buffer, counts: Sequence[int], taken: Buffer, taken_counts: Sequence[int]
+    ) -> list[Request]:
+        """Begins to give each rank its part, and to take one from each.
+
+        These are messages: MPICH's Ialltoallv takes 250 ms for 32 MB between two ranks, messages take 5. Calls stand
+        in line, so that one tag will do.
+        """
+        parts, places = parts_of(given, counts), parts_of(taken, taken_counts)
+        np.copyto(places[self._rank], parts[self._rank])
+        requests: list[Request] = []
+        for step in range(1, self.size):
+            giver, taker = (self._rank - step) % self.size, (self._rank + step) % self.size
+            place = _bytes(places[giver])
+            received = self._communicator.Irecv(place, giver, self.process.last_tag)
+            requests.append(_Received(received, self.process.library.BYTE, place.nbytes, giver, call))
+            requests.append(self._communicator.Isend(_bytes(parts[taker]), taker, self.process.last_tag))
+        return requests
 
     def _gather(self, call: Call) -> Stages:
         out = None if call.taken is None else _vector(call.taken, call.counts)
-        yield [self._communicator.Igatherv(_bytes(call.given), out, call.root)]
+        yield [self._communicator.Igatherv(_bytes(call.given), out, call.root)], True
 
     def _scatter(self, call: Call) -> Stages:
         whole = None if call.given is None else _vector(call.given.copy(), call.counts)
-        yield [self._communicator.Iscatterv(whole, _bytes(call.taken), call.root)]
+        yield [self._communicator.Iscatterv(whole, _bytes(call.taken), call.root)], True
 
     def _barrier(self, call: Call) -> Stages:
-        yield [self._communicator.Ibarrier()]
+        yield [self._communicator.Ibarrier()], True
 
     def _send(self, call: Call) -> Stages:
-        yield [self._communicator.Isend(_bytes(call.given), call.peer, call.tag)]
+        yield [self._communicator.Isend(_bytes(call.given), call.peer, _tag(call))], True
 
     def _receive(self, call: Call) -> Stages:
         peer = self.process.library.ANY_SOURCE if call.peer is None else call.peer
-        yield [self._communicator.Irecv(_bytes(call.taken), peer, call.tag)]
+        yield [self._communicator.Irecv(_bytes(call.taken), peer, _tag(call))], True
 
     def _operation(self, call: Call) -> Any:
         assert call.op is not None
@@ -351,6 +417,7 @@ class Mpi(Engine):
         """Raises if a rank that a call waits for does something else, has ended or has failed."""
         board, peers = self.process.board, self._peers
         self.check_agreement(call, rolled)
+        self._check_message(call)
         failed = board.failed(peers)
         if failed:
             rank = self._numbers[failed[0]]
@@ -361,6 +428,30 @@ class Mpi(Engine):
             rank = self._numbers[ended[0]]
             message = f"distributed: rank {rank} has returned, and others wait for it"
             raise error("W004", message + self._told(call), frame=call.frame)
+
+    def _count(self, call: Call) -> None:
+        """Number a message among those with its peer and tag: the two ends number alike."""
+        if call.peer is None:
+            self._from_any.add(call.tag)
+        if call.verb is Verb.RECEIVE and call.tag in self._from_any:
+            return  # messages from any rank have no number, nor those after them
+        key = call.verb, call.peer, call.tag
+        self._messages[key] += 1
+        call.number = self._messages[key]
+
+    def _message(self, call: Call, receiver: int) -> str:
+        return f"{self._group} {receiver} {call.tag} {call.number}"
+
+    def _check_message(self, call: Call) -> None:
+        """W002 if the rank of this machine that a message comes from sends it in another dtype."""
+        if call.verb is not Verb.RECEIVE:
+            return
+        message = self._message(call, self._ranks[self._rank])
+        for place in self._partner(call):
+            dtype = self.process.board.sent(place, message)
+            if dtype and dtype != call.dtype:
+                message = f"distributed: a message of {dtype} came for a buffer of {call.dtype}"
+                raise error("W002", message + self._told(call), frame=call.frame)
 
     def _partner(self, call: Call) -> list[int]:
         """The places on the board of the rank that a message goes to or comes from."""
@@ -422,6 +513,11 @@ def _is_native(call: Call) -> bool:
     if call.given.dtype.itemsize == 2 and kind not in "iu":
         return False
     return kind in "iu" or (kind in "fc" and call.op.text not in ("min", "max"))
+
+
+def _tag(call: Call) -> int:
+    """MPI's tag of a message: the program's and the dtype's, so that other dtypes are other messages."""
+    return call.tag * len(_DTYPES) + _DTYPES.index(call.dtype)
 
 
 def _bytes(buffer: Buffer | None) -> Buffer:

@@ -104,6 +104,9 @@ class _Awaited(Work):
             self._world.baton.turn(self._me, self)
             self._raise()
 
+    def go_on(self) -> None:
+        """Nothing: the last rank to come does what there is to do."""
+
     def source_rank(self) -> int:
         """The rank that a message came from."""
         return self.source
@@ -131,7 +134,7 @@ class Circle:
         meeting = self._meetings.setdefault(work.call.sequence, {})
         meeting[rank] = work
         first = next(iter(meeting.values())).call
-        what = difference(first, work.call)
+        what = difference(first.agreement, work.call.agreement)
         if what is not None:
             calls = {self.ranks[place]: other.call for place, other in meeting.items()}
             fail("W002", f"distributed: ranks disagree in the {what}" + listed(calls))
@@ -177,21 +180,10 @@ class Threads(Engine):
     kind = "threads"
 
     def __init__(self, circle: Circle, rank: int, key: Key = ()) -> None:
+        super().__init__(rank, circle.ranks)
         self._circle = circle
-        self._rank = rank
         self._key = key
-        self._sequence = 0
         self._splits: defaultdict[tuple[int, ...], int] = defaultdict(int)
-
-    @property
-    def rank(self) -> int:
-        """The place of this rank among `ranks`."""
-        return self._rank
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The ranks as numbers of the group of all."""
-        return self._circle.ranks
 
     def issue(self, call: Call) -> Work:
         """Begins a call, after which others may run."""
@@ -203,8 +195,7 @@ class Threads(Engine):
         elif call.verb is Verb.RECEIVE:
             circle.receive(self._rank, work)
         else:
-            self._sequence += 1
-            call.sequence = self._sequence
+            self._number(call)
             circle.join(self._rank, work)
         circle.world.baton.turn(me)
         return work

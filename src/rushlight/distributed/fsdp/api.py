@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from rushlight.capture.steering import disable
@@ -10,13 +10,23 @@ from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.fsdp.policy import MixedPrecisionPolicy
 from rushlight.distributed.fsdp.unit import Place, Unit, unpack
 from rushlight.distributed.group import get_world_size
-from rushlight.distributed.tensor.dtensor import DTensor
 from rushlight.eager.autograd.saved import saved_tensors_hooks
 from rushlight.eager.pytree import flatten_tree, map_tree
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import Kind
 from rushlight.nn.modules.module import Module
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import require
+
+
+class UnshardHandle:
+    """Parameters on their way."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+
+    def wait(self) -> None:
+        """Let the module have its whole parameters."""
+        self._unit.unshard()
 
 
 class FSDPModule:
@@ -26,12 +36,13 @@ class FSDPModule:
     _fsdp_unit: Unit
     _fsdp_hooks: list[Any]
 
-    def unshard(self, async_op: bool = False) -> None:
-        """Gather the module's parameters; with `async_op` only begin to."""
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
+        """Gather the module's parameters; with `async_op` only begin to, and return what waits for them."""
         if async_op:
             self._fsdp_unit.start()
-        else:
-            self._fsdp_unit.unshard()
+            return UnshardHandle(self._fsdp_unit)
+        self._fsdp_unit.unshard()
+        return None
 
     def reshard(self) -> None:
         """Free the whole parameters."""
@@ -41,6 +52,14 @@ class FSDPModule:
         """Say whether backward passes reduce gradients; else they are added up, whole, on each rank."""
         for unit in _units(cast(Module, self), recurse):
             unit.synchronises = requires_gradient_sync
+
+    def set_modules_to_forward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
+        """Say what is gathered when a forward comes to this module, in place of what was next last time."""
+        self._fsdp_unit.ahead_forward = [one._fsdp_unit for one in modules]
+
+    def set_modules_to_backward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
+        """Say what is gathered when a backward pass comes to this module, not what was used before it."""
+        self._fsdp_unit.ahead_backward = [one._fsdp_unit for one in modules]
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
         """Say whether parameters are freed after a forward, and gathered again for the backward pass."""
@@ -62,8 +81,10 @@ def fully_shard(
     They become DTensors, also for optimizers and checkpoints. A call of the module gathers those that are not of a
     part to which `fully_shard` was applied before; so apply it to the parts of a model first, then to the model.
     Backward passes give each rank its part of the mean of the gradients. A mesh of two axes replicates along the first
-    and shards along the second. Without `reshard_after_forward` parameters stay whole between forward and backward.
-    Errors: A002 for a module without parameters of its own or one that is sharded already, or tensors without dims.
+    and shards along the second. Parameters that are divided already, as by `parallelize_module`, are divided along the
+    axes of both meshes, which are rows of one. Without `reshard_after_forward` parameters stay whole between forward
+    and backward.
+    Errors: A002 for a module that is sharded already, parameters without dims, or meshes that are not rows of one.
 
     >>> for block in model.blocks:
     ...     fully_shard(block)
@@ -77,7 +98,7 @@ def fully_shard(
     unit = Unit(found, mesh, mp_policy or MixedPrecisionPolicy())
     unit.reshards_after_forward = True if reshard_after_forward is None else reshard_after_forward
     cls = type(module)
-    module.__class__ = type(f"FSDP{cls.__name__}", (cls, FSDPModule), {"__module__": cls.__module__})
+    module.__class__ = type(f"FSDP{cls.__name__}", (cls, FSDPModule), _overrides(cls))
     module._fsdp_unit = unit
     for one in _units(module, True):
         one.order, one.root = unit.order, unit
@@ -88,18 +109,28 @@ def fully_shard(
     return module
 
 
+def _overrides(cls: type[Module]) -> dict[str, object]:
+    """What a class does otherwise once its parameters are divided. Bases in the other order have another layout."""
+
+    def _apply(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
+        for unit in _units(module, False):
+            unit.reshard()  # what is converted are the parts
+        return cls._apply(module, fn, recurse)
+
+    return {"__module__": cls.__module__, "_apply": _apply}
+
+
 def _own_parameters(module: Module) -> list[tuple[Parameter, Place]]:
     """The parameters that no part has sharded yet, each once with all of its places."""
     places: dict[int, tuple[Parameter, list[Module], list[str]]] = {}
+    sharded = {id(one) for unit in _units(module, True) for one in (*unit.sharded, *unit.whole)}
     for part in module.modules():
         for name, one in part._parameters.items():
-            if one is not None and not isinstance(one, DTensor):
+            if one is not None and id(one) not in sharded:
                 require(one.ndim > 0, "A002", "fully_shard: a parameter without dims cannot be divided", name=name)
                 entry = places.setdefault(id(one), (one, [], []))
                 entry[1].append(part)
                 entry[2].append(name)
-    if not places:
-        fail("A002", "fully_shard: the module has no parameters of its own", module=type(module).__name__)
     return [(one, Place(tuple(modules), tuple(names))) for one, modules, names in places.values()]
 
 

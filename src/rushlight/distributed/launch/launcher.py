@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from rushlight.distributed.launch.program import die_with_parent
 from rushlight.support import lazy
@@ -21,7 +22,7 @@ from rushlight.support.errors import fail
 _POLL = 0.05  # seconds
 _PATIENCE = 2.0  # seconds that ranks have to end by themselves once one has failed
 # Fresh pages cost more than the transfer of large messages: freed memory is kept.
-_MALLOC = "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296"
+MALLOC = "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296"
 
 
 def mpiexec() -> str:
@@ -56,8 +57,8 @@ def launch(
 
 def _run(command: Sequence[str], ranks: int, folder: Path, hosts: str, agent: str, attempt: int, oversee: float) -> int:
     where = ["-hosts", hosts] if hosts else []
-    where += ["-launcher", "ssh", "-launcher-exec", agent] if agent else []
-    told = {"RUSHLIGHT_LAUNCH_DIR": str(folder), "GLIBC_TUNABLES": _MALLOC, "TORCHELASTIC_RESTART_COUNT": str(attempt)}
+    where += ["-launcher", "rsh", "-launcher-exec", agent] if agent else []
+    told = {"RUSHLIGHT_LAUNCH_DIR": str(folder), "GLIBC_TUNABLES": MALLOC, "TORCHELASTIC_RESTART_COUNT": str(attempt)}
     variables = [word for name, value in told.items() for word in ("-genv", name, value)]
     process = subprocess.Popen(
         [mpiexec(), *where, "-n", str(ranks), *variables, *command],
@@ -76,7 +77,7 @@ def _run(command: Sequence[str], ranks: int, folder: Path, hosts: str, agent: st
     first = first_failure(folder)
     if first is not None:
         sys.stderr.write(f"rushlight launch: rank {first['rank']} of {ranks} failed first:\n{first['text']}")
-        return 130 if first["interrupt"] else status or 1
+        return first["status"] if first["status"] != 1 else status or 1
     if status:
         sys.stderr.write(
             f"rushlight launch: {_ended_first(folder, output.pid)} of {ranks} has ended with status {status}\n"
@@ -104,13 +105,15 @@ class _Output(threading.Thread):
     def run(self) -> None:
         """Reads up to the end."""
         pipe, last = self._process.stdout, b""
-        while pipe is not None and (piece := os.read(pipe.fileno(), 1 << 16)):
-            sys.stdout.buffer.write(piece)
-            sys.stdout.buffer.flush()
-            last = last[-200:] + piece
-            said = self._SAID.search(last)
-            if said is not None and not self.pid:
-                self.pid = int(said[1])
+        assert pipe is not None
+        with pipe:
+            while piece := os.read(pipe.fileno(), 1 << 16):
+                sys.stdout.buffer.write(piece)
+                sys.stdout.buffer.flush()
+                last = last[-200:] + piece
+                said = self._SAID.search(last)
+                if said is not None and not self.pid:
+                    self.pid = int(said[1])
 
 
 def _waited(process: subprocess.Popen[bytes], folder: Path, oversee: float) -> int:
@@ -143,7 +146,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def first_failure(folder: Path) -> dict[str, object] | None:
-    """What the rank that failed first has told."""
-    reports = [lazy.json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("rank*.json")]
-    return min(reports, key=lambda report: report["time"], default=None)
+class Report(TypedDict):
+    """What a rank tells that has failed: the status is that of its process; `follows` another one that failed."""
+
+    rank: int
+    follows: bool
+    time: float
+    text: str
+    status: int
+
+
+def first_failure(folder: Path) -> Report | None:
+    """What the rank that failed first has told. Who fails because of it may have written that down sooner."""
+    reports: list[Report] = [lazy.json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("rank*.json")]
+    return min(reports, key=lambda report: (report["follows"], report["time"]), default=None)

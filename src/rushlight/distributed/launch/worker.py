@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Callable
 from multiprocessing import spawn as processes
 from pathlib import Path
 from typing import Any
 
-from rushlight.distributed.group import get_rank, init_process_group
+from rushlight.distributed.engine.mpi import connected
+from rushlight.distributed.group import ProcessGroup, enter
 from rushlight.distributed.launch.program import prepare
+from rushlight.ir.process_group import DEFAULT
 
 PROGRAM, CALL = "program.pickle", "call.pickle"
 
@@ -29,18 +30,15 @@ def read(path: Path) -> Any:
 
 
 def main(folder: Path) -> None:
-    """Runs the call on this rank."""
+    """Runs the call on this rank. It may make the default group, which is there, and destroy it."""
     prepare()
-    init_process_group("mpi")
+    group = ProcessGroup(DEFAULT, connected(), "mpi", given=True)
+    enter(group)
     processes.prepare(read(folder / PROGRAM))  # before the call, which may name what the program defines
     function, args = read(folder / CALL)
     try:
         result = function(*args)
     except Exception as failure:
-        (folder / f"error{get_rank()}").write_bytes(pickle.dumps(failure))
+        (folder / f"error{group.rank}").write_bytes(pickle.dumps(failure))
         raise
-    (folder / f"result{get_rank()}").write_bytes(pickle.dumps(result))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (folder / f"result{group.rank}").write_bytes(pickle.dumps(result))

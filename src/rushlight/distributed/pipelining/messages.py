@@ -1,9 +1,12 @@
 """What goes between the stages of a pipeline: results forwards, their gradients backwards.
 
-The first message of a pair of stages says of what shapes and dtypes the tensors of all messages are.
+Before its first results a stage says of what shapes and dtypes these are, unless the one after it knows. Gradients are
+of the shapes and dtypes of the results.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,8 +32,13 @@ class Messages:
         self._stages = stages
         self._own: dict[tuple[int, int, int], Tensors] = {}  # between stages of this rank
         self._forms: dict[tuple[int, int], list[tuple[tuple[int, ...], DType]]] = {}
-        self._announced: set[tuple[int, int]] = set()
+        self._silent: set[tuple[int, int]] = set()  # pairs whose receiver knows what comes
         self._sent: list[tuple[Work, Buffer]] = []
+
+    def expect(self, sender: int, receiver: int, like: Sequence[Tensor]) -> None:
+        """Know of what shapes and dtypes the tensors of a pair of stages are: nothing need say so."""
+        self._silent.add((sender, receiver))
+        self._forms[sender, receiver] = [(tuple(map(int, one.shape)), one.dtype) for one in like]
 
     def send(self, sender: int, receiver: int, at: int, tensors: Tensors) -> None:
         """Begin to send tensors of a microbatch from a stage to the next one, or the one before."""
@@ -38,8 +46,8 @@ class Messages:
         if peer == self._group.rank:
             self._own[sender, receiver, at] = tensors
             return
-        if (sender, receiver) not in self._announced:
-            self._announced.add((sender, receiver))
+        if (sender, receiver) not in self._silent:
+            self._silent.add((sender, receiver))
             self._issue(_header(tensors), peer, self._tag(sender, receiver, -1))
         for one in tensors:
             self._issue(read(one).copy(), peer, self._tag(sender, receiver, at))
@@ -66,7 +74,9 @@ class Messages:
         self._sent.clear()
 
     def _issue(self, buffer: Buffer, peer: int, tag: int) -> None:
-        self._sent.append((self._group.send(buffer, peer, tag), buffer))
+        work = self._group.send(buffer, peer, tag)
+        work.go_on()
+        self._sent.append((work, buffer))
 
     def _tag(self, sender: int, receiver: int, at: int) -> int:
         """A tag for each microbatch of each pair of stages; their headers are number -1."""

@@ -37,6 +37,7 @@ class Schedule:
         first = stages[0]
         for stage in stages:
             stage.messages = first.messages
+            stage.expect()
         self.stages = {stage.stage_index: stage for stage in stages}
         self.n_microbatches = n_microbatches
         self.loss_fn = loss_fn

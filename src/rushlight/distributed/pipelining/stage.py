@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.distributed.engine.fake import Fake
 from rushlight.distributed.group import Group, member
 from rushlight.distributed.pipelining.messages import Messages, Tensors
 from rushlight.eager.autograd.driver import backward as run_backward
@@ -19,7 +20,8 @@ class PipelineStage:
     """Stage `stage_index` of `num_stages`: `submodule` takes what the stage before gives, and its results go on.
 
     Stages lie on the ranks of a group in turn. Results are a tensor or a tuple of tensors, of the same shapes and
-    dtypes for all microbatches.
+    dtypes for all microbatches. `input_args` and `output_args` are examples of a microbatch's inputs and results: where
+    all stages have them no message tells the shapes, which ranks without data cannot do.
     """
 
     def __init__(
@@ -28,8 +30,8 @@ class PipelineStage:
         stage_index: int,
         num_stages: int,
         device: object = None,
-        input_args: object = None,
-        output_args: object = None,
+        input_args: Tensor | Sequence[Tensor] | None = None,
+        output_args: Tensor | Sequence[Tensor] | None = None,
         group: Group = None,
     ) -> None:
         require(0 <= stage_index < num_stages, "A002", f"PipelineStage: stage {stage_index} of {num_stages}")
@@ -40,9 +42,21 @@ class PipelineStage:
         at_home = stage_index % self.group.size == self.group.rank
         require(at_home, "A002", f"PipelineStage: stage {stage_index} does not lie at rank {self.group.rank}")
         self.messages = Messages(self.group, num_stages)
+        self.input_args, self.output_args = _examples(input_args), _examples(output_args)
+        knows = self.is_first or self.input_args is not None or not isinstance(self.group.engine, Fake)
+        hint = "input_args=, output_args=: tensors of the shapes of a microbatch's"
+        require(knows, "A002", "PipelineStage: nobody tells a rank without data what its stage takes", hint=hint)
         self._inputs: dict[int, list[Tensor]] = {}
         self._outputs: dict[int, Sequence[Tensor]] = {}
         self._starts: dict[int, Tensors | None] = {}  # gradients of results, until the weights' are taken
+
+    def expect(self) -> None:
+        """Tell the messages what the examples say."""
+        at = self.stage_index
+        if self.input_args is not None and not self.is_first:
+            self.messages.expect(at - 1, at, self.input_args)
+        if self.output_args is not None and not self.is_last:
+            self.messages.expect(at, at + 1, self.output_args)
 
     @property
     def is_first(self) -> bool:
@@ -63,6 +77,7 @@ class PipelineStage:
         outputs: Tensors = result if isinstance(result, tuple) else (result,)
         if not self.is_last:
             self._outputs[at] = [one for one in outputs if _has_gradient(one)]
+            self.messages.expect(self.stage_index + 1, self.stage_index, self._outputs[at])
             self.messages.send(self.stage_index, self.stage_index + 1, at, tuple([one.detach() for one in outputs]))
         return result
 
@@ -101,7 +116,12 @@ class PipelineStage:
             return
         pairs = zip(self._inputs[at], gradients, strict=True)
         filled = [one.detach().new_zeros(tuple(one.shape)) if of is None else of.detach() for one, of in pairs]
+        self.messages.expect(self.stage_index, self.stage_index - 1, filled)
         self.messages.send(self.stage_index, self.stage_index - 1, at, tuple(filled))
+
+
+def _examples(tensors: Tensor | Sequence[Tensor] | None) -> Sequence[Tensor] | None:
+    return (tensors,) if isinstance(tensors, Tensor) else tensors
 
 
 def _has_gradient(tensor: Tensor) -> bool:

@@ -6,51 +6,57 @@ they have called before. While a function is traced nothing is read from these t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rushlight.distributed.tensor.layout import shape_of
 from rushlight.distributed.tensor.planning import keeps_value
+from rushlight.distributed.tensor.prepared import Divided, count, forget, prepare
 from rushlight.distributed.tensor.redistribute import redistributed
 from rushlight.distributed.tensor.report import MODES
 from rushlight.distributed.tensor.rule import Along, Division, Rule, Signature
 from rushlight.distributed.tensor.rules import derive, opened, signature_of
-from rushlight.distributed.tensor.spec import DTensorSpec, known_sizes, reduced_placements, sizes_of
-from rushlight.distributed.tensor.strategy import Choice, Operand, choose
+from rushlight.distributed.tensor.spec import DTensorSpec, reduced_placements, sizes_of
+from rushlight.distributed.tensor.strategy import Choice, Operand, choose, own_sizes, unmet
 from rushlight.eager.dispatch import STATE, Key, call_function
 from rushlight.eager.execution.decompose import decomposition, run_decomposition
 from rushlight.eager.execution.operands import flatten, form_of_operand, structure_of, unflatten
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.symbols import wrap_size
 from rushlight.ir.graph import NUMBER
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
+from rushlight.ops.dims import same_shape
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support import events
-from rushlight.support.errors import fail, require
+from rushlight.support.errors import RushlightError, fail, require
+from rushlight.sym import SizeExpr, eq, guard, guarding_hint_or_throw, product
 
 _MOST_RULES = 1 << 14
-_rules: dict[object, list[Rule]] = {}
+_rules: dict[object, tuple[Rule, ...]] = {}
 _choices: dict[object, Choice] = {}
+_publishing = threading.Lock()  # ranks may be threads; tables are read without it, what is in them never changes
 
 
-def cache_sizes() -> tuple[int, int]:
-    """How many rules and choices are kept."""
-    return sum(map(len, _rules.values())), len(_choices)
+def cache_sizes() -> tuple[int, int, int]:
+    """How many rules, choices and prepared calls are kept."""
+    return sum(map(len, list(_rules.values()))), len(_choices), count()
+
+
+def contents() -> str:
+    """All rules and choices as text."""
+    return repr((_rules, _choices))
 
 
 def clear_caches() -> None:
-    """Forgets all rules and choices."""
-    _rules.clear()
-    _choices.clear()
-
-
-class Divided:
-    """The class of divided tensors and how one is made; set by the module that has the class."""
-
-    kind: Any
-    make: Callable[[Any, DTensorSpec, TensorType], Any]
+    """Forgets all rules, choices and prepared calls."""
+    with _publishing:
+        _rules.clear()
+        _choices.clear()
+        forget()
 
 
 def run(op: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
@@ -66,7 +72,7 @@ def _call(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> 
         return _composite(op, operands, attrs)
     flat = flatten(operands)
     mesh_spec = _whole_spec(op.name, flat)
-    types = [_known(form_of_operand(operand).type) for operand in flat]
+    types = [form_of_operand(operand).type for operand in flat]
     inferred = op.infer(unflatten(structure_of(operands), types), attrs)
     several = isinstance(inferred, tuple)
     results: tuple[TensorType, ...] = inferred if several else (inferred,)
@@ -95,18 +101,16 @@ def _call(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> 
     if copied and op.view_rule is not None:
         for result in made:
             result._is_copy = True
+    as_they_lie = all(operand.spec is spec for operand, spec in zip(taken, choice.operands, strict=True))
+    if as_they_lie and op.view_rule is None and local_attrs is attrs and STATE.tracer is None:
+        prepare(op, operands, attrs, choice.result, results, several)
     return tuple(made) if several else made[0]
 
 
-def _of_sizes(one: Any, shape: tuple[int, ...]) -> Any:
+def _of_sizes(one: Any, shape: tuple[Any, ...]) -> Any:
     """A part of some sizes, of which nothing is read."""
     local = one._local_tensor
-    return local if tuple(local.shape) == shape else local.new_empty(shape)
-
-
-def _known(type_: TensorType) -> TensorType:
-    """A type with sizes that are numbers."""
-    return TensorType(sizes_of(type_), type_.dtype, type_.device, known_sizes(type_.strides), type_.weak)
+    return local if tuple(local.form.shape) == shape else local.new_empty(tuple(map(wrap_size, shape)))
 
 
 def _divided_plain(one: object, operand: Operand, spec: DTensorSpec, name: str) -> object:
@@ -152,23 +156,64 @@ def _choice(
     types: Sequence[TensorType],
     attrs: Mapping[str, Any],
     taken: Sequence[Operand],
-    shape: tuple[int, ...],
+    shape: tuple[Any, ...],
 ) -> Choice:
     specs = tuple([operand.spec for operand in taken])
-    shown = opened(types, specs)
-    signature = signature_of(op, operands, types, attrs, shown)
     traced = STATE.tracer is not None
-    key = (signature, specs)
+    examples, example_attrs = _example(op, types, attrs) if traced else (types, attrs)
+    shown = opened(examples, specs)
+    was_opened = any(one is not other for one, other in zip(shown, examples, strict=True))
+    if was_opened and not _has_rank(op, operands, shown, example_attrs, len(shape)):
+        shown = tuple(examples)  # a dim of one place matters, as to `squeeze`
+    signature = signature_of(op, operands, examples, example_attrs, shown)
+    if traced:
+        signature = signature.of_trace(types, attrs)
+    key = (signature.key, signature.values, specs)
     known = None if traced else _choices.get(key)
     if known is not None:
         return known
-    rule = _rule(signature, op, operands, shown, attrs, traced)
-    choice = choose(rule, signature.values, taken, shape)
+    rule = _rule(signature, op, operands, shown, example_attrs, traced)
+    choice = choose(rule, signature, taken, shape)
     if not traced:
-        if len(_choices) >= _MOST_RULES:
-            _choices.clear()
-        _choices[key] = choice
+        with _publishing:
+            if len(_choices) >= _MOST_RULES:
+                _choices.clear()
+            _choices[key] = choice
     return choice
+
+
+def _has_rank(
+    op: Operator, operands: tuple[Any, ...], types: Sequence[TensorType], attrs: Mapping[str, Any], rank: int
+) -> bool:
+    """Whether the first result for operands of these types has so many dims."""
+    try:
+        inferred = op.infer(unflatten(structure_of(operands), types), attrs)
+    except RushlightError:
+        return False
+    first = inferred[0] if isinstance(inferred, tuple) else inferred
+    return len(first.shape) == rank
+
+
+def _example(
+    op: Operator, types: Sequence[TensorType], attrs: Mapping[str, Any]
+) -> tuple[list[TensorType], Mapping[str, Any]]:
+    """Types and attributes with the sizes of the example that is traced: what the rule of a call is derived with."""
+    examples = [TensorType(tuple(map(_example_size, one.shape)), one.dtype, one.device, weak=one.weak) for one in types]
+    return examples, {name: _example_attr(value) for name, value in attrs.items()}
+
+
+def _example_attr(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple([_example_attr(part) for part in value])
+    return _example_size(value) if isinstance(value, SizeExpr) else value
+
+
+def _example_size(size: Any) -> int:
+    """A size of the example; a trace is fixed to 1, which broadcasts."""
+    example = guarding_hint_or_throw(size)
+    if example == 1:
+        guard(eq(size, 1))
+    return example
 
 
 def _rule(
@@ -185,9 +230,10 @@ def _rule(
             return rule
     rule = derive(op, operands, types, attrs)
     if not traced:
-        if len(_rules) >= _MOST_RULES:
-            _rules.clear()
-        _rules.setdefault(signature.key, []).append(rule)
+        with _publishing:
+            if len(_rules) >= _MOST_RULES:
+                _rules.clear()
+            _rules[signature.key] = (*_rules.get(signature.key, ()), rule)
     return rule
 
 
@@ -208,38 +254,27 @@ def _own_sizes(
     choice: Choice, attrs: Mapping[str, Any], taken: Sequence[Operand], result: TensorType
 ) -> Mapping[str, Any]:
     """The attributes with this rank's sizes of what is divided."""
+    if not any(division is not None and division.sizes for division in choice.divisions):
+        return attrs
+    shapes = [shape_of(spec.box(one.shape)) for spec, one in zip(choice.operands, taken, strict=True)]
     changed = dict(attrs)
-    for division in choice.divisions:
-        for name, place, source in division.sizes if division is not None else ():
-            if source.operand is None:
-                box = choice.result.box(sizes_of(result))
-            else:
-                box = choice.operands[source.operand].box(taken[source.operand].shape)
-            begin, end = box[source.dim]
-            value = changed[name]
-            if isinstance(value, tuple):
-                changed[name] = (*value[:place], end - begin, *value[place + 1 :])
-            else:
-                changed[name] = end - begin
+    for (name, place), size in own_sizes(choice, shapes, shape_of(choice.result.box(sizes_of(result)))).items():
+        value = changed[name]
+        changed[name] = (*value[:place], size, *value[place + 1 :]) if isinstance(value, tuple) else size
     return changed
 
 
 def _wrapped(op: Operator, local: Any, spec: DTensorSpec, type_: TensorType) -> Any:
     """A result of local parts; its shape is checked, since everything that follows relies on it."""
     expected = shape_of(spec.box(sizes_of(type_)))
-    held = known_sizes(local.shape)
-    if held != expected and op.view_rule is not None and local.numel() == _count(expected):
-        local = local.reshape(expected)  # dims of which the rank has one place were taken for dims of size 1
-    if known_sizes(local.shape) != expected:
+    fits = same_shape(local.form.shape, expected)
+    if not fits and op.view_rule is not None and guard(eq(local.form.numel, product(expected))):
+        # Dims of which the rank has one place were taken for dims of size 1.
+        local = local.reshape(tuple(map(wrap_size, expected)))
+        fits = same_shape(local.form.shape, expected)
+    if not fits:
         fail("X002", f"{op.name}: the part of a result has another shape", part=local, expected=expected, spec=spec)
     return Divided.make(local, spec, type_)
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _composite(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
@@ -270,16 +305,20 @@ def create(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], sp
     Else each rank makes all of it and keeps its part: so random numbers do not depend on placements.
     """
     flat = flatten(operands)
-    types = [_known(form_of_operand(operand).type) for operand in flat]
+    types = [form_of_operand(operand).type for operand in flat]
     inferred: TensorType = op.infer(unflatten(structure_of(operands), types), attrs)
     whole = DTensorSpec(spec.mesh, [Replicate()] * spec.mesh.ndim)
-    signature = signature_of(op, operands, types, attrs, types)
     traced = STATE.tracer is not None
-    divisions = _rule(signature, op, operands, types, attrs, traced).divisions(signature.values)
-    own = [_creating(divisions, placement) for placement in spec.placements]
-    if all(placement.is_replicate() or one is not None for placement, one in zip(spec.placements, own, strict=True)):
-        taken = [Operand(whole, sizes_of(type_), 0) for type_ in types]
-        choice = Choice(tuple([whole] * len(flat)), spec, tuple(own), False)
+    examples, example_attrs = _example(op, types, attrs) if traced else (types, attrs)
+    signature = signature_of(op, operands, examples, example_attrs, examples)
+    if traced:
+        signature = signature.of_trace(types, attrs)
+    divisions = _rule(signature, op, operands, examples, example_attrs, traced).divisions(signature.values)
+    own = tuple([_creating(divisions, placement) for placement in spec.placements])
+    choice = Choice(tuple([whole] * len(flat)), spec, own, False)
+    taken = [Operand(whole, sizes_of(type_), 0) for type_ in types]
+    fits = all(placement.is_replicate() or one is not None for placement, one in zip(spec.placements, own, strict=True))
+    if fits and unmet(choice, divisions, signature, taken, sizes_of(inferred)) is None:
         local = call_function(op, operands, _own_sizes(choice, attrs, taken, inferred))
     else:
         made = call_function(op, operands, attrs)
@@ -287,7 +326,7 @@ def create(op: Operator, operands: tuple[Any, ...], attrs: Mapping[str, Any], sp
     return Divided.make(local, spec, inferred)
 
 
-def _creating(divisions: Sequence[Division], placement: Placement) -> Division | None:
+def _creating(divisions: Iterable[Division], placement: Placement) -> Division | None:
     """The division of a dim of a result that is made of whole operands."""
     if not isinstance(placement, Shard):
         return None

@@ -18,29 +18,34 @@ import numpy as np
 from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.group import ProcessGroup
 from rushlight.distributed.tensor import dispatch
-from rushlight.distributed.tensor.dispatch import Divided
 from rushlight.distributed.tensor.layout import shape_of
+from rushlight.distributed.tensor.prepared import Divided, answer
 from rushlight.distributed.tensor.redistribute import redistributed
 from rushlight.distributed.tensor.spec import (
     DTensorSpec,
     Placed,
-    known_sizes,
     normalized,
+    plain_sizes,
     reduced_placements,
     sizes_of,
     text_of,
 )
 from rushlight.eager.autograd.function import Function
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import share
+from rushlight.eager.interception import answer_prepared
 from rushlight.eager.override.foreign import disabled
+from rushlight.eager.override.operator_function import OperatorFunction
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.placement import Placement, Replicate, Shard
 from rushlight.ir.type import TensorType
 from rushlight.nn.modules.module import Module
 from rushlight.ops.collective import broadcast_from
+from rushlight.ops.dims import same_shape
 from rushlight.support.errors import fail, require
+from rushlight.sym import eq, guard
 
-Shape = tuple[int, ...]
+Shape = tuple[Any, ...]
 
 
 class DTensor(Tensor):
@@ -68,10 +73,14 @@ class DTensor(Tensor):
 
     @classmethod
     def __torch_dispatch__(
-        cls, func: Any, types: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None
+        cls,
+        func: OperatorFunction,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         """Answers an operator."""
-        return dispatch.run(func, args, kwargs or {})
+        return dispatch.run(func.operator, args, kwargs or {})
 
     def __tensor_flatten__(self) -> tuple[list[str], Placed]:
         return ["_local_tensor"], Placed.of(self._spec)
@@ -80,7 +89,26 @@ class DTensor(Tensor):
     def __tensor_unflatten__(
         inner: Mapping[str, Tensor], context: Placed, outer_size: Sequence[int], outer_stride: Sequence[int]
     ) -> DTensor:
-        return DTensor(inner["_local_tensor"], context.spec, known_sizes(outer_size), known_sizes(outer_stride))
+        local, spec, sizes = inner["_local_tensor"], context.spec, plain_sizes(outer_size)
+        if STATE.tracer is not None:
+            # The sizes of a part follow from those of the whole: so all ranks' traces are in the same terms.
+            for held, expected in zip(local.form.shape, shape_of(spec.box(sizes)), strict=True):
+                guard(eq(held, expected))
+        return DTensor(local, spec, sizes, plain_sizes(outer_stride))
+
+    @staticmethod
+    def __tensor_gradient_context__(context: Placed) -> Placed:
+        """How a gradient of what lies so lies."""
+        return Placed.of(_gradient_spec(context.spec))
+
+    def __coerce_same_metadata_as_tangent__(self, flattened_context: Placed, expected_type: object = None) -> DTensor:
+        """This gradient, lying as a graph expects it to."""
+        return cast(DTensor, _Redistribute.apply(self, flattened_context.spec))
+
+    def __tensor_sizes__(self) -> tuple[bool, ...]:
+        """Of each dim whether a graph takes its size beside those of the part: of those that are divided."""
+        divided = {placement.dim for placement in self._spec.placements if isinstance(placement, Shard)}
+        return tuple([dim in divided for dim in range(len(self.form.shape))])
 
     @property
     def device_mesh(self) -> DeviceMesh:
@@ -111,7 +139,7 @@ class DTensor(Tensor):
         require(isinstance(local_tensor, Tensor), "A001", "from_local: a tensor is expected", given=local_tensor)
         chosen = normalized(placements, device_mesh, local_tensor.dim(), "from_local")
         spec = DTensorSpec(device_mesh, chosen)
-        whole = _whole_shape(tuple(local_tensor.shape), spec) if shape is None else tuple(shape)
+        whole = _whole_shape(tuple(local_tensor.form.shape), spec) if shape is None else plain_sizes(shape)
         if run_check:
             local_tensor, whole = _agreed(local_tensor, spec, shape)
         _check_part(local_tensor, spec, whole)
@@ -152,6 +180,11 @@ class DTensor(Tensor):
         """Where this rank's part lies: for checkpoints."""
         return [self._spec.box(tuple(self.shape))]
 
+    def __get_tensor_shard__(self, index: int) -> Tensor:
+        """This rank's part, of which there is one: for checkpoints."""
+        del index
+        return self.to_local()
+
     # What reads values.
 
     def item(self) -> Any:
@@ -180,7 +213,7 @@ class DTensor(Tensor):
 
     def _read(self, call: str) -> Tensor:
         whole = DTensorSpec(self._spec.mesh, [Replicate()] * self._spec.mesh.ndim)
-        return redistributed(self._local_tensor, self._spec, whole, tuple(self.shape), call, True)
+        return redistributed(self._local_tensor, self._spec, whole, tuple(self.form.shape), call, True)
 
     def __repr__(self) -> str:
         lies = text_of(self.placements)
@@ -192,6 +225,7 @@ def _make(local: Tensor, spec: DTensorSpec, type_: TensorType) -> DTensor:
 
 
 Divided.kind, Divided.make = DTensor, _make
+answer_prepared(DTensor, answer)
 
 
 # Gradients.
@@ -221,7 +255,7 @@ class _ToLocal(Function):
     @staticmethod
     def forward(ctx: Any, tensor: DTensor, spec: DTensorSpec) -> Any:
         ctx.set_materialize_grads(False)
-        ctx.spec, ctx.shape, ctx.stride = spec, tuple(tensor.shape), tensor.stride()
+        ctx.spec, ctx.shape, ctx.stride = spec, tuple(tensor.form.shape), tensor.stride()
         return share(tensor._local_tensor)
 
     @staticmethod
@@ -239,7 +273,7 @@ class _Redistribute(Function):
     def forward(ctx: Any, tensor: DTensor, target: DTensorSpec) -> Any:
         ctx.set_materialize_grads(False)
         ctx.spec = _gradient_spec(tensor._spec)
-        shape = tuple(tensor.shape)
+        shape = tuple(tensor.form.shape)
         local = redistributed(tensor._local_tensor, tensor._spec, target, shape, "redistribute", False)
         return DTensor(share(local), target, shape, tensor.stride())
 
@@ -267,7 +301,7 @@ def _whole_shape(local: Shape, spec: DTensorSpec) -> Shape:
 
 def _check_part(local: Tensor, spec: DTensorSpec, shape: Shape) -> None:
     expected = shape_of(spec.box(shape))
-    if tuple(local.shape) != expected:
+    if not same_shape(local.form.shape, expected):
         message = f"from_local: this rank holds {expected} of a tensor of shape {shape} in {text_of(spec.placements)}"
         fail("W025", message, part=local)
 
@@ -348,18 +382,21 @@ def distribute_tensor(
         require(same, "A002", "distribute_tensor: the tensor is divided otherwise", hint="use redistribute()")
         return tensor
     chosen = normalized(placements, device_mesh, tensor.dim(), "distribute_tensor")
-    spec = DTensorSpec(device_mesh, chosen)
-    whole = DTensorSpec(device_mesh, [Replicate()] * device_mesh.ndim)
     values: Any = tensor.detach()
-    if src_data_rank is not None:
+    if src_data_rank is not None and not tensor.is_meta:
         values = _sent_by(device_mesh.ranks[src_data_rank], device_mesh.group_along(range(device_mesh.ndim)), values)
-    shape = tuple(tensor.shape)
-    local = redistributed(values, whole, spec, shape, "distribute_tensor", False)
-    made: Any = DTensor(local if local is not values else values.clone(), spec, shape)
+    made: Any = divided_as(values, DTensorSpec(device_mesh, chosen))
     if isinstance(tensor, Parameter):
         return cast(DTensor, Parameter(made, requires_grad=tensor.requires_grad))
     made.requires_grad_(tensor.requires_grad)
     return cast(DTensor, made)
+
+
+def divided_as(values: Tensor, spec: DTensorSpec) -> DTensor:
+    """Values of which each rank has all, divided: nothing is sent, and they are copied where a rank keeps all."""
+    whole, shape = DTensorSpec(spec.mesh, [Replicate()] * spec.mesh.ndim), tuple(values.form.shape)
+    local = redistributed(values, whole, spec, shape, "distribute_tensor", False)
+    return DTensor(local if local is not values else values.clone(), spec, shape)
 
 
 def distribute_module(

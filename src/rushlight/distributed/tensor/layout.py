@@ -13,18 +13,20 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rushlight.ir.placement import Placement, Shard
+from rushlight.sym import ceildiv, eq, guard, le, maximum, minimum, mod, statically_known
 
-Range = tuple[int, int]
-"""The first place, and the one after the last."""
+Range = tuple[Any, Any]
+"""The first place, and the one after the last: ints, or sizes of a trace."""
 Box = tuple[Range, ...]
 
 
 def part(whole: Range, count: int, index: int) -> Range:
     """Part `index` of `count` of a range."""
     begin, end = whole
-    step = -((begin - end) // count)
-    first = min(begin + step * index, end)
-    return first, min(first + step, end)
+    step = ceildiv(end - begin, count)
+    # What ends a part is written as what begins the next one, so that sizes of a trace show that they meet.
+    first = minimum(begin + step * index, end) if index else begin
+    return first, end if index == count - 1 else minimum(begin + step * (index + 1), end)
 
 
 def sharding_axes(placements: Sequence[Placement], dim: int, order: Sequence[int]) -> list[int]:
@@ -48,7 +50,7 @@ def box_of(
     return tuple(ranges)
 
 
-def shape_of(box: Box) -> tuple[int, ...]:
+def shape_of(box: Box) -> tuple[Any, ...]:
     """The sizes of a box."""
     return tuple([end - begin for begin, end in box])
 
@@ -58,7 +60,7 @@ def starts_of(box: Box) -> tuple[int, ...]:
     return tuple([begin for begin, _ in box])
 
 
-def count_of(box: Box) -> int:
+def count_of(box: Box) -> Any:
     """The number of places in a box."""
     return math.prod(shape_of(box))
 
@@ -81,9 +83,33 @@ def lies_in(box: Box, shape: Sequence[int]) -> bool:
 
 
 def common(one: Box, other: Box) -> Box | None:
-    """The places in both boxes; None where there are none."""
-    ranges = tuple([(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True)])
-    return ranges if all(begin < end for begin, end in ranges) else None
+    """The places in both boxes; None where it is known that there are none."""
+    ranges = tuple([_common_range(a, b) for a, b in zip(one, other, strict=True)])
+    return None if any(begin is end or begin == end for begin, end in ranges) else ranges
+
+
+def _common_range(one: Range, other: Range) -> Range:
+    for inner, outer in ((one, other), (other, one)):
+        if statically_known(le(outer[0], inner[0])) and statically_known(le(inner[1], outer[1])):
+            return inner
+    begin = maximum(one[0], other[0])
+    end = minimum(one[1], other[1])
+    return begin, begin if statically_known(le(end, begin)) else maximum(begin, end)
+
+
+def tiled_dim(pieces: Sequence[Box], whole: Box) -> int | None:
+    """The dim along which pieces are all of a box, one after another; None where they do not show that."""
+    if not pieces:
+        return None
+    differ = [dim for dim, held in enumerate(whole) if any(piece[dim] != held for piece in pieces)]
+    if len(differ) > 1:
+        return None
+    dim = differ[0] if differ else 0
+    if not whole or (not differ and len(pieces) > 1):
+        return 0 if len(pieces) == 1 else None
+    ends = [whole[dim][0], *[piece[dim][1] for piece in pieces]]
+    begins = [*[piece[dim][0] for piece in pieces], whole[dim][1]]
+    return dim if all(end == begin for end, begin in zip(ends, begins, strict=True)) else None
 
 
 def within(inner: Box, outer: Box) -> tuple[slice, ...]:
@@ -97,7 +123,7 @@ def is_even(shape: Sequence[int], placements: Sequence[Placement], mesh_shape: S
     for placement, count in zip(placements, mesh_shape, strict=True):
         if isinstance(placement, Shard):
             counts[placement.dim] *= count
-    return all(not size % count for size, count in zip(shape, counts, strict=True))
+    return all(guard(eq(mod(size, count), 0)) for size, count in zip(shape, counts, strict=True))
 
 
 def view_of(array: NDArray[Any], inner: Box, outer: Box) -> NDArray[Any]:

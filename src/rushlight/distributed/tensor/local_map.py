@@ -9,8 +9,10 @@ from typing import Any
 from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.tensor.dtensor import DTensor
 from rushlight.distributed.tensor.spec import is_evenly_sharded, normalized, text_of
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.pytree import flatten_tree, unflatten_tree
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.tracing.mapped import traced_map
 from rushlight.ir.placement import Placement
 from rushlight.support.errors import fail, require
 
@@ -47,7 +49,16 @@ def local_map(
         parts = [
             _part(func, one, at, in_placements, in_grad_placements, redistribute_inputs) for at, one in enumerate(flat)
         ]
-        result = func(*unflatten_tree(structure, parts), **kwargs)
+
+        def on_parts() -> object:
+            return func(*unflatten_tree(structure, parts), **kwargs)
+
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        if STATE.tracer is None or mesh is None:
+            result = on_parts()
+        else:
+            lies = [text_of(one.placements) for one in flat if isinstance(one, DTensor)]
+            result = traced_map(on_parts, tensors, (_name(func), " ".join(lies), str(out_placements)))
         return result if mesh is None else _put_together(func, result, out_placements, mesh)
 
     return call

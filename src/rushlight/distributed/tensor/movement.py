@@ -5,17 +5,17 @@ The collectives are the operators of `ops/collective.py`: what they mean for arr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from rushlight.distributed.tensor.layout import Box, common, shape_of, within
+from rushlight.distributed.tensor.layout import Box, common, count_of, shape_of, tiled_dim, within
 from rushlight.distributed.tensor.planning import Step, is_sent_by, keeps_value
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.memory import array_of, tensor_of
+from rushlight.eager.symbols import wrap_size
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.placement import Partial
 from rushlight.ops import collective
@@ -40,14 +40,30 @@ def _call(op: Operator, part: Part, *arguments: object) -> Part:
     return op.ref_rule(part, *arguments)
 
 
-def _joined(parts: Sequence[Part], like: Part) -> Part:
-    """Parts one after another, flat."""
-    flat = [part.reshape(-1) for part in parts] or [_empty((0,), like)]
-    return np.concatenate(flat) if isinstance(like, np.ndarray) else OPERATORS["cat"](tuple(flat), 0)
+def _joined(local: Part, boxes: Sequence[Box], held: Box) -> Part:
+    """Boxes of a part one after another, flat: the part as it is where they follow each other in it."""
+    if tiled_dim(boxes, held) == 0:
+        return local.reshape(-1)
+    flat = [_cut(local, box, held).reshape(-1) for box in boxes] or [_empty((0,), local)]
+    return np.concatenate(flat) if isinstance(local, np.ndarray) else OPERATORS["cat"](tuple(flat), 0)
 
 
 def _empty(shape: Shape, like: Part) -> Part:
-    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(shape)
+    return np.empty(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_empty(tuple(map(wrap_size, shape)))
+
+
+def _shaped(part: Part, box: Box) -> Part:
+    return part.reshape(tuple(map(wrap_size, shape_of(box))))
+
+
+def _cut(part: Part, inner: Box, outer: Box) -> Part:
+    """A box of what is held of another one."""
+    if isinstance(part, np.ndarray):
+        return part[within(inner, outer)]
+    for dim, (own, held) in enumerate(zip(inner, outer, strict=True)):
+        if own != held:
+            part = OPERATORS["part"](part, dim, own[0] - held[0], own[1] - own[0])
+    return part
 
 
 def _copied(part: Part) -> Part:
@@ -77,10 +93,10 @@ def _reduce_scatter(local: Part, step: Step, shape: Shape) -> Part:
     group, coordinates = _places(step)
     held, own = step.before.box(shape), step.after.box(shape)
     boxes = [step.after.box(shape, coordinate) for coordinate in coordinates]
-    whole = _joined([local[within(box, held)] for box in boxes], local)
+    whole = _joined(local, boxes, held)
     counts = tuple(map(_count, boxes))
     out = _call(collective.reduce_scatter_tensor, whole, _reduction(step), group.size, group.name, counts, _count(own))
-    return out.reshape(shape_of(own))
+    return _shaped(out, own)
 
 
 def _all_gather(local: Part, step: Step, shape: Shape) -> Part:
@@ -103,32 +119,45 @@ def _all_to_all(local: Part, step: Step, shape: Shape) -> Part:
         takes = is_sent_by(step.before, step.axes, other, own)
         sent.append(common(held, step.after.box(shape, other)) if gives else None)
         taken.append(common(step.before.box(shape, other), wanted) if takes else None)
-    whole = _joined([local[within(box, held)] for box in sent if box is not None], local)
+    whole = _joined(local, [box for box in sent if box is not None], held)
     splits = tuple(map(_count, taken)), tuple(map(_count, sent))
     out = _call(collective.all_to_all_single, whole, *splits, group.name)
     return _put_together(out, [(box, box) for box in taken], wanted)
 
 
-def _count(box: Box | None) -> int:
-    return 0 if box is None else math.prod([end - begin for begin, end in box])
+def _count(box: Box | None) -> Any:
+    return 0 if box is None else count_of(box)
 
 
 def _put_together(buffer: Part, pieces: Sequence[tuple[Box | None, Box | None]], own: Box) -> Part:
     """The part of a box from pieces that follow each other in a buffer: of each box what is wanted of it."""
+    there = [(box, wanted) for box, wanted in pieces if box is not None]
+    plain = all(box == wanted for box, wanted in there)
+    dim = tiled_dim([box for box, _ in there], own) if plain else None
+    if dim == 0:
+        return _shaped(buffer, own)
+    begin: Any = 0
+    parts: list[tuple[Part, Box]] = []
+    for box, wanted in there:
+        count = count_of(box)
+        if wanted is not None:
+            piece = _shaped(_cut(buffer, ((begin, begin + count),), ((0, None),)), box)
+            parts.append((_cut(piece, wanted, box), wanted))
+        begin = begin + count
+    if dim is not None and not isinstance(buffer, np.ndarray):
+        return OPERATORS["cat"](tuple([piece for piece, _ in parts]), dim)
     result = _empty(shape_of(own), buffer)
-    begin = 0
-    for box, wanted in pieces:
-        count = _count(box)
-        if box is not None and wanted is not None:
-            piece = buffer[begin : begin + count].reshape(shape_of(box))
-            result[within(wanted, own)] = piece[within(wanted, box)]
-        begin += count
+    for piece, wanted in parts:
+        if isinstance(result, np.ndarray):
+            result[within(wanted, own)] = piece
+        else:
+            _cut(result, wanted, own).copy_(piece)
     return result
 
 
 def _slice(local: Part, step: Step, shape: Shape) -> Part:
     held, wanted = step.before.box(shape), step.after.box(shape)
-    return _copied(local[within(wanted, held)])
+    return _copied(_cut(local, wanted, held))
 
 
 def _make_partial(local: Part, step: Step, shape: Shape) -> Part:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import fnmatch
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.tensor.dtensor import DTensor, distribute_module, distribute_tensor
+from rushlight.distributed.tensor.report import implicit_replication
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.placement import Placement, Replicate, Shard
 from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.sparse import Embedding
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 
 class ParallelStyle(ABC):
@@ -47,7 +49,10 @@ def parallelize_module(
         return parallelize_plan._apply(module, device_mesh)
     for path, style in (parallelize_plan or {}).items():
         found = [part for name, part in module.named_modules() if _matches(name, path)]
-        require(bool(found), "A002", f"parallelize_module: no module is named {path!r}", module=type(module).__name__)
+        if not found:
+            names = ", ".join([name for name, _ in module.named_modules() if name][:12])
+            message = f"parallelize_module: no module is named {path!r}"
+            fail("A002", message, hint=f"its modules are {names}", module=type(module).__name__)
         for part in found:
             style.src_data_rank = src_data_rank
             style._apply(part, device_mesh)
@@ -202,6 +207,20 @@ class PrepareModuleOutput(ParallelStyle):
 
         module.register_forward_hook(leave)
         return module
+
+
+@contextmanager
+def loss_parallel() -> Generator[None]:
+    """A scope in which losses take logits that are divided along their classes, and plain labels.
+
+    Labels and weights are the same on all ranks. No rank puts the logits together, in the backward pass either.
+
+    >>> with loss_parallel():
+    ...     loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(0, 1))
+    ...     loss.backward()
+    """
+    with implicit_replication():
+        yield
 
 
 def _divide(module: Module, mesh: DeviceMesh, dims: Mapping[str, int | None], source: int | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rushlight.distributed.tensor.layout import sharding_axes
-from rushlight.distributed.tensor.spec import DTensorSpec
+from rushlight.distributed.tensor.spec import DTensorSpec, typical
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 
 LATENCY = 4096.0  # what beginning a collective costs, in bytes moved
@@ -146,7 +146,7 @@ def _cost_of(step: Step, shape: Sequence[int], itemsize: int) -> float:
 
 def _held(spec: DTensorSpec, shape: Sequence[int]) -> list[float]:
     """The sizes that a rank holds, about the same on all ranks: plans must not depend on the rank."""
-    sizes = [float(size) for size in shape]
+    sizes = [float(typical(size)) for size in shape]
     for axis, placement in enumerate(spec.placements):
         if isinstance(placement, Shard):
             sizes[placement.dim] /= spec.mesh.shape[axis]

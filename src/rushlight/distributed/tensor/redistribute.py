@@ -9,7 +9,7 @@ from rushlight.distributed.tensor.layout import shape_of
 from rushlight.distributed.tensor.movement import move
 from rushlight.distributed.tensor.planning import Step, plan
 from rushlight.distributed.tensor.report import MODES, note
-from rushlight.distributed.tensor.spec import DTensorSpec, text_of
+from rushlight.distributed.tensor.spec import DTensorSpec, text_of, typical
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import fail, require
 
@@ -31,6 +31,8 @@ def redistributed(
         before, after = text_of(source.placements), text_of(target.placements)
         hint = f"x.redistribute(placements={list(target.placements)}) before the call"
         fail("W022", f"{call}: an operand lies {before}, and the operator needs {after}", hint=hint)
+    if local.is_meta:
+        return local.new_empty(shape_of(target.box(shape)))
     for step in steps:
         if step.communicates:
             note(step, _sent(step, shape, local.dtype.itemsize), call, implicit)
@@ -40,7 +42,7 @@ def redistributed(
 
 def _sent(step: Step, shape: Sequence[int], itemsize: int) -> int:
     """About how many bytes this rank sends."""
-    held = math.prod(shape_of(step.before.box(shape))) * itemsize
+    held = math.prod(map(typical, shape_of(step.before.box(shape)))) * itemsize
     count = math.prod([step.before.mesh.shape[axis] for axis in step.axes])
     times = {"all_reduce": 2.0, "reduce_scatter": 1.0, "all_to_all": 1.0, "all_gather": float(count)}
     return int(held * (count - 1) / count * times[step.verb])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rushlight.sym import Condition, Size, SizeExpr, evaluate
+from rushlight.ir.type import TensorType
+from rushlight.sym import Condition, Size, SizeExpr, guard, substitute
 
 
 class Along(NamedTuple):
@@ -51,6 +52,11 @@ class Derived(NamedTuple):
     symbols: tuple[SizeExpr, ...]
     conditions: tuple[Condition, ...]
 
+    def holds(self, values: Sequence[Size]) -> bool:
+        """Whether the conditions hold of such sizes: of whole operands, and of the parts that each rank calls with."""
+        bindings = dict(zip(self.symbols, values, strict=True)) if self.conditions else {}
+        return all(guard(condition.of(bindings)) for condition in self.conditions)
+
 
 class Rule(NamedTuple):
     """How the calls of an operator on operands of some ranks and dtypes may be divided.
@@ -62,31 +68,65 @@ class Rule(NamedTuple):
     linear: tuple[Linear, ...]
     unread: frozenset[int]
 
-    def holds(self, values: Sequence[int]) -> bool:
+    def holds(self, values: Sequence[Size]) -> bool:
         """Whether it was derived for calls of such sizes."""
-        for part in self.derived:
-            bindings = dict(zip(part.symbols, values, strict=True))
-            if not all(condition.holds(bindings) for condition in part.conditions):
-                return False
-        return True
+        return all(part.holds(values) for part in self.derived)
 
-    def divisions(self, values: Sequence[int]) -> tuple[Division, ...]:
-        """The divisions, with units that are numbers."""
-        found: dict[Division, None] = {}
+    def divisions(self, values: Sequence[Size]) -> Mapping[Division, Derived]:
+        """The divisions, with units that are numbers, and what each was derived with."""
+        found: dict[Division, Derived] = {}
         for part in self.derived:
             bindings = dict(zip(part.symbols, values, strict=True))
             for division in part.divisions:
                 operands = tuple([_fixed(along, bindings) for along in division.operands])
-                found[division._replace(operands=operands, result=_fixed(division.result, bindings))] = None
-        return tuple(found)
+                found.setdefault(division._replace(operands=operands, result=_fixed(division.result, bindings)), part)
+        return found
 
 
-def _fixed(along: Along | None, bindings: Mapping[SizeExpr, int]) -> Along | None:
-    return along if along is None or isinstance(along.unit, int) else Along(along.dim, evaluate(along.unit, bindings))
+def _fixed(along: Along | None, bindings: Mapping[SizeExpr, Size]) -> Along | None:
+    return along if along is None or isinstance(along.unit, int) else Along(along.dim, substitute(along.unit, bindings))
 
 
 class Signature(NamedTuple):
-    """What a rule depends on, and the sizes that it does not depend on."""
+    """What a rule depends on, and the sizes that it does not depend on.
+
+    The first ones are sizes of operands: `dims` says of which and of which dim. `attrs` are the attributes, whose sizes
+    are the others, with places in `values` instead of sizes.
+    """
 
     key: tuple[object, ...]
-    values: tuple[int, ...]
+    values: tuple[Size, ...]
+    dims: tuple[tuple[int, int], ...]
+    attrs: Mapping[str, object]
+
+    def of_trace(self, types: Sequence[TensorType], attrs: Mapping[str, object]) -> Signature:
+        """The signature of a call of a trace, of which this one is an example: with its sizes."""
+        values = list(self.values)
+        values[: len(self.dims)] = [types[operand].shape[dim] for operand, dim in self.dims]
+        for name, at in self.attrs.items():
+            _place(values, at, attrs[name])
+        return self._replace(values=tuple(values))
+
+    def local(self, shapes: Sequence[Sequence[Size]], sizes: Mapping[tuple[str, int], Size]) -> tuple[Size, ...]:
+        """The sizes of a rank's call: of operands of `shapes`, with `sizes` of its own among the attributes."""
+        values = list(self.values)
+        values[: len(self.dims)] = [shapes[operand][dim] for operand, dim in self.dims]
+        for (name, place), size in sizes.items():
+            at = self.attrs[name]
+            at = at[place] if isinstance(at, tuple) else at
+            if isinstance(at, Placeholder):
+                values[at] = size
+        return tuple(values)
+
+
+def _place(values: list[Size], at: object, value: object) -> None:
+    if isinstance(at, Placeholder):
+        assert isinstance(value, (int, SizeExpr))
+        values[at] = value
+    elif isinstance(at, tuple) and isinstance(value, tuple):
+        for inner, part in zip(at, value, strict=True):
+            _place(values, inner, part)
+
+
+class Placeholder(int):
+    """The place of a size among the values of a signature."""

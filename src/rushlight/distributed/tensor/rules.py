@@ -14,9 +14,9 @@ from typing import Any
 from rushlight.distributed.tensor.divisions import output_divisions, reductions
 from rushlight.distributed.tensor.linearity import linear_sets
 from rushlight.distributed.tensor.loops import Bodies
-from rushlight.distributed.tensor.rule import Derived, Rule, Signature
+from rushlight.distributed.tensor.rule import Derived, Placeholder, Rule, Signature
 from rushlight.distributed.tensor.spec import DTensorSpec
-from rushlight.eager.execution.attributes import split_sizes
+from rushlight.eager.execution.attributes import split_sizes, with_sizes
 from rushlight.eager.execution.operands import structure_of, unflatten
 from rushlight.ir.placement import Shard
 from rushlight.ir.type import TensorType
@@ -58,9 +58,11 @@ def signature_of(
     """The signature of a call: ranks, dtypes, which sizes are `shown` as 1, attributes that are no sizes."""
     static, sizes = split_sizes(op, attrs)
     forms = tuple([(type_.dtype, type_.weak, *[size == 1 for size in type_.shape]) for type_ in shown])
-    pairs = [pair for one, other in zip(types, shown, strict=True) for pair in zip(one.shape, other.shape, strict=True)]
-    values: list[Any] = [size for size, seen in pairs if seen != 1]
-    return Signature((op, structure_of(operands), forms, static), (*values, *sizes))
+    dims = tuple([(at, dim) for at, one in enumerate(shown) for dim, seen in enumerate(one.shape) if seen != 1])
+    values: list[Any] = [types[at].shape[dim] for at, dim in dims]
+    places = [Placeholder(len(values) + at) for at in range(len(sizes))]
+    attributes = with_sizes(op, attrs, places)
+    return Signature((op, structure_of(operands), forms, static), (*values, *sizes), dims, attributes)
 
 
 def derive(

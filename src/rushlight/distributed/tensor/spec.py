@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self, cast
+from typing import Any, ClassVar, Final, Self
 
 from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.tensor.layout import Box, box_of, is_even
+from rushlight.eager.symbols import unwrap_size, wrap_size
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
 from rushlight.ir.type import TensorType
 from rushlight.support.errors import fail, require
-from rushlight.sym import SizeExpr, guarding_hint_or_throw
+from rushlight.sym import Size, eq, evaluate, floordiv, guard, mod
+from rushlight.sym.query import symbols_of
+
+_TYPICAL: Final = 1 << 12
 
 
 class DTensorSpec:
@@ -74,14 +78,19 @@ class DTensorSpec:
         return f"DTensorSpec({self.mesh}, {text_of(self.placements)}{order})"
 
 
-def sizes_of(type_: TensorType) -> tuple[int, ...]:
-    """The sizes of a type. A trace is fixed to them: which part a rank holds follows from all sizes."""
-    return known_sizes(type_.shape)
+def sizes_of(type_: TensorType) -> tuple[Any, ...]:
+    """The sizes of a type: ints, and sizes of a trace."""
+    return tuple(type_.shape)
 
 
-def known_sizes(sizes: Sequence[object]) -> tuple[int, ...]:
-    """Sizes as numbers, to which a trace is fixed."""
-    return tuple([guarding_hint_or_throw(one) if isinstance(one, SizeExpr) else int(cast(int, one)) for one in sizes])
+def plain_sizes(sizes: Sequence[object]) -> tuple[Any, ...]:
+    """Sizes as users have them, as ints and sizes of a trace."""
+    return tuple([unwrap_size(size) for size in sizes])
+
+
+def typical(size: Size) -> int:
+    """A number for a size of a trace, which depends on the program alone: by it choices are made that hold for all."""
+    return size if isinstance(size, int) else evaluate(size, dict.fromkeys(symbols_of(size), _TYPICAL))
 
 
 def text_of(placements: Sequence[Placement]) -> str:
@@ -113,23 +122,23 @@ def _normalized(placement: object, rank: int, name: str) -> Placement:
 
 def is_evenly_sharded(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> bool:
     """Whether all ranks hold parts of one shape."""
-    return is_even(shape, normalized(placements, mesh, len(shape), "is_evenly_sharded"), mesh.shape)
+    return is_even(plain_sizes(shape), normalized(placements, mesh, len(shape), "is_evenly_sharded"), mesh.shape)
 
 
-def even_local_shape(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[int, ...]:
+def even_local_shape(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[Any, ...]:
     """The shape of the part that each rank holds: `even_local_shape((8, 3), mesh, [Shard(0)])` on 4 ranks is (2, 3).
 
     Errors: W024 where they hold parts of different shapes.
     """
-    sizes = list(shape)
+    sizes = list(plain_sizes(shape))
     for axis, placement in enumerate(normalized(placements, mesh, len(shape), "even_local_shape")):
         if isinstance(placement, Shard):
             size, count = sizes[placement.dim], mesh.shape[axis]
-            if size % count:
+            if not guard(eq(mod(size, count), 0)):
                 message = f"even_local_shape: {size} places of dim {placement.dim} on {count} ranks of axis {axis}"
                 fail("W024", message, shape=tuple(shape), placements=text_of(placements))
-            sizes[placement.dim] = size // count
-    return tuple(sizes)
+            sizes[placement.dim] = floordiv(size, count)
+    return tuple(map(wrap_size, sizes))
 
 
 def reduced_placements(placements: Sequence[Placement]) -> tuple[Placement, ...]:

@@ -7,13 +7,15 @@ the same collectives.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from rushlight.distributed.tensor.layout import shape_of
 from rushlight.distributed.tensor.planning import cost
-from rushlight.distributed.tensor.rule import Along, Division, Linear, Rule
+from rushlight.distributed.tensor.rule import Along, Derived, Division, Linear, Rule, Signature
 from rushlight.distributed.tensor.spec import DTensorSpec, reduced_placements
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
+from rushlight.sym import Size, eq, floordiv, guard, mod, ne
 
 _LINEAR_REDUCTIONS = ("sum", "avg")
 _WHOLE = Replicate()
@@ -25,7 +27,7 @@ class Operand(NamedTuple):
     """One tensor operand of a call."""
 
     spec: DTensorSpec
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]
     itemsize: int
 
 
@@ -47,14 +49,14 @@ class Choice(NamedTuple):
     unread: frozenset[int] = frozenset()
 
 
-def choose(rule: Rule, values: Sequence[int], operands: Sequence[Operand], shape: tuple[int, ...]) -> Choice:
+def choose(rule: Rule, signature: Signature, operands: Sequence[Operand], shape: tuple[Any, ...]) -> Choice:
     """The cheapest divisions for operands that lie like this; `shape` is the result's."""
-    divisions = rule.divisions(values)
+    divisions = rule.divisions(signature.values)
     operands = [_sized(operand) if at in rule.unread else operand for at, operand in enumerate(operands)]
     refused: set[tuple[int, Division]] = set()
     while True:
-        choice = _chosen(divisions, rule.linear, operands, refused)
-        wrong = _unfit(choice, operands, shape)
+        choice = _chosen(tuple(divisions), rule.linear, operands, refused)
+        wrong = _unfit(choice, operands, shape) or unmet(choice, divisions, signature, operands, shape)
         if wrong is None:
             return choice._replace(unread=rule.unread)
         refused.add(wrong)
@@ -136,7 +138,7 @@ def _price(option: Option, axis: int, specs: Sequence[DTensorSpec], operands: Se
     return price
 
 
-def _unfit(choice: Choice, operands: Sequence[Operand], shape: tuple[int, ...]) -> tuple[int, Division] | None:
+def _unfit(choice: Choice, operands: Sequence[Operand], shape: tuple[Any, ...]) -> tuple[int, Division] | None:
     """An axis whose division does not fit these sizes: parts that belong together are cut at other places."""
     coordinates: list[tuple[int, ...]] | None = None
     for axis, division in enumerate(choice.divisions):
@@ -151,34 +153,76 @@ def _unfit(choice: Choice, operands: Sequence[Operand], shape: tuple[int, ...]) 
     return None
 
 
+def unmet(
+    choice: Choice,
+    divisions: Mapping[Division, Derived],
+    signature: Signature,
+    operands: Sequence[Operand],
+    shape: tuple[Any, ...],
+) -> tuple[int, Division] | None:
+    """An axis whose division was derived with conditions that the sizes of some rank's parts do not meet."""
+    for axis, division in enumerate(choice.divisions):
+        if division is None or not divisions[division].conditions:
+            continue
+        for at in itertools.product(*map(range, choice.result.mesh.shape)):
+            shapes = [
+                shape_of(spec.box(operand.shape, at)) for spec, operand in zip(choice.operands, operands, strict=True)
+            ]
+            result = shape_of(choice.result.box(shape, at))
+            if not divisions[division].holds(signature.local(shapes, own_sizes(choice, shapes, result))):
+                return axis, division
+    return None
+
+
+def own_sizes(choice: Choice, shapes: Sequence[tuple[Any, ...]], result: tuple[Any, ...]) -> dict[tuple[str, int], Any]:
+    """The attributes, by name and place, that are sizes of what is divided: as a rank has it whose parts these are."""
+    sizes: dict[tuple[str, int], Any] = {}
+    for division in choice.divisions:
+        for name, place, source in division.sizes if division is not None else ():
+            held = result if source.operand is None else shapes[source.operand]
+            sizes[name, place] = held[source.dim]
+    return sizes
+
+
 def _fits(
     division: Division,
     choice: Choice,
     operands: Sequence[Operand],
-    shape: tuple[int, ...],
+    shape: tuple[Any, ...],
     coordinate: tuple[int, ...],
 ) -> bool:
     """Whether the operands' and the result's parts at a coordinate are the same units."""
-    units: set[tuple[int, int]] = set()
+    units: list[tuple[Size, Size]] = []
     for along, spec, operand in zip(division.operands, choice.operands, operands, strict=True):
         if along is not None and not _add_units(units, spec, operand.shape, along, coordinate):
             return False
     if division.result is not None and not _add_units(units, choice.result, shape, division.result, coordinate):
         return False
     needs_elements = division.reduction in ("max", "min")
-    return len(units) <= 1 and not (needs_elements and (0, 0) in units)
+    if needs_elements and any(guard(eq(begin, end)) for begin, end in units):
+        return False
+    return all(_agree(units[0], other) for other in units[1:])
 
 
 def _add_units(
-    units: set[tuple[int, int]], spec: DTensorSpec, shape: tuple[int, ...], along: Along, at: tuple[int, ...]
+    units: list[tuple[Size, Size]], spec: DTensorSpec, shape: tuple[Any, ...], along: Along, at: tuple[int, ...]
 ) -> bool:
     begin, end = spec.box(shape, at)[along.dim]
     unit = along.unit
-    assert isinstance(unit, int)
-    if not unit or begin % unit or end % unit:
-        return begin == end
-    units.add((begin // unit, end // unit) if begin < end else (0, 0))
+    if unit != 1:
+        whole = guard(ne(unit, 0)) and all(guard(eq(mod(place, unit), 0)) for place in (begin, end))
+        if not whole:
+            return guard(eq(begin, end))
+        begin, end = floordiv(begin, unit), floordiv(end, unit)
+    units.append((begin, end))
     return True
+
+
+def _agree(one: tuple[Size, Size], other: tuple[Size, Size]) -> bool:
+    """Whether two runs of units are the same, or both empty."""
+    if all(guard(eq(a, b)) for a, b in zip(one, other, strict=True)):
+        return True
+    return all(guard(eq(begin, end)) for begin, end in (one, other))
 
 
 def _is_even(
@@ -188,6 +232,7 @@ def _is_even(
     for along, spec, operand in zip(division.operands, choice.operands, operands, strict=True):
         if along is not None:
             boxes = [spec.box(operand.shape, at)[along.dim] for at in coordinates]
-            if len({end - begin for begin, end in boxes}) > 1 or boxes[0][0] == boxes[0][1]:
+            sizes = [end - begin for begin, end in boxes]
+            if guard(eq(sizes[0], 0)) or not all(guard(eq(sizes[0], size)) for size in sizes[1:]):
                 return False
     return True
