@@ -1,5 +1,6 @@
 """Whole modules, arrays and other objects in PyTorch's format are restored without a call."""
 
+import functools
 import io
 import pickle
 
@@ -8,6 +9,9 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.data.rebuilding import rebuild_of_type, rebuild_wrapper
+from rushlight.data.unpickler import Malformed
+from rushlight.eager.override.foreign import disabled
 
 RAN = []
 
@@ -47,9 +51,38 @@ class Strange:
         return "strange"
 
 
+class MadeByPart:
+    def __reduce__(self):
+        return functools.partial(Pair, b=1), (0,)
+
+
 class Broken:
     def __reduce__(self):
         raise ValueError("no state")
+
+
+class Halves(rl.Tensor):
+    """The sum of two tensors, one of which is named as a method of tensors."""
+
+    def __new__(cls, values, rest):
+        return rl.Tensor._make_wrapper_subclass(cls, values.shape, strides=values.stride(), dtype=values.dtype)
+
+    def __init__(self, values, rest):
+        self.values, self.rest = values, rest
+
+    __torch_function__ = disabled
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func in (rl.ops.aten.detach.default, rl.ops.aten.clone.default):
+            return cls(func(args[0].values), func(args[0].rest))
+        whole = [one.values + one.rest if isinstance(one, cls) else one for one in args]
+        return func(*whole, **(kwargs or {}))
+
+
+class Counted(Halves):
+    def __setstate__(self, state):
+        vars(self).update(state, restored=True)
 
 
 def saved(value):
@@ -119,6 +152,45 @@ def test_functions_are_names_that_are_not_called():
     assert copy.a.tolist() == [1, 1] and copy.b == 1
 
 
+def test_tensors_that_hold_others_are_saved_with_them():
+    shared = rl.arange(6.0).reshape(3, 2)
+    parameter = nn.Parameter(Halves(shared.t(), rl.ones(2, 3)))
+    file = saved({"weight": parameter, "shared": shared, "other": Counted(shared, shared)})
+    refused("P009", "Halves", lambda: rl.load(file))
+    file.seek(0)
+    refused("P009", "Halves", lambda: rl.load(file, weights_only=False))
+    file.seek(0)
+    with rl.serialization.safe_globals([Halves, Counted]):
+        found = rl.load(file)
+    weight, other = found["weight"], found["other"]
+    assert type(weight) is Halves and isinstance(weight, nn.Parameter) and weight.requires_grad
+    assert weight.shape == (2, 3) and weight.stride() == (1, 2) and weight.dtype is rl.float32
+    assert (weight + 1).tolist() == (shared.t() + 2).tolist()
+    assert type(other) is Counted and other.restored and not other.requires_grad
+    found["shared"][0, 0] = 7
+    assert weight.values[0, 0].item() == 7 and other.rest[0, 0].item() == 7
+
+
+def test_a_pickled_tensor_that_holds_others_answers_operators():
+    again = pickle.loads(pickle.dumps(Halves(rl.ones(2), rl.ones(2))))
+    assert type(again) is Halves and (again * 2).tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("cls", "state", "text"),
+    [
+        (rl.Tensor, {}, "no class that answers operators"),
+        (Pair, {}, "no class that answers operators"),
+        (Halves, {"tolist": nn.functional.relu}, "called in place of a method"),
+        (Halves, [1], "without attributes"),
+    ],
+)
+def test_what_is_no_tensor_that_holds_others_is_not_built(cls, state, text):
+    args = (cls, rl.float32, (2,), (1,), 0, "torch.strided", "cpu", False)
+    with pytest.raises(Malformed, match=text):
+        rebuild_of_type(rebuild_wrapper, cls, args, state)
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
 @pytest.mark.parametrize("dtype", ["float64", "int8", "bool", "complex64"])
 def test_arrays_are_saved(shape, dtype):
@@ -138,6 +210,7 @@ def test_what_has_no_name_is_refused():
         ({"model": Local()}, "Local at model"),
         (Strange(), "Strange at the object itself"),
         (Broken(), "no state"),
+        ([MadeByPart()], "partial at 0"),
         ((one for one in ()), "generator"),
     ):
         refused("P006", text, lambda value=value: saved(value))

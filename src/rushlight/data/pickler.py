@@ -15,7 +15,7 @@ import numpy as np
 
 from rushlight.data.rebuilding import STORAGE_NAMES
 from rushlight.data.reduction import Reductions, is_named, name_of
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import Handle, is_wrapper
 from rushlight.eager.tensor import Parameter
 from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import DType
@@ -65,7 +65,7 @@ def tensors_of(value: object, reductions: Reductions) -> list[Handle]:
     while left:
         one = left.pop()
         if isinstance(one, Handle):
-            if one.device.type != "meta":
+            if one.device.type != "meta" and not is_wrapper(one):
                 one.address()  # V003 without data
                 tensors.setdefault(id(one), one)
             left.extend(reversed(list(vars(one).values())))
@@ -79,6 +79,20 @@ def _parts_of(value: object, reductions: Reductions) -> list[object]:
     if isinstance(value, Mapping):
         return list(value.values())
     return list(value) if isinstance(value, list | tuple | set) else reductions.parts(value)
+
+
+def _integer(value: int) -> bytes:
+    """An integer as a pickle has it. Errors: P006 for one of more than 255 bytes."""
+    if 0 <= value < 256:
+        return b"K" + bytes([value])
+    if 0 <= value < 1 << 16:
+        return b"M" + struct.pack("<H", value)
+    if -1 << 31 <= value < 1 << 31:
+        return b"J" + struct.pack("<i", value)
+    data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    if len(data) > 255:
+        fail("P006", "save: an integer of more than 255 bytes cannot be saved")
+    return b"\x8a" + bytes([len(data)]) + data
 
 
 class Pickler:
@@ -124,19 +138,6 @@ class Pickler:
             self._put(b"X" + struct.pack("<I", len(data)) + data)
             self._remember(("text", value))
 
-    def _integer(self, value: int) -> None:
-        if 0 <= value < 256:
-            self._put(b"K" + bytes([value]))
-        elif 0 <= value < 1 << 16:
-            self._put(b"M" + struct.pack("<H", value))
-        elif -1 << 31 <= value < 1 << 31:
-            self._put(b"J" + struct.pack("<i", value))
-        else:
-            data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-            if len(data) > 255:
-                fail("P006", "save: an integer of more than 255 bytes cannot be saved")
-            self._put(b"\x8a" + bytes([len(data)]) + data)
-
     def _value(self, value: Any, path: tuple[str, ...]) -> None:
         if len(path) > _DEEPEST:
             fail("P006", "save: containers are nested too deeply, or contain themselves", at=".".join(path[:3]))
@@ -145,7 +146,7 @@ class Pickler:
         if value is None or isinstance(value, bool):
             self._put({None: b"N", True: b"\x88", False: b"\x89"}[value])
         elif isinstance(value, int):
-            self._integer(int(value))
+            self._put(_integer(int(value)))
         elif isinstance(value, float):
             self._put(b"G" + struct.pack(">d", value))
         elif isinstance(value, str):
@@ -266,7 +267,9 @@ class Pickler:
             return
         wanted = bool(getattr(tensor, "requires_grad", False))
         attributes = dict(vars(tensor))
-        if isinstance(tensor, Parameter):
+        if is_wrapper(tensor):
+            self._wrapper(tensor, wanted, attributes, path)
+        elif isinstance(tensor, Parameter):
             self._global("torch._utils._rebuild_parameter" + ("_with_state" if attributes else ""))
             self._put(b"(")
             self._plain(tensor, False, path)
@@ -286,6 +289,25 @@ class Pickler:
         else:
             self._plain(tensor, wanted, path)
         self._remember(id(tensor), tensor)
+
+    def _wrapper(self, tensor: Handle, wanted: bool, attributes: dict[str, object], path: tuple[str, ...]) -> None:
+        """A tensor that holds others: what it looks like, and its attributes, as `Tensor.__reduce_ex__` of PyTorch."""
+        kind, form = type(tensor), tensor.form
+        name = name_of(kind, ".".join(path) or "the object itself")
+        self._global("torch._tensor._rebuild_from_type_v2")
+        self._put(b"(")
+        self._global("torch._utils._rebuild_wrapper_subclass")
+        self._global(name)
+        self._put(b"(")
+        self._global(name)
+        for value in (form.dtype, tuple(form.shape), tuple(form.strides), tensor.offset):
+            self._value(value, path)
+        self._call("torch.serialization._get_layout", ("torch.strided",), path)
+        for value in (form.device, wanted):
+            self._value(value, path)
+        self._put(b"t")
+        self._mapping(attributes, (*path, "attributes"))
+        self._put(b"tR")
 
     def _plain(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
         self._rebuilder(tensor)
@@ -314,7 +336,7 @@ class Pickler:
         self._global(kind)
         self._text(stored.key)
         self._text(str(tensor.device))  # where loading brings it to, unless that is told another place
-        self._integer((stored.end - stored.start) // width)
+        self._put(_integer((stored.end - stored.start) // width))
         self._put(b"tQ")
         for value in (offset, shape, strides, wanted):
             self._value(value, path)

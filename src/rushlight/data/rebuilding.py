@@ -10,6 +10,7 @@ from rushlight.data.unpickler import Malformed
 from rushlight.eager.creation import require_gradient
 from rushlight.eager.handle import Handle, make
 from rushlight.eager.memory import MOST_DIMS, tensor_of
+from rushlight.eager.subclass import intercepts, make_wrapper_subclass
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import (
@@ -205,7 +206,9 @@ def rebuild_parameter(data: object, requires_grad: object, hooks: object, state:
 
 
 def rebuild_of_type(function: object, cls: object, args: object, state: object) -> Tensor:
-    """Return a tensor with attributes, or a parameter."""
+    """Return a tensor with attributes, a parameter, or a wrapper with the tensors that it holds."""
+    if function is rebuild_wrapper and isinstance(args, tuple) and args and args[0] is cls:
+        return _with_held(rebuild_wrapper(*args), state)
     rebuild = next((rebuilder for rebuilder in _TENSORS if rebuilder is function), None)
     if rebuild is None or not isinstance(args, tuple) or not (cls is Tensor or cls is Parameter):
         raise Malformed("a tensor of an unknown class")
@@ -225,6 +228,47 @@ def _give(tensor: Tensor, state: object) -> None:
     if not isinstance(state, dict) or not all(isinstance(name, str) and not hasattr(Tensor, name) for name in state):
         raise Malformed("attributes that are a tensor's own")
     vars(tensor).update(state)
+
+
+def rebuild_wrapper(
+    cls: object,
+    dtype: object,
+    size: object,
+    stride: object,
+    offset: object,
+    layout: object,
+    device: object,
+    requires_grad: object,
+) -> Tensor:
+    """Return a tensor of a class with `__torch_dispatch__`, without what it holds. No method of the class is called."""
+    if not isinstance(cls, type) or not issubclass(cls, Tensor) or not intercepts(cls):
+        raise Malformed("a wrapper of no class that answers operators")
+    if not isinstance(dtype, DType) or not isinstance(offset, int) or not isinstance(requires_grad, bool):
+        raise Malformed("a wrapper without dtype")
+    known = str(device).partition(":")[0] in installed()
+    return make_wrapper_subclass(
+        cls,
+        _whole_numbers(size),
+        _whole_numbers(stride),
+        offset,
+        dtype=dtype,
+        device=str(device) if known else None,
+        requires_grad=requires_grad,
+    )
+
+
+def _with_held(wrapper: Tensor, state: object) -> Tensor:
+    """A wrapper with its attributes, as its class restores them; they may have names of methods."""
+    restore = getattr(wrapper, "__setstate__", None)
+    if restore is not None:
+        restore(state)
+        return wrapper
+    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+        raise Malformed("a wrapper without attributes")
+    if any(callable(value) for value in state.values()):
+        raise Malformed("an attribute that may be called in place of a method")
+    vars(wrapper).update(state)
+    return wrapper
 
 
 def rebuild_from_numpy(data: object, dtype: object, device: object, requires_grad: object) -> Tensor:
@@ -276,7 +320,7 @@ REBUILDERS: dict[str, Callable[..., Tensor]] = {
     "torch._utils._rebuild_qtensor": _refused("quantised"),
     "torch._utils._rebuild_sparse_tensor": _refused("sparse"),
     "torch._utils._rebuild_nested_tensor": _refused("nested"),
-    "torch._utils._rebuild_wrapper_subclass": _refused("wrapped"),
+    "torch._utils._rebuild_wrapper_subclass": rebuild_wrapper,
     "torch._tensor._rebuild_from_type_v2": rebuild_of_type,
 }
 """PyTorch's names of the functions that rebuild tensors."""

@@ -57,7 +57,7 @@ def is_named(value: object) -> bool:
 
 def name_of(value: Any, where: str) -> str:
     """Return the module and name of a class or function; P006 where the name does not lead to it again."""
-    module, name = value.__module__, value.__qualname__
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", type(value).__qualname__)
     if module is not None and getattr(sys.modules.get(module), name, None) is value:
         return f"{module}.{name}"
     hint = "define it at the top of a module, or save a state_dict()"

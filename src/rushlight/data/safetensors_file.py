@@ -150,24 +150,33 @@ def _size(placed: Placed) -> int:
 
 def safetensors_parts(tensors: Mapping[str, Handle], metadata: Mapping[str, str]) -> tuple[bytes | memoryview, ...]:
     """Return the bytes of a file part by part; P006 for complex128, which the format lacks."""
+    types = {name: (tensor.dtype, tuple([int(size) for size in tensor.shape])) for name, tensor in tensors.items()}
+    header, order = safetensors_header(types, metadata)
+    return (header, *[_bytes_of(tensors[name]) for name in order])
+
+
+def safetensors_header(
+    types: Mapping[str, tuple[DType, tuple[int, ...]]], metadata: Mapping[str, str]
+) -> tuple[bytes, list[str]]:
+    """Return what comes before the elements of tensors in a file, and the order of these."""
     entries: dict[str, object] = {_METADATA: dict(metadata)} if metadata else {}
     end = 0
-    order = _file_order(tensors)
+    order = _file_order(types)
     for name in order:
-        tensor = tensors[name]
-        if tensor.dtype not in CODES:
+        dtype, shape = types[name]
+        if dtype not in CODES:
             hint = "save view_as_real() of it, or to a path that does not end in .safetensors"
-            fail("P006", f"save: {name} is {tensor.dtype.name}, which the file format lacks", hint=hint)
-        begin, end = end, end + tensor.form.numel * tensor.dtype.itemsize
-        entries[name] = {"dtype": CODES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+            fail("P006", f"save: {name} is {dtype.name}, which the file format lacks", hint=hint)
+        begin, end = end, end + math.prod(shape) * dtype.itemsize
+        entries[name] = {"dtype": CODES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
     text = to_text(entries).encode()
     text += b" " * (-(len(text) + 8) % _ALIGNMENT)
-    return (len(text).to_bytes(8, "little") + text, *[_bytes_of(tensors[name]) for name in order])
+    return len(text).to_bytes(8, "little") + text, order
 
 
-def _file_order(tensors: Mapping[str, Handle]) -> list[str]:
+def _file_order(types: Mapping[str, tuple[DType, tuple[int, ...]]]) -> list[str]:
     """Widest elements first, so that every tensor is aligned; then by name."""
-    return sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    return sorted(types, key=lambda name: (-types[name][0].itemsize, name))
 
 
 def _bytes_of(tensor: Handle) -> memoryview:

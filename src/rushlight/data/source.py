@@ -10,6 +10,7 @@ import errno
 import mmap
 import os
 import stat
+import sys
 from collections.abc import Generator
 from typing import Any, BinaryIO
 
@@ -50,6 +51,15 @@ class Source:
 class MappedSource(Source):
     """A mapped file: storages are its pages, copied by the system when they are written to."""
 
+    def __init__(self, name: str, pages: mmap.mmap) -> None:
+        super().__init__(name, pages)
+        self._pages = pages
+
+    def expect_scattered_reads(self) -> None:
+        """Tell the system that pages are read here and there: it then loads none in advance."""
+        if hasattr(mmap, "MADV_RANDOM"):
+            self._pages.madvise(mmap.MADV_RANDOM)
+
     def storage(self, start: int, count: int, entry: str) -> Storage:
         """Return a storage on the file's pages; writes to it do not reach the file."""
         self.check(start, count, entry)
@@ -86,6 +96,15 @@ class FileSource(Source):
         return storage
 
 
+def _pages_of(descriptor: int) -> mmap.mmap:
+    """The pages of a file, to be copied where they are written to."""
+    if not sys.platform.startswith("linux"):
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
+    # The system otherwise reserves memory for a copy of all pages, and refuses a file larger than memory.
+    flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return mmap.mmap(descriptor, 0, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+
+
 def name_of(f: object) -> str:
     """Return the name of a file for messages."""
     if isinstance(f, str | os.PathLike):
@@ -115,7 +134,7 @@ def opened(f: Path | BinaryIO, mapped: bool = False) -> Generator[Source]:
             if not mapped:
                 yield FileSource(name, file)
             elif os.fstat(file.fileno()).st_size:
-                yield MappedSource(name, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+                yield MappedSource(name, _pages_of(file.fileno()))
             else:
                 yield Source(name, b"")
     except FileNotFoundError as cause:

@@ -17,7 +17,7 @@ class Block(rl.nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.head_width = width // heads
         self.norm1 = rl.nn.LayerNorm(width)
         self.query_key_value = rl.nn.Linear(width, 3 * width)
         self.project = rl.nn.Linear(width, width)
@@ -32,11 +32,11 @@ class Block(rl.nn.Module):
 
     def attend(self, x: rl.Tensor) -> rl.Tensor:
         """Each position looks at itself and those before it."""
-        batch, length, width = x.shape
-        split = self.query_key_value(x).view(batch, length, 3, self.heads, width // self.heads)
+        batch, length, _ = x.shape
+        split = self.query_key_value(x).view(batch, length, 3, -1, self.head_width)
         query, key, value = split.permute(2, 0, 3, 1, 4).unbind(0)
         seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.project(seen.transpose(1, 2).reshape(batch, length, width))
+        return self.project(seen.transpose(1, 2).reshape(batch, length, -1))
 
 
 class GPT(rl.nn.Module):

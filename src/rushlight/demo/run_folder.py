@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import rushlight as rl
 from rushlight.demo.config import Config
@@ -109,7 +108,7 @@ def find_run(path: Path) -> RunFolder:
     return RunFolder(path.parent if path.name == CHECKPOINT else path)
 
 
-def load_checkpoint(run: RunFolder) -> tuple[Config, int, dict[str, Any]]:
+def load_checkpoint(run: RunFolder) -> tuple[Config, int, dict[str, object]]:
     """Config, step and the rest of a run's checkpoint.
 
     P001 when there is none, P002 when it is damaged, P005 when it is another program's. Nothing is changed.

@@ -1,0 +1,64 @@
+"""Embedding tables that are divided among ranks, by the names of `torchrec.distributed`.
+
+plan = EmbeddingShardingPlanner(Topology(dist.get_world_size(), "cpu")).plan(model)
+model = DistributedModelParallel(model, plan=plan)
+"""
+
+from rushlight.recsys.distributed.awaitable import Awaitable, LazyAwaitable
+from rushlight.recsys.distributed.embedding import ShardedEmbeddingCollection
+from rushlight.recsys.distributed.embedding_bag import ShardedEmbeddingBagCollection
+from rushlight.recsys.distributed.exchange import KJTAllToAll, PooledEmbeddingsAllToAll
+from rushlight.recsys.distributed.model_parallel import DistributedModelParallel
+from rushlight.recsys.distributed.pipeline import TrainPipelineSparseDist
+from rushlight.recsys.distributed.plans import (
+    EmbeddingModuleShardingPlan,
+    EnumerableShardingSpec,
+    ParameterSharding,
+    ShardingPlan,
+    ShardMetadata,
+    apply_to_all,
+    column_wise,
+    construct_module_sharding_plan,
+    data_parallel,
+    grid_shard,
+    row_wise,
+    table_row_wise,
+    table_wise,
+)
+from rushlight.recsys.distributed.precision import CommType, QCommsConfig
+from rushlight.recsys.distributed.quant import ShardedQuantEmbeddingBagCollection
+from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
+from rushlight.support.peer_names import absent_name
+
+__all__ = [
+    "Awaitable",
+    "CommType",
+    "DistributedModelParallel",
+    "EmbeddingModuleShardingPlan",
+    "EnumerableShardingSpec",
+    "KJTAllToAll",
+    "LazyAwaitable",
+    "ParameterSharding",
+    "PooledEmbeddingsAllToAll",
+    "QCommsConfig",
+    "Shard",
+    "ShardMetadata",
+    "ShardedEmbeddingBagCollection",
+    "ShardedEmbeddingCollection",
+    "ShardedQuantEmbeddingBagCollection",
+    "ShardedTensor",
+    "ShardingPlan",
+    "TrainPipelineSparseDist",
+    "apply_to_all",
+    "column_wise",
+    "construct_module_sharding_plan",
+    "data_parallel",
+    "grid_shard",
+    "row_wise",
+    "table_row_wise",
+    "table_wise",
+]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,177 @@
+"""A model whose embedding tables are divided among ranks, and whose dense part each rank has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rushlight.distributed import ProcessGroup, new_group
+from rushlight.distributed.group import Group, member
+from rushlight.nn import Module, Parameter
+from rushlight.nn.parallel import DistributedDataParallel
+from rushlight.nn.tree.state import IncompatibleKeys, StateDict
+from rushlight.recsys.distributed.embedding import ShardedEmbeddingCollection
+from rushlight.recsys.distributed.embedding_bag import ShardedEmbeddingBagCollection
+from rushlight.recsys.distributed.plans import ShardingPlan, tables_of
+from rushlight.recsys.distributed.precision import EXACT, QCommsConfig
+from rushlight.recsys.distributed.state import load_shards
+from rushlight.recsys.modules import EmbeddingBagCollection, EmbeddingCollection
+from rushlight.recsys.planner import EmbeddingShardingPlanner, Plan, Topology
+from rushlight.support.errors import fail, require
+
+Sharded = ShardedEmbeddingBagCollection | ShardedEmbeddingCollection
+
+
+class DistributedModelParallel(Module):
+    """A model whose collections of tables are divided as a plan says, and the rest of it data-parallel.
+
+    Ranks give it their own batches. Fused tables step in the backward pass, as if the loss were the mean of those of
+    all ranks; the gradients of other parameters are such means. Without a plan the planner makes one. State dicts have
+    the keys of the model as it was, with a ShardedTensor for each table that is divided. `qcomms` says in what numbers
+    rows, and their gradients, are sent. Collections may be on the
+    device `meta`: then no rank has all of a table at any time. Errors: E024 for a plan of other tables or ranks.
+
+    model = DistributedModelParallel(model, plan=plan)
+    optimizer = rl.optim.Adam([one for _, one in model.named_parameters() if one.requires_grad])
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        env: Group = None,
+        plan: Plan | ShardingPlan | None = None,
+        qcomms: QCommsConfig = EXACT,
+    ) -> None:
+        super().__init__()
+        self._group, self._qcomms = member(env), qcomms
+        self._made: dict[tuple[int, ...], ProcessGroup] = {tuple(range(self._group.size)): self._group}
+        if plan is None:
+            plan = EmbeddingShardingPlanner(Topology(self._group.size, "cpu")).plan(module)
+        self._plan = self._checked(plan, module)
+        self._sharded: dict[str, Sharded] = {}
+        self._data_parallel = self._wrapped(self._divided(module, ""))
+
+    def _checked(self, plan: Plan | ShardingPlan, module: Module) -> ShardingPlan:
+        if isinstance(plan, Plan):
+            size = plan.topology.world_size
+            message = f"the plan is for {size} ranks, and there are {self._group.size}"
+            require(size == self._group.size, "E024", message)
+            plan.check(module)
+            plan = ShardingPlan.of(plan)
+        kinds = EmbeddingBagCollection, EmbeddingCollection
+        plan.check({path: tables_of(one) for path, one in module.named_modules() if isinstance(one, kinds)})
+        return plan
+
+    def _divided(self, module: Module, path: str) -> Module:
+        """The module with its collections divided."""
+        if isinstance(module, EmbeddingBagCollection | EmbeddingCollection):
+            own = self._plan.get_plan_for_module(path)
+            assert own is not None
+            if isinstance(module, EmbeddingBagCollection):
+                made: Sharded = ShardedEmbeddingBagCollection(module, own, self._group, self._group_of, self._qcomms)
+            else:
+                made = ShardedEmbeddingCollection(module, own, self._group, self._group_of, self._qcomms)
+            self._sharded[path] = made
+            return made
+        for name, child in list(module.named_children()):
+            changed = self._divided(child, f"{path}.{name}" if path else name)
+            if changed is not child:
+                setattr(module, name, changed)
+        return module
+
+    def _group_of(self, places: Sequence[int]) -> ProcessGroup:
+        """The group of some ranks of this one's; all of these ask for it."""
+        ranks = tuple(places)
+        if ranks not in self._made:
+            made = new_group([self._group.ranks[place] for place in ranks])
+            self._made[ranks] = made if isinstance(made, ProcessGroup) else self._group
+        return self._made[ranks]
+
+    def _wrapped(self, module: Module) -> Module:
+        """The module with its dense part data-parallel."""
+        kept: set[str] = set()
+        for path, sharded in self._sharded.items():
+            prefix = f"{path}." if path else ""
+            reduced = sharded.replicated_parameters()
+            kept |= {prefix + name for name, _ in sharded.named_parameters() if name not in reduced}
+        wanted = [name for name, one in module.named_parameters() if one.requires_grad and name not in kept]
+        if not wanted or self._group.size == 1:
+            return module
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, sorted(kept))
+        return DistributedDataParallel(module, process_group=self._group)
+
+    @property
+    def module(self) -> Module:
+        """The model, with its collections divided."""
+        inner = self._data_parallel
+        return inner.module if isinstance(inner, DistributedDataParallel) else inner
+
+    @property
+    def plan(self) -> ShardingPlan:
+        """The plan that it follows."""
+        return self._plan
+
+    @property
+    def fused_optimizer(self) -> FusedOptimizer:
+        """The optimizers of fused tables: their states."""
+        return FusedOptimizer(self._sharded)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the model returns."""
+        return self._data_parallel(*args, **kwargs)
+
+    # Names and states are those of the model.
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Iterate over the parameters that this rank has, by their names in the model."""
+        return self.module.named_parameters(prefix, recurse, remove_duplicate)
+
+    def state_dict(
+        self, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> StateDict:
+        """Return the state of the model."""
+        return self.module.state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Take a state of the model over: tables whole, or in the shards of its plan."""
+        return self.module.load_state_dict(state_dict, strict, assign)
+
+
+class FusedOptimizer:
+    """The states of rows of a model's fused tables, by the names of their parameters.
+
+    checkpoint.save({"model": model, "tables": model.fused_optimizer}, folder)
+    """
+
+    def __init__(self, collections: Mapping[str, Sharded]) -> None:
+        self._collections = collections
+
+    def state_dict(self) -> dict[str, object]:
+        """Return `{"state": {"<path>.embedding_bags.<table>.weight": {"<table>.<state>": tensor}}}`."""
+        states: dict[str, dict[str, object]] = {}
+        for path, collection in self._collections.items():
+            for key, state in collection.fused_optimizer_state().items():
+                module, table, own, name = key.split(".", 3)
+                full = ".".join([*([path] if path else []), module, table, "weight"])
+                states.setdefault(full, {})[f"{own}.{name}"] = state
+        return {"state": states}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take states over, whole or in the same shards. P004 where they do not fit."""
+        own: Any = self.state_dict()["state"]
+        given = state_dict["state"]
+        copies: list[Any] = []
+        for parameter, states in own.items():
+            for name, target in states.items():
+                found = given.get(parameter, {}).get(name)
+                require(found is not None, "P004", f"fused optimizer: there is no {name} of {parameter}")
+                copy, problem = load_shards(f"{parameter} {name}", target, found)
+                if problem:
+                    fail("P004", f"fused optimizer: {problem}")
+                copies.append(copy)
+        for copy in copies:
+            copy()

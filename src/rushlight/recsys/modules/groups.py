@@ -1,0 +1,135 @@
+"""Tables of one row size and dtype in one memory, with the state of their rows.
+
+A step is then one sort of a batch's ids, one sum of the gradients of each row, in the order of the batch, and one
+write. Sums have one order whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rushlight as rl
+from rushlight import Tensor
+from rushlight.nn import Parameter
+from rushlight.ops.ragged import segment_sum
+from rushlight.recsys.configs import BaseEmbeddingConfig
+from rushlight.recsys.modules.tables import initialize
+from rushlight.recsys.optim import OWN_COLUMNS, RowRule, RowSums
+from rushlight.recsys.sparse.segments import prefix_sums
+
+
+class TableGroup:
+    """Tables of one row size and dtype in one memory, and the state of their rows.
+
+    `step` counts the backward passes, also those of batches that name no row. `sums` says what a row is part of.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[BaseEmbeddingConfig],
+        places: Sequence[int],
+        rule: RowRule,
+        device: Any = None,
+        sums: RowSums = OWN_COLUMNS,
+    ) -> None:
+        self.places = list(places)
+        self.rule, self.sums = rule, sums
+        own = [tables[place] for place in places]
+        *firsts, total = prefix_sums([table.num_embeddings for table in own])
+        self.first, dim = dict(zip(places, firsts, strict=True)), own[0].embedding_dim
+        self.weight = rl.empty(total, dim, dtype=own[0].data_type.dtype, device=device)
+        self.states = {name: rl.zeros(total, *shape, device=device) for name, shape in rule.state_shapes(dim).items()}
+        self.step = rl.zeros((), dtype=rl.int64, device=device)
+        if self.weight.device.type == "meta":
+            return
+        with rl.no_grad():
+            for place, table in zip(places, own, strict=True):
+                initialize(self.rows_of(table, place, self.weight), table)
+
+    def rows_of(self, table: BaseEmbeddingConfig, place: int, values: Tensor) -> Tensor:
+        """Return a table's part of a tensor that has an entry for each row of the group."""
+        first = self.first[place]
+        return values[first : first + table.num_embeddings]
+
+    def apply(self, rows: Tensor, gradients: Tensor, members: Tensor, weights: Tensor | None) -> None:
+        """Update the rows that are named: the gradient of `rows[k]` is `weights[k] * gradients[members[k]]`."""
+        self.step += 1
+        if rows.shape[0] == 0:
+            return
+        ascending, order = rows.sort(stable=True)
+        begins = rl.cat([ascending.new_ones(1, dtype=rl.bool), ascending[1:] != ascending[:-1]])
+        starts = begins.nonzero().flatten()
+        ends = rl.cat([starts, starts.new_full((1,), rows.shape[0])])
+        named = ascending[starts]
+        kept = None if weights is None else weights[order]
+        total = segment_sum(gradients, ends, members[order], kept)
+        states = {name: state[named] for name, state in self.states.items()}
+        old = self.weight[named].to(total.dtype)
+        new, states = self.rule.update(old, total, states, int(self.step), self.sums)
+        self.weight.index_copy_(0, named, new.to(self.weight.dtype))
+        for name, state in states.items():
+            self.states[name].index_copy_(0, named, state)
+
+
+def grouped(
+    tables: Sequence[BaseEmbeddingConfig],
+    rule: RowRule,
+    device: Any = None,
+    sums: Mapping[int, RowSums] | None = None,
+) -> list[TableGroup]:
+    """Return the groups of tables that share a row size, a dtype, and how their rows are summed."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    of_place = sums or {}
+    for place, table in enumerate(tables):
+        kind = (table.embedding_dim, table.data_type, of_place.get(place, OWN_COLUMNS))
+        kinds.setdefault(kind, []).append(place)
+    return [TableGroup(tables, places, rule, device, of_place.get(places[0], OWN_COLUMNS)) for places in kinds.values()]
+
+
+def state_key(module: str, table: str, state: str) -> str:
+    """Return TorchRec's key of a state; `module` is `embedding_bags` or `embeddings`."""
+    return f"{module}.{table}.{table}.{state}"
+
+
+class FusedTables:
+    """What collections with groups of tables have: views of the state of each table."""
+
+    _tables: tuple[BaseEmbeddingConfig, ...]
+    _groups: list[TableGroup]
+    path: str
+
+    def groups(self) -> list[TableGroup]:
+        """Return the tables as they lie in memory."""
+        return self._groups
+
+    def fused_optimizer_state(self) -> dict[str, Tensor]:
+        """Return views of the states of rows and the step, by `<module>.<table>.<table>.<state>`."""
+        return {
+            state_key(self.path, table.name, name): state
+            for table, states in zip(self._tables, self.states_of_tables(), strict=True)
+            for name, state in states.items()
+        }
+
+    def states_of_tables(self) -> list[dict[str, Tensor]]:
+        """Return, table by table, views of the states of rows, and the step."""
+        return states_of(self._groups, self._tables)
+
+
+def weights_of(groups: Sequence[TableGroup], tables: Sequence[BaseEmbeddingConfig]) -> dict[str, Parameter]:
+    """Return the rows of tables as parameters that want no gradient, by the tables' names."""
+    return {
+        tables[place].name: Parameter(group.rows_of(tables[place], place, group.weight), requires_grad=False)
+        for group in groups
+        for place in group.places
+    }
+
+
+def states_of(groups: Sequence[TableGroup], tables: Sequence[BaseEmbeddingConfig]) -> list[dict[str, Tensor]]:
+    """Return, table by table, views of the states of rows, and the step."""
+    group_of = {place: group for group in groups for place in group.places}
+    return [
+        {name: group_of[place].rows_of(table, place, state) for name, state in group_of[place].states.items()}
+        | {"step": group_of[place].step}
+        for place, table in enumerate(tables)
+    ]

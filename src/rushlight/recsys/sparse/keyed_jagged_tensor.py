@@ -1,0 +1,263 @@
+"""Jagged rows by key: the ids of sparse features, batch by batch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rushlight as rl
+from rushlight import Tensor
+from rushlight.recsys.sparse.jagged_tensor import JaggedTensor
+from rushlight.recsys.sparse.keyed_rows import InverseIndices, KeyedRows
+from rushlight.recsys.sparse.keyed_tensor import place_of, require_keys
+from rushlight.recsys.sparse.rows import require_weights
+from rushlight.recsys.sparse.segments import checked_segments, lengths_of, prefix_sums, taken_segments
+from rushlight.support.errors import require
+from rushlight.utils._pytree import register_pytree_node
+
+
+class KeyedJaggedTensor(KeyedRows):
+    """A batch of jagged rows for each key: those of the first key, then those of the second, and so on.
+
+    Rows are given by `lengths` or by `offsets` of all keys. A batch has one size for all keys, or with
+    `stride_per_key_per_rank` a size for each key (and for each rank that a part of it comes from). Errors: E002 for a
+    key that is there twice, E003 and E004 where lengths do not divide the values.
+
+    ids = KeyedJaggedTensor(["user", "item"], rl.tensor([7, 3, 3, 9]), lengths=rl.tensor([1, 1, 0, 2]))
+    ids["item"].to_dense()  # [[], [3, 9]]
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        values: Tensor,
+        weights: Tensor | None = None,
+        lengths: Tensor | None = None,
+        offsets: Tensor | None = None,
+        stride: int | None = None,
+        stride_per_key_per_rank: Sequence[Sequence[int]] | None = None,
+        inverse_indices: InverseIndices | None = None,
+    ) -> None:
+        require_keys("KeyedJaggedTensor", keys)
+        lengths, offsets = checked_segments("KeyedJaggedTensor", values, lengths, offsets)
+        require_weights("KeyedJaggedTensor", values, weights)
+        self._keys, self._values, self._weights = tuple(keys), values, weights
+        self._lengths, self._offsets = lengths, offsets
+        strides = stride_per_key_per_rank
+        self._stride_per_key_per_rank = None if strides is None else tuple([tuple(each) for each in strides])
+        self._inverse_indices, self._offset_per_key = inverse_indices, None
+        self._check_strides(stride)
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Any], keys: tuple[str, ...], strides: Any) -> KeyedJaggedTensor:
+        """Return the tensor of values, weights, lengths and offsets that divide them, and inverse indices."""
+        made = cls.__new__(cls)
+        made._values, made._weights, made._lengths, made._offsets = parts[:4]
+        made._inverse_indices = parts[4] if len(parts) > 4 else None
+        made._keys, made._stride_per_key_per_rank, made._offset_per_key = keys, strides, None
+        return made
+
+    @staticmethod
+    def from_lengths_sync(
+        keys: Sequence[str],
+        values: Tensor,
+        lengths: Tensor,
+        weights: Tensor | None = None,
+        stride: int | None = None,
+        stride_per_key_per_rank: Sequence[Sequence[int]] | None = None,
+        inverse_indices: InverseIndices | None = None,
+    ) -> KeyedJaggedTensor:
+        """Return the tensor of lengths, with the offsets of keys made at once."""
+        return KeyedJaggedTensor(
+            keys, values, weights, lengths, None, stride, stride_per_key_per_rank, inverse_indices
+        ).sync()
+
+    @staticmethod
+    def from_offsets_sync(
+        keys: Sequence[str],
+        values: Tensor,
+        offsets: Tensor,
+        weights: Tensor | None = None,
+        stride: int | None = None,
+        stride_per_key_per_rank: Sequence[Sequence[int]] | None = None,
+        inverse_indices: InverseIndices | None = None,
+    ) -> KeyedJaggedTensor:
+        """Return the tensor of offsets, with those of keys made at once."""
+        return KeyedJaggedTensor(
+            keys, values, weights, None, offsets, stride, stride_per_key_per_rank, inverse_indices
+        ).sync()
+
+    @staticmethod
+    def from_jt_dict(jt_dict: Mapping[str, JaggedTensor]) -> KeyedJaggedTensor:
+        """Return the jagged tensors of keys as one. Batches may have several sizes; all or none have weights."""
+        parts = list(jt_dict.values())
+        require(parts, "E003", "from_jt_dict: there is no jagged tensor")
+        weights = [part.weights_or_none() for part in parts]
+        weighted = [weight for weight in weights if weight is not None]
+        require(len(weighted) in (0, len(parts)), "E003", "from_jt_dict: all or none of the tensors have weights")
+        lengths = [part.lengths() for part in parts]
+        strides = [[length.shape[0]] for length in lengths]
+        same = all(stride == strides[0] for stride in strides)
+        values = rl.cat([part.values() for part in parts])
+        joined = rl.cat(weighted) if weighted else None
+        return KeyedJaggedTensor(
+            list(jt_dict), values, joined, rl.cat(lengths), stride_per_key_per_rank=None if same else strides
+        )
+
+    @staticmethod
+    def concat(kjt_list: Sequence[KeyedJaggedTensor]) -> KeyedJaggedTensor:
+        """Return the keys of several tensors in one, which all have weights, or none has."""
+        require(kjt_list, "E003", "concat: there is no tensor")
+        weighted = [part._weights for part in kjt_list if part._weights is not None]
+        require(len(weighted) in (0, len(kjt_list)), "E003", "concat: all or none of the tensors have weights")
+        varies = any(part.variable_stride_per_key() for part in kjt_list)
+        batches = {part.stride() for part in kjt_list if part._keys} if not varies else set[int]()
+        strides = None
+        if varies or len(batches) > 1:
+            strides = [each for part in kjt_list for each in part.stride_per_key_per_rank()]
+        return KeyedJaggedTensor(
+            [key for part in kjt_list for key in part._keys],
+            rl.cat([part._values for part in kjt_list]),
+            rl.cat(weighted) if weighted else None,
+            rl.cat([part.lengths() for part in kjt_list]),
+            stride_per_key_per_rank=strides,
+        )
+
+    @staticmethod
+    def empty(
+        is_weighted: bool = False,
+        device: object = None,
+        values_dtype: Any = None,
+        weights_dtype: Any = None,
+        lengths_dtype: Any = rl.int32,
+    ) -> KeyedJaggedTensor:
+        """Return a tensor without keys."""
+        jagged = JaggedTensor.empty(is_weighted, device, values_dtype, weights_dtype, lengths_dtype)
+        return KeyedJaggedTensor([], jagged.values(), jagged.weights_or_none(), jagged.lengths())
+
+    @staticmethod
+    def empty_like(kjt: KeyedJaggedTensor) -> KeyedJaggedTensor:
+        """Return a tensor of the same keys whose batch is empty."""
+        weights = kjt._weights
+        lengths = kjt.lengths().new_zeros(0)
+        none = None if weights is None else weights.new_zeros(0)
+        return KeyedJaggedTensor(kjt._keys, kjt._values.new_zeros(0), none, lengths)
+
+    def __getitem__(self, key: str) -> JaggedTensor:
+        return self._rows(place_of(self._keys, key))
+
+    def to_dict(self) -> dict[str, JaggedTensor]:
+        """Return the rows by key; values and weights are views."""
+        return {key: self._rows(place) for place, key in enumerate(self._keys)}
+
+    def _rows(self, place: int) -> JaggedTensor:
+        part = self._part(place, place + 1)
+        return JaggedTensor.of_parts(part.parts())
+
+    def _part(self, first: int, end: int) -> KeyedJaggedTensor:
+        """The keys from one place to another."""
+        places, strides = self.offset_per_key(), prefix_sums(self.stride_per_key())
+        low, high = places[first], places[end]
+        lengths = self.lengths()[strides[first] : strides[end]]
+        weights = None if self._weights is None else self._weights[low:high]
+        own = None if self._stride_per_key_per_rank is None else self._stride_per_key_per_rank[first:end]
+        made = KeyedJaggedTensor.of_parts((self._values[low:high], weights, lengths, None), self._keys[first:end], own)
+        made._offset_per_key = [place - low for place in places[first : end + 1]]
+        return made
+
+    def split(self, segments: Sequence[int]) -> list[KeyedJaggedTensor]:
+        """Return tensors of so many keys each, in order; values and weights are views."""
+        ends = prefix_sums(segments)
+        fits = ends[-1] == len(self._keys) and all(count >= 0 for count in segments)
+        message = "split: segments do not sum to the number of keys"
+        require(fits, "E003", message, segments=list(segments), keys=len(self._keys))
+        return [self._part(first, end) for first, end in itertools.pairwise(ends)]
+
+    def permute(self, indices: Sequence[int], indices_tensor: Tensor | None = None) -> KeyedJaggedTensor:
+        """Return the keys at some places, in that order; a place twice is E002. Values are moved by one kernel."""
+        del indices_tensor
+        count = len(self._keys)
+        inside = all(0 <= place < count for place in indices)
+        require(inside, "E005", "permute: there is no key at a place", indices=list(indices), keys=count)
+        keys = [self._keys[place] for place in indices]
+        require_keys("permute", keys)
+        return self.repeated(indices, keys)
+
+    def repeated(self, indices: Sequence[int], names: Sequence[str]) -> KeyedJaggedTensor:
+        """Return the keys at some places, of which one may be there several times, under other names."""
+        order = rl.tensor(list(indices), dtype=rl.int64)
+        bounds = self.key_offsets().long()
+        starts, lengths = bounds[:-1][order], lengths_of(bounds)[order]
+        whole = sorted(indices) == list(range(len(self._keys)))
+        places = taken_segments(starts, lengths, self._values.shape[0] if whole else lengths.sum().item())
+        own = self._stride_per_key_per_rank
+        return KeyedJaggedTensor.of_parts(
+            (
+                self._values[places],
+                None if self._weights is None else self._weights[places],
+                self._permuted_lengths(order, indices),
+                None,
+                self._inverse_indices,
+            ),
+            tuple(names),
+            None if own is None else tuple([own[place] for place in indices]),
+        )
+
+    def expanded(self) -> KeyedJaggedTensor:
+        """Return the tensor of all examples: each key's batch has the rows that its inverse indices name."""
+        names, inverse = self.inverse_indices()
+        firsts = prefix_sums(self.stride_per_key())
+        rows = rl.cat(
+            [first + inverse[place_of(names, key)].long() for first, key in zip(firsts, self._keys, strict=False)]
+        )
+        lengths = self.lengths().long()[rows]
+        places = taken_segments(self.offsets()[rows], lengths, int(lengths.sum()))
+        weights = None if self._weights is None else self._weights[places]
+        return KeyedJaggedTensor.of_parts((self._values[places], weights, lengths, None), self._keys, None)
+
+    def _permuted_lengths(self, order: Tensor, indices: Sequence[int]) -> Tensor:
+        lengths = self.lengths()
+        if self._stride_per_key_per_rank is None:
+            return lengths.reshape(len(self._keys), self.stride())[order].reshape(-1)
+        strides = self.stride_per_key()
+        starts = rl.tensor(prefix_sums(strides)[:-1], dtype=rl.int64)[order]
+        chosen = [strides[place] for place in indices]
+        return lengths[taken_segments(starts, rl.tensor(chosen, dtype=rl.int64), sum(chosen))]
+
+    def flatten_lengths(self) -> KeyedJaggedTensor:
+        """Return this tensor with lengths in one dim, as they always are here."""
+        return self
+
+    def size_in_bytes(self) -> int:
+        """Return the bytes of all tensors that have been made."""
+        return sum([part.numel() * part.element_size() for part in self.parts() if part is not None])
+
+    def to(self, device: object, non_blocking: bool = False) -> KeyedJaggedTensor:
+        """Return the tensor on a device."""
+        del non_blocking
+        parts = [None if part is None else part.to(device) for part in self.parts()]
+        return KeyedJaggedTensor.of_parts([*parts, self._inverse_indices], self._keys, self._stride_per_key_per_rank)
+
+    def pin_memory(self) -> KeyedJaggedTensor:
+        """Return this tensor: there is no pinned memory."""
+        return self
+
+    def __repr__(self) -> str:
+        rows = ", ".join(
+            [f"{key!r}: {stride} rows" for key, stride in zip(self._keys, self.stride_per_key(), strict=True)]
+        )
+        return f"KeyedJaggedTensor({{{rows}}}, {self._values!r}, lengths={self.lengths()!r}, weights={self._weights!r})"
+
+
+def _flatten(keyed: KeyedJaggedTensor) -> tuple[list[Any], Any]:
+    strides = keyed.stride_per_key_per_rank() if keyed.variable_stride_per_key() else None
+    own = None if strides is None else tuple([tuple(each) for each in strides])
+    return [*keyed.parts(), keyed.inverse_indices_or_none()], (tuple(keyed.keys()), own)
+
+
+def _made(parts: Any, context: Any) -> KeyedJaggedTensor:
+    return KeyedJaggedTensor.of_parts(tuple(parts), *context)
+
+
+register_pytree_node(KeyedJaggedTensor, _flatten, _made)

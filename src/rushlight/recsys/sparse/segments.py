@@ -1,0 +1,82 @@
+"""Lengths, offsets and moves of segments, as kernels over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import rushlight as rl
+from rushlight import Tensor
+from rushlight.compiler import is_compiling
+from rushlight.ops.index.ranged import offsets_within
+from rushlight.ops.ragged import lengths_within, segment_numbers
+from rushlight.support.errors import fail, require
+
+
+def offsets_of(lengths: Tensor) -> Tensor:
+    """Where segments begin, and where the last one ends: one number more than there are segments."""
+    return rl.cat([lengths.new_zeros(1), lengths.cumsum(0).to(lengths.dtype)])
+
+
+def lengths_of(offsets: Tensor) -> Tensor:
+    """How long segments are."""
+    return offsets[1:] - offsets[:-1]
+
+
+def checked_segments(
+    what: str, values: Tensor, lengths: Tensor | None, offsets: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return lengths and offsets. E003, E004 unless they cover the values; a graph asks at each call."""
+    require(lengths is not None or offsets is not None, "E003", f"{what}: lengths or offsets are needed")
+    if not is_compiling():
+        _require_segments(what, values, lengths, offsets)
+        return lengths, offsets
+    count = values.shape[0]
+    own = None if lengths is None else lengths_within(lengths, count)
+    return own, None if offsets is None else offsets_within(offsets, count, whole=True)
+
+
+def _require_segments(what: str, values: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> None:
+    for name, given in (("lengths", lengths), ("offsets", offsets)):
+        if given is not None:
+            fits = given.ndim == 1 and not given.dtype.is_floating_point
+            require(fits, "E003", f"{what}: {name} are integers in one dim", given=given)
+    if any(given is not None and given.device.type == "meta" for given in (values, lengths, offsets)):
+        return
+    if offsets is not None:
+        require(offsets.shape[0] > 0, "E003", f"{what}: offsets begin with 0")
+        _require_cover(what, values, offsets, int(offsets[0]), int(offsets[-1]))
+    steps = lengths_of(offsets) if lengths is None and offsets is not None else lengths
+    assert steps is not None
+    least = int(steps.min()) if steps.shape[0] else 0
+    if least < 0:
+        place = int(steps.argmin())
+        fail("E004", f"{what}: a length is negative", segment=place, length=least)
+    if lengths is not None:
+        total = int(lengths.sum())
+        fits = total == values.shape[0]
+        require(fits, "E003", f"{what}: lengths do not sum to the number of values", sum=total, values=values.shape[0])
+
+
+def _require_cover(what: str, values: Tensor, offsets: Tensor, first: int, last: int) -> None:
+    fits = first == 0 and last == values.shape[0]
+    message = f"{what}: offsets go from 0 to the number of values"
+    require(fits, "E003", message, first=first, last=last, values=values.shape[0])
+
+
+def taken_segments(starts: Tensor, lengths: Tensor, count: int) -> Tensor:
+    """The places of `count` values of segments, one segment after the other.
+
+    taken_segments(rl.tensor([5, 0]), rl.tensor([2, 1]), 3)  # 5, 6, 0
+    """
+    offsets = offsets_of(lengths.long())
+    numbers = segment_numbers(offsets, count)
+    shift = starts.long() - offsets[:-1]
+    return shift[numbers] + rl.arange(count, device=starts.device)
+
+
+def prefix_sums(sizes: Sequence[int]) -> list[int]:
+    """0, and the sums of the first one, two, … sizes."""
+    sums = [0]
+    for size in sizes:
+        sums.append(sums[-1] + size)
+    return sums
