@@ -27,9 +27,9 @@ def graph_of_a_step(depth: int, monkeypatch: pytest.MonkeyPatch) -> Graph:
     graphs: list[Graph] = []
     compile_graph = build.compile_graph
 
-    def spy(graph: Graph, *others: Any) -> Any:
+    def spy(graph: Graph, *others: Any, **options: Any) -> Any:
         graphs.append(graph)
-        return compile_graph(graph, *others)
+        return compile_graph(graph, *others, **options)
 
     @rl.compile
     def step(x: Any, y: Any) -> Any:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rushlight.runtime import objects
 from rushlight.runtime.objects import ObjectCache, shared
 from rushlight.support import settings
 from rushlight.support.errors import CacheWarning, forget_warnings
@@ -140,6 +141,28 @@ def test_least_recently_used_go_first(tmp_path):
     assert "key0" in left
     assert "key1" not in left
     assert "key13" in left
+
+
+def test_among_many_entries_a_sweep_looks_at_one_share(tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "_MANY", 10)
+    full, cache = ObjectCache(tmp_path / "cache"), ObjectCache(tmp_path / "cache", limit_bytes=16_000)
+    for i in range(64):
+        full.put(f"key{i}", {"x": bytes(1000)})
+    share = min(entry.path.name[0] for entry in cache.ls())
+    before = {entry.path.name for entry in cache.ls()}
+    cache.sweep(share)
+    gone = before - {entry.path.name for entry in cache.ls()}
+    assert gone
+    assert all(name.startswith(share) for name in gone)
+    assert sum(entry.size_bytes for entry in cache.ls() if entry.path.name.startswith(share)) <= 1_000
+
+
+def test_a_folder_of_many_entries_stays_within_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "_MANY", 10)
+    cache = ObjectCache(tmp_path / "cache", limit_bytes=50_000)
+    for i in range(600):
+        cache.put(f"key{i}", {"x": bytes(1000)})
+    assert 20_000 < cache.size_bytes() <= 70_000
 
 
 def test_sweeps_happen_by_themselves(tmp_path):

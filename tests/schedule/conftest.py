@@ -20,9 +20,9 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Graph]:
     def capture(function: Callable[..., Any], *args: Any, **options: Any) -> Graph:
         graphs: list[Graph] = []
 
-        def spy(graph: Graph, *others: Any) -> Any:
+        def spy(graph: Graph, *others: Any, **named: Any) -> Any:
             graphs.append(graph)
-            return compile_graph(graph, *others)
+            return compile_graph(graph, *others, **named)
 
         with monkeypatch.context() as patch:
             patch.setattr(build, "compile_graph", spy, raising=False)

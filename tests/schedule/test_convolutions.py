@@ -406,5 +406,5 @@ def test_panels_ask_memory_for_the_next_one(captured: Callable[..., Graph]) -> N
     graph = captured(lambda x: F.conv2d(x, w, padding=1), x)
     for level in ("x86-64-v3", "x86-64-v4"):
         text = run_passes(graph, llvm.target_named(level)).text
-        panel = text[text.index("_prologue_rows(") :]
+        panel = text[text.index("@prologue_rows") :]
         assert "@llvm.prefetch" in panel[: panel.index("\n}")]

@@ -118,6 +118,38 @@ step(%w: f32[64, 64], %x: f32[64, 64]) {
     assert plan.launches[-1].buffers[-1].name == "w"
 
 
+SCATTER = """\
+step(%w: f32[4096, 64], %i: i64[8], %v: f32[8, 64]) {{
+  %0 = index_put(%w, [%i], {value}) {{dims=[0], accumulate={accumulate}}} : f32[4096, 64]
+  write %w <- %0
+  return
+}}"""
+
+
+@pytest.mark.parametrize("accumulate", ["true", "false"])
+def test_writes_at_some_places_pass_over_nothing_else(accumulate: str):
+    plan = plan_of(SCATTER.format(value="%v", accumulate=accumulate))
+    assert len(plan.launches) == 1 and not plan.slots
+    assert plan.launches[0].buffers[-1] is plan.inputs[0]
+
+
+def test_what_the_writes_read_is_not_written_over():
+    text = SCATTER.format(value="%1", accumulate="false")
+    plan = plan_of(text.replace("  %0 =", "  %1 = index(%w, [%i]) {dims=[0]} : f32[8, 64]\n  %0 ="))
+    assert plan.slots and is_copy(plan.kernels[plan.launches[-1].kernel])
+
+
+def test_a_value_that_others_read_is_copied_before_places_of_it_are_written():
+    plan = plan_of("""\
+step(%x: f32[64, 64], %i: i64[8], %v: f32[8, 64]) {
+  %0 = matmul(%x, %x) : f32[64, 64]
+  %1 = index_put(%0, [%i], %v) {dims=[0], accumulate=false} : f32[64, 64]
+  %2 = matmul(%0, %1) : f32[64, 64]
+  return %2
+}""")
+    assert len(large_slots(plan)) == 2
+
+
 def test_values_are_made_when_they_are_used_up_soon():
     products = [f"  %{number} = matmul(%x, %w{number}) : f32[64, 64]" for number in range(6)]
     sums = [f"  %{number + 6} = sum(%{number}) {{dim=[1], keepdim=false}} : f32[64]" for number in range(6)]

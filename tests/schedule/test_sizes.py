@@ -9,7 +9,7 @@ import pytest
 import rushlight as rl
 from rushlight.build.pipeline import PIPELINE, PassContext, run_passes
 from rushlight.capture import explain_entries
-from rushlight.ir.choice import ScheduleTarget, by_model
+from rushlight.ir.choice import BLOCKS, ScheduleTarget, by_model
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ir.kernel_text import plan_text
@@ -35,7 +35,7 @@ def scheduled(name: str, size: int) -> str:
     """Return the text of the plan."""
     merged: Any = graph(name, size)
     for stage in PIPELINE[1:3]:
-        merged = stage.run(merged, PassContext(llvm.baseline_target(), by_model))
+        merged = stage.run(merged, PassContext(llvm.baseline_target(), by_model, BLOCKS))
     return plan_text(schedule(merged, ScheduleTarget(64)))
 
 
@@ -64,9 +64,10 @@ def test_a_size_is_no_more_of_a_load_than_a_constant(dynamic: bool | None, captu
 
 
 def test_bags_of_any_number_of_members_choose_between_no_sizes(captured: Callable[..., Graph]):
-    graph = captured(
-        rl.nn.functional.embedding_bag, rl.zeros(40, dtype=rl.int64), rl.ones(50, 32), rl.tensor([0, 3, 9])
-    )
+    def largest(members: Any, weight: Any, offsets: Any) -> Any:
+        return rl.nn.functional.embedding_bag(members, weight, offsets, mode="max")
+
+    graph = captured(largest, rl.zeros(40, dtype=rl.int64), rl.ones(50, 32), rl.tensor([0, 3, 9]))
     plan = run_passes(graph, llvm.baseline_target(), until="07-tiled.ir")
     sizes = [size for slot in plan.slots for size in slot.buffer.type.shape]
     assert plan.inputs[0].type.shape[0] // 32 + 1 in sizes

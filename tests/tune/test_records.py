@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import rushlight as rl
 from rushlight.ir.gemm_tile import choose_tile
 from rushlight.support import events
 from rushlight.tune.records import FILE, Record, Records, is_tile, tile_from_text, tile_text
@@ -30,7 +31,8 @@ def test_lines_that_cannot_be_read_are_passed_over_and_counted(tmp_path: Path):
     text = "nonsense\n\ncpu | product | | 1 ms\ncpu | product | mr=1 | 1 ms\n"
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     before = events.counters().get(("tuning", "unreadable"), 0)
-    assert [record.tile for record in Records(str(tmp_path)).all()] == ["mr=1"]
+    with pytest.warns(rl.RushlightWarning, match="no effect"):
+        assert [record.tile for record in Records(str(tmp_path)).all()] == ["mr=1"]
     assert events.counters()["tuning", "unreadable"] == before + 2
 
 

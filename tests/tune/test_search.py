@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight import tune
 from rushlight.build.native import compile_native
-from rushlight.ir.choice import Product
+from rushlight.ir.choice import BLOCKS, Blocks, Product
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
 from rushlight.ir.graph import Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -19,7 +19,7 @@ from rushlight.ops.record import OPERATORS
 from rushlight.runtime import llvm
 from rushlight.support import events, settings
 from rushlight.tune import search
-from rushlight.tune.measure import Problem, Race, graph_of
+from rushlight.tune.measure import Problem, graph_of, product_race
 from rushlight.tune.records import Records, is_tile, tile_text
 from rushlight.tune.search import Trial, Tuner, neighbours
 
@@ -67,14 +67,27 @@ class Watching:
         self.seen.append(product)
         return product.tile
 
+    def blocks(self, graph: Graph) -> Blocks:
+        """The model's blocks."""
+        return BLOCKS
+
+    def prepare(self, graph: Graph, blocks: Blocks) -> None:
+        """Nothing is searched."""
+
 
 class Scripted:
     """A race in which a tile takes as many seconds as a test says."""
 
     seconds: dict[tuple[int, int], float]
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, race: object) -> None:
         self.problem = problem
+
+    def prepare(self, tile: GemmTile) -> None:
+        """Nothing is made ahead."""
+
+    def close(self) -> None:
+        """It holds nothing."""
 
     def run(self, tile: GemmTile, best: GemmTile) -> tuple[float | None, float]:
         """Their seconds, by rows and vectors."""
@@ -101,7 +114,7 @@ def test_every_candidate_gives_the_same_bits(dtype: str, a: str, b: str, epilogu
     tile = model(dtype, a, b, rows=37)
     problem = Problem.of(Product(tile, (2, 37, 75, 300), epilogue))
     assert f"a {a}, b {b}" in problem.name
-    race = Race(problem)
+    race = product_race(problem)
     seen: list[Product] = []
     compile_native(graph_of(problem), Watching(seen))
     assert [(product.tile, product.epilogue) for product in seen] == [(tile, epilogue)]
@@ -113,8 +126,8 @@ def test_every_candidate_gives_the_same_bits(dtype: str, a: str, b: str, epilogu
 
 def test_a_candidate_with_other_bits_is_seen(monkeypatch: pytest.MonkeyPatch):
     tile = model()
-    race = Race(Problem.of(Product(tile, (1, 16, 32, 8), False)))
-    race._runner(tile).result[3, 5] += 1
+    race = product_race(Problem.of(Product(tile, (1, 16, 32, 8), False)))
+    race._runner(tile).results[0][3, 5] += 1
     other = next(one for one in neighbours(tile) if one != tile and is_tile(one))
     assert race.run(other, tile)[0] is None
 
@@ -122,7 +135,7 @@ def test_a_candidate_with_other_bits_is_seen(monkeypatch: pytest.MonkeyPatch):
 def test_the_search_walks_to_the_fastest(monkeypatch: pytest.MonkeyPatch):
     tile = model()
     best = next(one for one in neighbours(tile) if is_tile(one) and one.mr != tile.mr)
-    monkeypatch.setattr(search, "Race", Scripted)
+    monkeypatch.setattr(search, "product_race", Scripted)
     monkeypatch.setattr(Scripted, "seconds", {(best.mr, best.vectors): 1.0}, raising=False)
     trials: list[Trial] = []
     tuner = Tuner(Records(""), "cpu", 2, tell=lambda problem, trial: trials.append(trial))
@@ -146,7 +159,7 @@ def test_a_gain_that_does_not_come_again_is_not_taken(monkeypatch: pytest.Monkey
 
         before: ClassVar[set[GemmTile]] = set()
 
-    monkeypatch.setattr(search, "Race", Once)
+    monkeypatch.setattr(search, "product_race", Once)
     monkeypatch.setattr(search, "neighbours", lambda tile: list(neighbours(tile))[:2])
     assert Tuner(Records(""), "cpu", 1).choose(Product(model_tile, (1, 64, 64, 64), True)) == model_tile
 
@@ -157,7 +170,7 @@ def test_without_time_the_model_is_followed():
 
 
 def test_what_is_recorded_is_not_measured_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(search, "Race", Scripted)
+    monkeypatch.setattr(search, "product_race", Scripted)
     monkeypatch.setattr(Scripted, "seconds", {}, raising=False)
     tuner = Tuner(Records(""), "cpu", 1)
     product = Product(model(), (1, 64, 64, 64), False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rushlight.build import core_code, pipeline
     from rushlight.build.compile import BACKENDS, compile_for, compile_graph
     from rushlight.build.executable import Executable, Summary
-    from rushlight.build.index_asserts import with_index_asserts
+    from rushlight.build.index_asserts import with_asserts_of_dead_calls, with_index_asserts
 
 __all__ = [
     "BACKENDS",
@@ -23,6 +23,7 @@ __all__ = [
     "compile_graph",
     "core_code",
     "pipeline",
+    "with_asserts_of_dead_calls",
     "with_index_asserts",
 ]
 
@@ -32,8 +33,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("rushlight.build.compile"), name)
     if name in ("Executable", "Summary"):
         return getattr(importlib.import_module("rushlight.build.executable"), name)
-    if name == "with_index_asserts":
-        return importlib.import_module("rushlight.build.index_asserts").with_index_asserts
+    if name in ("with_asserts_of_dead_calls", "with_index_asserts"):
+        return getattr(importlib.import_module("rushlight.build.index_asserts"), name)
     if name == "core_code":
         return importlib.import_module("rushlight.build.core_code")
     if name == "pipeline":

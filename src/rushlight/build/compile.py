@@ -9,7 +9,7 @@ from rushlight.build.executable import Executable
 from rushlight.build.finite import FiniteExecutable
 from rushlight.build.native import Chooser, compile_native
 from rushlight.build.reference import ReferenceExecutable
-from rushlight.build.steps import compile_by_calls
+from rushlight.build.steps import compile_by_calls, compile_by_regions, has_regions
 from rushlight.ir.graph import Graph
 from rushlight.ir.type import CPU, META, Device
 from rushlight.runtime.backend import backend_of
@@ -33,6 +33,7 @@ BACKENDS: Mapping[str, Callable[[Graph], Executable]] = MappingProxyType(
 def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | None = None) -> Executable:
     """The executable of a functional graph. `backend` names a row of BACKENDS, by default the setting of that name.
 
+    Where calls belong to regions, these are compiled each by itself, and other calls run one by one.
     `chooser` chooses the tiles of our compiler in place of the cost model. With the setting `nan_asserts` a graph runs
     call by call, so that the error can name the call that makes the first NaN. A graph of tensors on another device is
     that device's to compile: A006 where it makes no code of graphs, V002 where tensors are on several devices.
@@ -44,6 +45,8 @@ def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | N
         return FiniteExecutable(graph)
     with garbage.uncollected(), forgetting():
         compile_with = BACKENDS[backend or settings.get().backend]
+        if compile_with is compile_native and has_regions(graph):
+            return compile_by_regions(graph)
         if chooser is not None and compile_with is compile_native:
             return compile_native(graph, chooser)
         return compile_with(graph)

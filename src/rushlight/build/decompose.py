@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,13 @@ class PrimitiveBuilder(GraphBuilder):
 
     __slots__ = ()
 
+    def is_primitive(self, op: Any) -> bool:
+        """Whether calls of an operator stay whole."""
+        return op.lower_rule is not None
+
     def apply(self, op: Any, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
         """Records a primitive, or runs a composite's decomposition."""
-        if op.lower_rule is not None or op.decompose_rule is None:
+        if self.is_primitive(op) or op.decompose_rule is None:
             return super().apply(op, args, attrs)
         return op.decompose_rule(**op.named(tuple([self.value(arg) for arg in args]), attrs))
 
@@ -95,17 +99,26 @@ def merge_equal_calls(graph: Graph) -> Graph:
         key = (call.op, map_operands(operands, id), attr_key(call.attrs), call.type, call.region)
         merged = None if has_effect(call) else seen.get(key)
         if merged is None:
-            same = all(new is old for new, old in zip(operands, call.operands, strict=True))
-            merged = call if same else Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
-            seen[key] = merged
+            merged = seen[key] = on_operands(call, operands)
             calls.append(merged)
         images[id(call)] = merged
     if len(calls) == len(graph.calls):
         return graph.without_dead_calls()
+    return with_calls(graph, calls, renamed).without_dead_calls()
+
+
+def on_operands(call: Call, operands: tuple[object, ...]) -> Call:
+    """The call on these operands: itself if they are its own."""
+    same = all(new is old for new, old in zip(operands, call.operands, strict=True))
+    return call if same else Call(call.op, operands, call.attrs, call.type, call.frames, call.region)
+
+
+def with_calls(graph: Graph, calls: Sequence[Call], image: Callable[[Call], Call]) -> Graph:
+    """The graph with other calls, of which the `image` of each call that it names takes that one's place."""
     return replace(
         graph,
         calls=tuple(calls),
-        outputs=tuple([renamed(call) for call in graph.outputs]),
-        mutations=tuple([(position, renamed(call)) for position, call in graph.mutations]),
-        asserts=tuple([replace(check, fails=renamed(check.fails)) for check in graph.asserts]),
-    ).without_dead_calls()
+        outputs=tuple([image(call) for call in graph.outputs]),
+        mutations=tuple([(position, image(call)) for position, call in graph.mutations]),
+        asserts=tuple([replace(check, fails=image(check.fails)) for check in graph.asserts]),
+    )

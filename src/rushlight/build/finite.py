@@ -18,9 +18,11 @@ class FiniteExecutable(StepExecutable):
 
     __slots__ = ()
 
-    def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
+    def run_step(
+        self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols, given: Mapping[int, Value]
+    ) -> None:
         """Runs a step. Error R001 if a result holds NaN or infinity and no operand does."""
-        step.run(values, symbols)
+        step.run(values, symbols, given)
         if isinstance(step, Step):
             made = step.results[0].operands[0] if step.results[0].op is RESULT else step.results[0]
             check_made(made, step.results, values)

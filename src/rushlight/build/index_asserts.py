@@ -1,13 +1,13 @@
 """Asserts that indices are in range, as values of a graph: what eager code checks before a call, compiled code asserts.
 
 They are derived from the calls that were traced, before composites are taken apart, by the rules that eager code asks
-(`ops.index_ranges`). A call of which nothing is needed is not made, and so not checked. Equal asserts are one, and an
-index that is known to be in range has none (`ops.index_bounds`).
+(`ops.index_ranges`). A call of which nothing is needed is not made, but its indices are checked. Equal asserts are one,
+and an index that is known to be in range has none (`ops.index_bounds`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -19,26 +19,38 @@ from rushlight.ops.index_ranges import RULES, Range, any_outside, ranges_of
 
 def with_index_asserts(graph: Graph) -> Graph:
     """The graph with an assert for each index that its calls read and that may be out of range."""
-    if not any(call.op in RULES for call in graph.calls):
-        return graph
-    return _Asserting(graph).run()
+    reading = {id(call) for call in graph.calls if call.op in RULES}
+    return _Asserting(graph, reading).run() if reading else graph
+
+
+def with_asserts_of_dead_calls(graph: Graph, others: Container[int] = ()) -> Graph:
+    """The graph without calls of which nothing is needed, and an assert for each such index of theirs.
+
+    Eager code makes these calls too. `others` are calls that it does not make, by identity.
+    """
+    living = graph.without_dead_calls()
+    kept = {id(call) for call in living.calls}
+    dead = {id(call) for call in graph.calls if call.op in RULES and id(call) not in kept and id(call) not in others}
+    return _Asserting(graph, dead).run().without_dead_calls() if dead else living
 
 
 class _Asserting:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, checked: Container[int]) -> None:
         self.graph = graph
+        self.checked = checked
         self.builder = GraphBuilder(graph.name)
         self.asserts: dict[Hashable, ValueAssert] = {}
 
     def run(self) -> Graph:
         """The graph, each assert's calls before the call that reads the index."""
         for call in self.graph.calls:
-            if call.op in RULES:
+            if id(call) in self.checked:
                 self._check(call)
             self.builder.calls.append(call)
         if not self.asserts:
             return self.graph
-        return replace(self.graph, calls=tuple(self.builder.calls), asserts=tuple(self.asserts.values()))
+        asserts = (*self.graph.asserts, *self.asserts.values())
+        return replace(self.graph, calls=tuple(self.builder.calls), asserts=asserts)
 
     def _check(self, call: Call) -> None:
         op: Any = call.op
@@ -50,19 +62,21 @@ class _Asserting:
                 continue
             if one.derived is None and one.high is not None and is_within(index, one.low, one.high):
                 continue
-            key = (id(index), one.low, one.high, one.ignored, one.derived)
+            others = one.others(named)
+            key = (id(index), one.low, one.high, one.ignored, one.derived, *map(id, others))
             if key not in self.asserts:
-                self.asserts[key] = self._assert(call, index, one)
+                self.asserts[key] = self._assert(call, index, one, others)
 
-    def _assert(self, call: Call, index: Call, one: Range) -> ValueAssert:
+    def _assert(self, call: Call, index: Call, one: Range, others: list[Call]) -> ValueAssert:
         builder = self.builder
         builder.frames, builder.region = call.frames, call.region
         node = Node(builder, index)
         bounds = [None if bound is None else count_of(node, bound) for bound in (one.low, one.high)]
-        outside = any_outside(node, bounds[0], bounds[1], one.ignored, one.derived)
+        beside = [Node(builder, other) for other in others]
+        outside = any_outside(node, bounds[0], bounds[1], one.ignored, one.derived, beside)
         frame = next(iter(call.frames), None)
         if one.high is None or one.derived is not None:
-            code = "A002" if one.derived is None else "I001"
+            code = "A002" if one.derived is None else one.derived.code
             return ValueAssert(outside.call, code, f"{call.op.name}: {one.requirement}", 0, frame)
         message = f"{call.op.name}: an index is out of range for a dim of size {{size}}"
         return ValueAssert(outside.call, "I001", message, one.high, frame)

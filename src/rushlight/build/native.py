@@ -13,7 +13,7 @@ from rushlight.build.cores import load_cores
 from rushlight.build.executable import NativeExecutable, Once, Summary
 from rushlight.build.key import graph_key
 from rushlight.build.stages import Stages, stages_of
-from rushlight.ir.choice import Choose, Product, by_model
+from rushlight.ir.choice import BLOCKS, Blocks, Product, by_model
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
 from rushlight.ir.target import Target
@@ -41,6 +41,14 @@ class Chooser(Protocol):
         """The tile for a product."""
         ...
 
+    def blocks(self, graph: Graph) -> Blocks:
+        """The blocks in which a graph's loops are walked."""
+        ...
+
+    def prepare(self, graph: Graph, blocks: Blocks) -> None:
+        """Hears that a graph is compiled now, in these blocks: its tiles will be asked for one after the other."""
+        ...
+
 
 @functools.lru_cache(maxsize=8)
 def _target(name: str) -> Target:
@@ -54,16 +62,17 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
     """
     target = _target(settings.get().target)
     stages = stages_of(graph)
-    choices = "" if chooser is None else chooser.key(graph)
-    choose = by_model if chooser is None else chooser.choose
+    choices, blocks = ("", BLOCKS) if chooser is None else _chosen(chooser, graph)
     if stages.any_edited or choices is None:
-        obj, summary = _compile(graph, target, stages, choose)
+        events.record("cache_bypass", "edited" if stages.any_edited else "measured", graph.name)
+        obj, summary = _compile(graph, target, stages, chooser, blocks)
         return NativeExecutable.of_graph(graph, _load(obj, summary, target), summary, cached=False)
     with clock.stage("key"):
         key = graph_key(graph, target, choices)
     loaded = None if stages.lacking else _loaded.get(key)
     module = None if loaded is None else loaded[0]()
     if loaded is not None and module is not None:
+        events.record("cache_hit", "memory", f"{graph.name} {key[:12]}")
         return NativeExecutable.of_graph(graph, module, loaded[1], cached=True)
     with clock.stage("cache"):
         stored = None if stages.lacking else objects.shared().get(key)
@@ -72,7 +81,7 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
         events.record("cache_hit", "disk", f"{graph.name} {key[:12]}")
     else:
         events.record("cache_miss", "disk", f"{graph.name} {key[:12]}")
-        obj, summary = _compile(graph, target, stages, choose)
+        obj, summary = _compile(graph, target, stages, chooser, blocks)
         with clock.stage("cache"):
             objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
     module = _load(obj, summary, target)
@@ -82,6 +91,23 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
         if shared is None:
             _loaded[key] = weakref.ref(module, functools.partial(_loaded.pop, key)), summary
     return NativeExecutable.of_graph(graph, module if shared is None else shared, summary, cached=stored is not None)
+
+
+def compile_code(graph: Graph, chooser: Chooser) -> tuple[bytes, Summary]:
+    """The object code of a graph, which is not loaded, and facts about it."""
+    return _compile(graph, _target(settings.get().target), stages_of(graph), chooser, chooser.blocks(graph))
+
+
+def load_code(graph: Graph, obj: bytes, summary: Summary) -> NativeExecutable:
+    """The executable of object code that this machine, perhaps another process, compiled."""
+    return NativeExecutable.of_graph(graph, _load(obj, summary, _target(settings.get().target)), summary, cached=True)
+
+
+def _chosen(chooser: Chooser, graph: Graph) -> tuple[str | None, Blocks]:
+    """The key of a chooser's choices, None for code that is not cached, and the blocks."""
+    blocks = chooser.blocks(graph)
+    key = chooser.key(graph)
+    return None if key is None else f"{key} {blocks}", blocks
 
 
 def _load(obj: bytes, summary: Summary, target: Target) -> llvm.LoadedModule:
@@ -100,9 +126,14 @@ def _once(plan: Plan) -> Once | None:
     return Once(reads, tuple(results))
 
 
-def _compile(graph: Graph, target: Target, stages: Stages, choose: Choose) -> tuple[bytes, Summary]:
+def _compile(
+    graph: Graph, target: Target, stages: Stages, chooser: Chooser | None, blocks: Blocks
+) -> tuple[bytes, Summary]:
+    if chooser is not None:
+        chooser.prepare(graph, blocks)
+    choose = by_model if chooser is None else chooser.choose
     start = time.perf_counter_ns()
-    code: Code = build.pipeline.run_passes(graph, target, stages, choose=choose)
+    code: Code = build.pipeline.run_passes(graph, target, stages, choose=choose, blocks=blocks)
     with clock.stage("LLVM"):
         obj = llvm.compile_object(code.text, target, settings.get().optimise)
     stages.dump("08-kernels.s", lambda: llvm.assembly(code.text, target, settings.get().optimise))

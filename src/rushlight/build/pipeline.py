@@ -18,7 +18,7 @@ from typing import Any
 from rushlight.build.decompose import merge_equal_calls, to_primitives
 from rushlight.build.stages import NO_STAGES, Stages
 from rushlight.codegen.llvm.entry.module import emit_module
-from rushlight.ir.choice import Choose, ScheduleTarget, by_model
+from rushlight.ir.choice import BLOCKS, Blocks, Choose, ScheduleTarget, by_model
 from rushlight.ir.gemm_tile import narrow_products
 from rushlight.ir.graph import Call, Graph
 from rushlight.ir.graph_parse import parse_graph
@@ -51,10 +51,11 @@ class Code:
 
 @frozen
 class PassContext:
-    """Inputs of passes besides the stage before: the target, and the chooser of tiles of matrix products."""
+    """Inputs of passes besides the stage before: the target, the chooser of tiles of matrix products, and blocks."""
 
     target: Target
     choose: Choose
+    blocks: Blocks
 
 
 @frozen
@@ -76,14 +77,20 @@ class Pass:
 
 
 def run_passes(
-    graph: Graph, target: Target, stages: Stages = NO_STAGES, until: str = "", choose: Choose = by_model
+    graph: Graph,
+    target: Target,
+    stages: Stages = NO_STAGES,
+    until: str = "",
+    choose: Choose = by_model,
+    blocks: Blocks = BLOCKS,
 ) -> Any:
     """Runs the passes up to the stage named `until`, by default the last one, which is a `Code`.
 
-    `stages` are dumped and, where edited, taken over. `choose` chooses the tiles of matrix products.
+    `stages` are dumped and, where edited, taken over. `choose` chooses the tiles of matrix products, and
+    loops are walked in `blocks`.
     """
     value: object = graph
-    context = PassContext(target, choose)
+    context = PassContext(target, choose, blocks)
     for step in PIPELINE:
         before = None if step is PIPELINE[0] else value
         with clock.stage(step.name):
@@ -121,7 +128,7 @@ def _merge(graph: Graph, context: PassContext) -> Graph:
 
 def _lower(graph: Graph, context: PassContext) -> Schedule:
     target = context.target
-    return lower(graph, ScheduleTarget(target.vector_bytes, narrow_products(target), context.choose))
+    return lower(graph, ScheduleTarget(target.vector_bytes, narrow_products(target), context.choose, context.blocks))
 
 
 def _fold(schedule: Schedule, context: PassContext) -> Schedule:

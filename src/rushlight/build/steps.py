@@ -6,20 +6,20 @@ The executables are those of eager calls, so a wrong result here is a mistake of
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.build.executable import (
     Commit,
     Executable,
-    NativeExecutable,
     Summary,
     commit_on_host,
     fail_assert,
     types_of,
 )
 from rushlight.build.native import compile_native
+from rushlight.build.parts import PARTS
 from rushlight.build.reference import Array, elements
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, parameter
 from rushlight.ir.sizes import bind_symbols, with_hidden_sizes
@@ -29,6 +29,9 @@ from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import allocate_many
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, evaluate, simplify
+
+if TYPE_CHECKING:
+    from rushlight.build.parts import CompilePart
 
 Symbols = Mapping[SizeExpr, int]
 
@@ -52,14 +55,14 @@ class Step:
     `symbols` are sizes that no operand shows: they travel as the shape of one more operand without elements.
     """
 
-    executable: NativeExecutable
+    executable: Executable
     operands: tuple[Call, ...]
     results: tuple[Call, ...]
     symbols: tuple[SizeExpr, ...]
 
-    def run(self, values: dict[int, Value], symbols: Symbols) -> None:
-        """Runs it."""
-        made = [_allocated(call.type, symbols) for call in self.results]
+    def run(self, values: dict[int, Value], symbols: Symbols, given: Mapping[int, Value]) -> None:
+        """Runs it. Results that are `given` memory are written there."""
+        made = [given.get(id(call)) or _allocated(call.type, symbols) for call in self.results]
         for call, value in zip(self.results, made, strict=True):
             values[id(call)] = value
         self.launch([values[id(call)] for call in self.operands], made, symbols)
@@ -88,7 +91,7 @@ class ViewStep:
     result: Call
     offset: Size
 
-    def run(self, values: dict[int, Value], symbols: Symbols) -> None:
+    def run(self, values: dict[int, Value], symbols: Symbols, given: Mapping[int, Value]) -> None:
         """Makes the view."""
         base = values[id(self.operand)]
         shape, strides = _layout(self.result.type, symbols)
@@ -99,11 +102,14 @@ class ViewStep:
 class StepExecutable(Executable):
     """A graph as a list of steps."""
 
-    __slots__ = ("_asserts", "_copies", "_last", "_parameters", "_steps", "_written")
+    __slots__ = ("_asserts", "_copies", "_last", "_made", "_parameters", "_steps", "_written")
 
-    def __init__(self, graph: Graph) -> None:
-        maker = _StepMaker(graph)
-        used = [step.executable for step in (*maker.steps, *maker.copies) if isinstance(step, Step)]
+    def __init__(self, graph: Graph, parts: Mapping[int, CompilePart] | None = None) -> None:
+        """`parts` compile the calls of regions, each by itself; without any, each call is a step."""
+        maker = _StepMaker(graph, {} if parts is None else parts)
+        used = [
+            step.executable for step in (*maker.steps, *[step for _, step in maker.copies]) if isinstance(step, Step)
+        ]
         summaries = [executable.summary for executable in used]
         summary = Summary(
             launches=sum([summary.launches for summary in summaries]),
@@ -115,15 +121,17 @@ class StepExecutable(Executable):
         self._parameters = graph.parameters
         self._steps = tuple(maker.steps)
         self._copies = tuple(maker.copies)
+        self._made = maker.direct
         self._written = maker.written
         self._asserts = graph.asserts
         asserted = [check.fails for check in graph.asserts]
-        copied = [step.operands[0] for step in maker.copies]
-        self._last = _last_uses(self._steps, [*copied, *asserted, *self._written.values()])
+        self._last = _last_uses(self._steps, [*graph.outputs, *asserted, *self._written.values()])
 
-    def run_step(self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols) -> None:
-        """Runs one step."""
-        step.run(values, symbols)
+    def run_step(
+        self, step: Step | ViewStep, values: dict[int, Value], symbols: Symbols, given: Mapping[int, Value]
+    ) -> None:
+        """Runs one step, whose results may be `given` memory."""
+        step.run(values, symbols, given)
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Runs the steps, then writes the outputs, then the overwritten inputs."""
@@ -137,20 +145,32 @@ class StepExecutable(Executable):
         for call, value in zip(self._parameters, given, strict=False):
             bind_symbols(call.type, value.shape, value.strides, symbols)
             values[id(call)] = value
+        outputs = given[len(self._parameters) :]
+        made = {key: outputs[position] for key, position in self._made.items()}
         for step, unused in zip(self._steps, self._last, strict=True):
-            self.run_step(step, values, symbols)
+            self.run_step(step, values, symbols, made)
             for key in unused:
                 del values[key]
         for check in self._asserts:
             if _array(values[id(check.fails)], check.fails.type).item():
                 fail_assert(check, symbols)
-        for step, output in zip(self._copies, given[len(self._parameters) :], strict=True):
-            step.launch([values[id(step.operands[0])]], [output], symbols)
+        for position, step in self._copies:
+            step.launch([values[id(step.operands[0])]], [outputs[position]], symbols)
         writes = [
             (_array(given[position], types[position]), _array(values[id(call)], call.type))
             for position, call in self._written.items()
         ]
         commit_on_host(writes, commit)
+
+
+def has_regions(graph: Graph) -> bool:
+    """Whether some calls are to be compiled by themselves."""
+    return any(call.region in PARTS for call in graph.calls)
+
+
+def compile_by_regions(graph: Graph) -> Executable:
+    """The executable that compiles the calls of each region by itself, and runs others call by call."""
+    return StepExecutable(graph, PARTS)
 
 
 def compile_by_calls(graph: Graph) -> Executable:
@@ -160,48 +180,158 @@ def compile_by_calls(graph: Graph) -> Executable:
 
 
 class _StepMaker:
-    """Turns calls into steps: views by their layouts, everything else as a graph of one call."""
+    """Turns calls into steps: views by their layouts, runs of a region as one graph, all else as graphs of one call.
 
-    def __init__(self, graph: Graph) -> None:
+    `direct` has the places of outputs, by the identity of the call, to whose memory a step writes; others are `copies`.
+    """
+
+    def __init__(self, graph: Graph, parts: Mapping[int, CompilePart]) -> None:
         self.steps: list[Step | ViewStep] = []
         self.given = {id(call) for call in graph.parameters}
         self.results: dict[int, list[Call]] = {}
         for call in graph.calls:
             if call.op is RESULT:
                 self.results.setdefault(id(call.operands[0]), []).append(call)
-        for call in graph.calls:
-            if call.op is not NUMBER and call.op is not RESULT:
-                self._add(call)
-        self.copies = [self._copy(call, call) for call in graph.outputs]
+        offsets = [(id(call), _view_offset(call)) for call in graph.calls]
+        self.views = {key: offset for key, offset in offsets if offset is not None}  # by identity
+        groups = _grouped(graph, parts, self.views)
+        read = _read_apart(graph, groups, parts, self.views)
+        for group in groups:
+            first = group[0]
+            compile_part = None if first.region is None or id(first) in self.views else parts.get(first.region)
+            if compile_part is None:
+                self._add(first, read)
+            else:
+                self._add_part(group, read, compile_part)
+        made = {id(call) for step in self.steps if isinstance(step, Step) for call in step.results}
+        self.direct: dict[int, int] = {}
+        self.copies: list[tuple[int, Step]] = []
+        for position, call in enumerate(graph.outputs):
+            if id(call) in made and id(call) not in self.direct:
+                self.direct[id(call)] = position
+            else:
+                self.copies.append((position, self._step(Call(RELAYOUT, (call,), (), call.type))))
         # A value that lies in an input's memory must not change while inputs are overwritten.
         self.written = {position: self._apart(call) for position, call in graph.mutations}
 
-    def _add(self, call: Call) -> None:
-        offset = _view_offset(call)
+    def _add(self, call: Call, read: Container[int]) -> None:
+        offset = self.views.get(id(call))
         if offset is not None:
             base = call.operands[0]
             if id(base) in self.given:
                 self.given.add(id(call))
-            self.steps.append(ViewStep(base, call, offset))
-            return
-        results = self.results.get(id(call), []) if isinstance(call.type, tuple) else [call]
-        if results:
-            self.steps.append(_step(call, tuple(results)))
+            if id(call) in read:
+                self.steps.append(ViewStep(base, call, offset))
+        elif self._results_of(call):
+            self.steps.append(self._step(call))
+
+    def _results_of(self, call: Call) -> list[Call]:
+        return self.results.get(id(call), []) if isinstance(call.type, tuple) else [call]
+
+    def _add_part(self, calls: Sequence[Call], read: Container[int], compile_part: CompilePart) -> None:
+        wanted = [result for call in calls for result in self._results_of(call) if id(result) in read]
+        if wanted:
+            maker = _GraphMaker(self.results, self.views)
+            self.steps.append(maker.step(calls, wanted, compile_part, "region"))
+
+    def _step(self, call: Call) -> Step:
+        """The step of one call: numbers are written into it, views are made before it."""
+        return _GraphMaker(self.results, ()).step([call], self._results_of(call), compile_native, call.op.name)
 
     def _apart(self, call: Call) -> Call:
         if id(call) not in self.given:
             return call
         copied = Call(RELAYOUT, (call,), (), row_major(call.type))
-        self.steps.append(_step(copied, (copied,)))
+        self.steps.append(self._step(copied))
         return copied
-
-    def _copy(self, call: Call, target: Call) -> Step:
-        """A copy of a value to memory that is laid out as `target`."""
-        return _step(Call(RELAYOUT, (call,), (), target.type), ())
 
 
 def _array(value: Value, type_: TensorType) -> Array:
     return elements(value.address, value.shape, value.strides, type_.dtype)
+
+
+class _GraphMaker:
+    """Makes a graph of some calls: other values are parameters, but numbers and `views` are made again."""
+
+    def __init__(self, results: Mapping[int, list[Call]], views: Container[int]) -> None:
+        self.results = results
+        self.views = views
+        self.images: dict[int, Call] = {}
+        self.operands: list[Call] = []
+        self.parameters: list[Call] = []
+        self.calls: list[Call] = []
+
+    def step(self, calls: Sequence[Call], wanted: Sequence[Call], compile_part: CompilePart, name: str) -> Step:
+        """The step of calls, which makes the values that are wanted."""
+        for call in calls:
+            self.images[id(call)] = self._built(call)
+            for result in self.results.get(id(call), ()):
+                self.images[id(result)] = self._built(result)
+        outputs = tuple([self.images[id(result)] for result in wanted])
+        graph = Graph(tuple(self.parameters), tuple(self.calls), outputs, name=name)
+        graph, symbols = with_hidden_sizes(graph)
+        return Step(compile_part(graph), tuple(self.operands), tuple(wanted), symbols)
+
+    def _image(self, value: Call) -> Call:
+        known = self.images.get(id(value))
+        if known is None:
+            if value.op is NUMBER or id(value) in self.views:
+                known = self._built(value)
+            else:
+                known = parameter(f"in{len(self.parameters)}", value.type)
+                self.operands.append(value)
+                self.parameters.append(known)
+            self.images[id(value)] = known
+        return known
+
+    def _built(self, call: Call) -> Call:
+        """A call of the graph. It belongs to no region: regions that are alike are one graph."""
+        new = Call(call.op, map_operands(call.operands, self._image), call.attrs, call.type, call.frames)
+        self.calls.append(new)
+        return new
+
+
+def _grouped(graph: Graph, regions: Container[int | None], views: Container[int]) -> list[list[Call]]:
+    """Runs of calls of one region, and all other calls alone. Views of a run come behind it."""
+    groups: list[list[Call]] = []
+    run: list[Call] = []
+    for call in graph.calls:
+        if call.op is NUMBER or call.op is RESULT:
+            continue
+        view = id(call) in views
+        if not view and run and call.region == run[0].region:
+            run.append(call)
+            continue
+        groups.append([call])
+        if not view:
+            run = groups[-1] if call.region in regions else []
+    return groups
+
+
+def _read_apart(
+    graph: Graph, groups: Sequence[Sequence[Call]], regions: Container[int | None], views: Container[int]
+) -> set[int]:
+    """The values, by identity, that outputs need, or other groups than those that make them."""
+    maker = {id(call): number for number, group in enumerate(groups) for call in group}
+    read: set[int] = set()
+
+    def note(value: Call) -> None:
+        while id(value) not in read:
+            read.add(id(value))
+            value = value.operands[0] if id(value) in views else value
+
+    for number, group in enumerate(groups):
+        if id(group[0]) in views:
+            continue
+        for value in [operand for call in group for operand in call.inputs()]:
+            while group[0].region in regions and id(value) in views:  # a part makes views again
+                value = value.operands[0]
+            source = value.operands[0] if value.op is RESULT else value
+            if maker.get(id(source)) != number:
+                note(value)
+    for value in [*graph.outputs, *[value for _, value in graph.mutations], *[check.fails for check in graph.asserts]]:
+        note(value)
+    return read
 
 
 def _view_offset(call: Call) -> Size | None:
@@ -215,30 +345,6 @@ def _view_offset(call: Call) -> Size | None:
     shown = Layout(base.type.shape, base.type.strides, 0, base.type.dtype)
     layout = rule(**op.named((shown, *others), dict(call.attrs)))
     return None if layout is None else layout.offset
-
-
-def _step(call: Call, results: tuple[Call, ...]) -> Step:
-    """The step of one call: its operands become parameters, numbers are written into it."""
-    images: dict[int, Call] = {}
-    numbers: dict[int, Call] = {}
-    for operand in call.inputs():
-        if operand.op is NUMBER:
-            numbers[id(operand)] = operand
-        elif id(operand) not in images:
-            images[id(operand)] = parameter(f"in{len(images)}", operand.type)
-    operands = tuple(
-        [operand for operand in {id(operand): operand for operand in call.inputs()}.values() if id(operand) in images]
-    )
-    image = {**images, **numbers}
-    new = Call(call.op, map_operands(call.operands, lambda operand: image[id(operand)]), call.attrs, call.type)
-    outputs = (new,)
-    calls = [*numbers.values(), new]
-    if isinstance(call.type, tuple):
-        outputs = tuple([Call(RESULT, (new,), result.attrs, result.type) for result in results])
-        calls += outputs
-    parameters = tuple([images[id(operand)] for operand in operands])
-    graph, symbols = with_hidden_sizes(Graph(parameters, tuple(calls), outputs, name=call.op.name))
-    return Step(compile_native(graph), operands, results, symbols)
 
 
 def _last_uses(steps: Sequence[Step | ViewStep], kept: Sequence[Call]) -> tuple[tuple[int, ...], ...]:

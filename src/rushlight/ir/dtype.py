@@ -239,6 +239,11 @@ def _rounded_to_odd(array: NDArray[Any]) -> NDArray[Any]:
     return np.where(lost, (bits - (np.abs(back) > np.abs(array))) | 1, bits).astype(np.uint32).view(np.float32)
 
 
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest value of an integer dtype."""
+    return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
+
+
 def compute_dtype(dtype: DType) -> DType:
     """The type in which arithmetic on `dtype` is done: float32 for narrower floats, itself otherwise."""
     return float32 if dtype.kind is Kind.FLOAT and dtype.bits < 32 else dtype

@@ -91,6 +91,12 @@ class GemmTile:
     kc: int = BLOCK
     b_made: bool = False
 
+    def with_macro_tile(self, rows: int, columns: int) -> GemmTile:
+        """A tile with macro tiles of about so many rows and columns; a block of `a` fits a task's stack."""
+        most = max(1, _A_BLOCK_BYTES // (self.block_steps * self.itemsize) // self.mr)
+        turns = min(most, max(1, round(rows / self.mr)))
+        return replace(self, mc=turns * self.mr, nc=max(1, round(columns / self.nr)) * self.nr)
+
     @property
     def scratch_nc(self) -> int:
         """Columns of a macro tile that stays in the cache until an epilogue has read it."""

@@ -319,6 +319,8 @@ class GraphBuilder:
 
     def apply(self, op: Any, args: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """Records a call on Nodes, numbers, None and sequences of Nodes; returns its Node or Nodes."""
+        if op.inlined:
+            return op.decompose_rule(**op.named(args, attrs))
         operands = tuple([arg.call if arg.__class__ is Node else self.operand(arg) for arg in args])
         types = tuple([operand.type if operand.__class__ is Call else type_of(operand) for operand in operands])
         call = Call(op, operands, tuple(attrs.items()), self._infer(op, types, attrs), self.frames, self.region)

@@ -6,14 +6,15 @@ that it does not depend on. Reductions follow their `Order` step by step and `fm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import DType, Kind, float32, rounded_array
+from rushlight.ir.dtype import DType, Kind, float32, integer_limits, rounded_array
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition, axes_of
-from rushlight.ir.scalar import WIDE_LANES, Buffer, Order, Scalar, bound_axes, load
+from rushlight.ir.scalar import WIDE_LANES, Buffer, Order, Scalar, bound_axes, identity, load
 from rushlight.ir.type import TensorType
 from rushlight.sym import Size, SizeExpr, axis_size, parts
 from rushlight.term import postorder
@@ -102,15 +103,12 @@ def evaluate_definition(
     )
     shape = tuple([grid.extent(axis) for axis in scatter.axes])
     index = [
-        np.broadcast_to(
-            _fitted(
-                grid.value(position_term) if isinstance(position_term, Scalar) else grid.size(position_term), len(shape)
-            ),
-            shape,
+        _spread(
+            grid.value(position_term) if isinstance(position_term, Scalar) else grid.size(position_term), shape
         ).ravel()
         for position_term in scatter.index
     ]
-    value = np.broadcast_to(_fitted(grid.value(scatter.value), len(shape)), shape).ravel()
+    value = _spread(grid.value(scatter.value), shape).ravel()
     inside = np.ones(value.shape, np.bool_)
     for positions, size, given in zip(index, result.shape, scatter.index, strict=True):
         fits = (positions >= 0) & (positions < size)
@@ -136,12 +134,40 @@ def evaluate(
     grid = _Grid(axes, [body], buffers, sizes)
     shape = tuple([grid.extent(axis) for axis in axes])
     with np.errstate(all="ignore"):
-        return np.broadcast_to(_fitted(grid.value(body), len(axes)), shape).copy()
+        return _spread(grid.value(body), shape).copy()
 
 
-def _fitted(value: Array, rank: int) -> Array:
-    """A grid value without the dims of bound axes, which a finished reduction leaves at size 1."""
-    return value.reshape(value.shape[:rank])
+def evaluate_into(
+    out: Array,
+    index: Sequence[Size],
+    body: Scalar,
+    axes: Sequence[SizeExpr],
+    buffers: Mapping[Buffer, Array],
+    sizes: Sizes | None = None,
+) -> None:
+    """Writes the values of `body` for all of `axes` to the places in `out` that `index` has."""
+    grid = _Grid(axes, [body], buffers, sizes)
+    shape = tuple([grid.extent(axis) for axis in axes])
+    with np.errstate(all="ignore"):
+        value = _spread(grid.value(body), shape)
+    out[tuple([_spread(grid.size(at), shape) for at in index])] = value
+
+
+def extents(shape: Iterable[Size], sizes: Sizes) -> list[int]:
+    """The sizes of dims, for values of symbols; the most where they depend on axes."""
+    grid = _Grid((), (), {}, sizes)
+    return [int(grid.size(size).max(initial=0)) for size in shape]
+
+
+def cells(axes: Sequence[SizeExpr], roots: Sequence[Scalar], sizes: Sizes) -> int:
+    """How many indices the grid of loops has, with the axes that reductions of their bodies bind."""
+    grid = _Grid(axes, roots, {}, sizes)
+    return math.prod([grid.extent(axis) for axis in grid.dims])
+
+
+def _spread(value: Array, shape: tuple[int, ...]) -> Array:
+    """A grid value for all of `shape`. A finished reduction leaves dims of bound axes at size 1."""
+    return np.broadcast_to(value.reshape(value.shape[: len(shape)]), shape)
 
 
 class _Grid:
@@ -242,8 +268,8 @@ class _Grid:
         lined = [_lined_up(np.broadcast_to(operand, shape), dims) for operand in operands]
         if term.op.name == "reduce":
             kind = term.attr("kind")
-            identity = _IDENTITIES[kind](term.type)
-            folded = fold(lined[0], identity, _FOLDS[kind], term.attr("order"), counted, term.type.numpy)
+            neutral = identity(kind, term.type)
+            folded = fold(lined[0], neutral, _FOLDS[kind], term.attr("order"), counted, term.type.numpy)
         else:
             wide = [array.astype(term.type.numpy, copy=False) for array in lined]
             folded = fold_products(wide[0], wide[1], term.attr("order"), counted)
@@ -346,11 +372,6 @@ def _joined(
     """A part of a reduction folded into its total, where the part has elements: it begins with the first one."""
     joined = combine(total, part)
     return joined if counted is None else np.where(counted[..., first], joined, total)
-
-
-def integer_limits(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest value of an integer dtype."""
-    return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.signed else (0, (1 << dtype.bits) - 1)
 
 
 def cast_array(value: Array, dtype: DType) -> Array:
@@ -521,27 +542,4 @@ _FOLDS: dict[str, Callable[[Array, Array], Array]] = {
     "min": minimum_array,
     "any": np.logical_or,
     "all": np.logical_and,
-}
-
-
-def _lowest(dtype: DType) -> float:
-    if dtype.kind is Kind.FLOAT:
-        return -np.inf
-    return False if dtype.kind is Kind.BOOL else integer_limits(dtype)[0]
-
-
-def _highest(dtype: DType) -> float:
-    if dtype.kind is Kind.FLOAT:
-        return np.inf
-    return True if dtype.kind is Kind.BOOL else integer_limits(dtype)[1]
-
-
-_IDENTITIES: dict[str, Callable[[DType], float]] = {
-    "sum": lambda dtype: 0,
-    "signed_sum": lambda dtype: -0.0 if dtype.kind >= Kind.FLOAT else 0,
-    "prod": lambda dtype: 1,
-    "max": _lowest,
-    "min": _highest,
-    "any": lambda dtype: False,
-    "all": lambda dtype: True,
 }

@@ -25,6 +25,10 @@ DEFAULT = "default"
 class Work(Protocol):
     """A collective that has been issued. Its buffers are the engine's until it is complete."""
 
+    def go_on(self) -> None:
+        """Lets it go on while this rank does something else, where the engine can."""
+        ...
+
     def is_completed(self) -> bool:
         """Whether it is complete, without waiting."""
         ...

@@ -27,6 +27,7 @@ from rushlight.ir.dtype import (
     float32,
     float64,
     int64,
+    integer_limits,
     real_dtype,
     rounded_array,
     uint8,
@@ -248,6 +249,20 @@ OPS: dict[str, ScalarOp] = {
 # `sum` starts from +0.0, `signed_sum` from -0.0: a sum of one element has its bits, the sign of a zero included.
 SUMS = ("sum", "signed_sum")
 REDUCTIONS = (*SUMS, "prod", "max", "min", "any", "all")
+
+
+def identity(kind: str, dtype: DType) -> float:
+    """The number that a reduction of no elements gives, and that changes the result of none."""
+    if kind in ("max", "min"):
+        if dtype.kind is Kind.FLOAT:
+            return -math.inf if kind == "max" else math.inf
+        least, greatest = (False, True) if dtype.kind is Kind.BOOL else integer_limits(dtype)
+        return least if kind == "max" else greatest
+    if kind in ("any", "all"):
+        return kind == "all"
+    if kind == "prod":
+        return 1
+    return -0.0 if kind == "signed_sum" and dtype.kind >= Kind.FLOAT else 0
 
 
 def _term(name: str, operands: tuple[Scalar, ...], attrs: tuple[tuple[str, object], ...], dtype: DType) -> Scalar:

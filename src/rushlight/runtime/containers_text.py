@@ -2,7 +2,8 @@
 
 `table` is the address of 64-bit words: how many containers there are; for each its address, 0 for a dict or 1 for a
 list, and how many entries it had; then for each entry in order the addresses of its key (0 in a list), of its value,
-and of its value's class, 0 where any will do. Whoever makes a table keeps alive what it names. References are borrowed,
+and of its value's class, 0 where any will do. A container of kind 2 is words of memory: the key of an entry is where a
+word is, the value what it was. Whoever makes a table keeps alive what it names. References are borrowed,
 so that the objects themselves are not touched: a call finds few of them in the caches after a model has run. The module
 also needs `call_text`, which declares how arguments are read.
 """
@@ -68,8 +69,10 @@ container:
   %ahead.object = load ptr, ptr %ahead.head
   call void @llvm.prefetch.p0(ptr %ahead.object, i32 0, i32 3, i32 1)
   store i64 0, ptr %place
-  %is.list = icmp ne i64 %kind, 0
-  br i1 %is.list, label %list, label %dict
+  switch i64 %kind, label %sized [
+    i64 0, label %dict
+    i64 1, label %list
+  ]
 dict:
   %dict.size = call i64 @PyDict_Size(ptr %object)
   br label %sized
@@ -77,7 +80,7 @@ list:
   %list.size = call i64 @PyList_Size(ptr %object)
   br label %sized
 sized:
-  %size = phi i64 [ %dict.size, %dict ], [ %list.size, %list ]
+  %size = phi i64 [ %dict.size, %dict ], [ %list.size, %list ], [ %count, %container ]
   %same.size = icmp eq i64 %size, %count
   br i1 %same.size, label %member, label %no
 member:
@@ -86,7 +89,10 @@ member:
   %end = icmp eq i64 %j, %count
   br i1 %end, label %done, label %take
 take:
-  br i1 %is.list, label %item, label %pair
+  switch i64 %kind, label %word [
+    i64 0, label %pair
+    i64 1, label %item
+  ]
 pair:
   %there = call i32 @PyDict_Next(ptr %object, ptr %place, ptr %key.at, ptr %value.at)
   %missing = icmp eq i32 %there, 0
@@ -98,9 +104,13 @@ found:
 item:
   %item.value = call ptr @PyList_GetItem(ptr %object, i64 %j)
   br label %compare
+word:
+  %word.at = load ptr, ptr %expected
+  %word.value = load ptr, ptr %word.at
+  br label %compare
 compare:
-  %key = phi ptr [ %pair.key, %found ], [ null, %item ]
-  %value = phi ptr [ %pair.value, %found ], [ %item.value, %item ]
+  %key = phi ptr [ %pair.key, %found ], [ null, %item ], [ %word.at, %word ]
+  %value = phi ptr [ %pair.value, %found ], [ %item.value, %item ], [ %word.value, %word ]
   %key.wanted = load ptr, ptr %expected
   %value.wanted.at = getelementptr ptr, ptr %expected, i64 1
   %value.wanted = load ptr, ptr %value.wanted.at

@@ -16,14 +16,7 @@ from collections.abc import Callable, Mapping
 from rushlight.runtime import elf
 
 _PAGE = mmap.PAGESIZE
-# Relocation kinds of the x86-64 psABI.
-_ABSOLUTE64 = 1
-_PC32 = 2
-_PLT32 = 4
-_GOT_KINDS = (9, 41, 42)  # GOTPCREL, GOTPCRELX, REX_GOTPCRELX
-_PC64 = 24
-_RELATIVE32 = (_PC32, _PLT32)
-_KNOWN = (_ABSOLUTE64, _PC64, *_RELATIVE32, *_GOT_KINDS)
+_KNOWN = (elf.RELOCATION_ABSOLUTE64, elf.RELOCATION_PC64, *elf.RELOCATIONS_PC32, *elf.RELOCATIONS_GOT)
 
 _TO_BE_RUN = (".ctors", ".dtors", ".init_array", ".fini_array")
 
@@ -74,14 +67,12 @@ class _Linker:
 
     def run(self) -> Image:
         """Link and return the image."""
-        relocations = self._collect_relocations()
+        self._require_known_sections()
+        relocations = self.obj.loaded_relocations()
         self._lay_out(relocations)
         memory = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        for index, offset in self.offsets.items():
-            section = self.obj.sections[index]
-            if section.kind != elf.SECTION_NOBITS:
-                memory[offset : offset + section.size] = self.obj.contents(section)
+        self.obj.copy_sections(self.offsets, memory)
         for index, offset in self.stubs.items():
             _JUMP.pack_into(memory, offset, _JUMP_CODE, self._address(index))
         for index, offset in self.slots.items():
@@ -96,44 +87,34 @@ class _Linker:
         }
         return Image(memory, exported)
 
-    def _collect_relocations(self) -> list[tuple[int, int, int, int, int]]:
-        """(section, offset, kind, symbol, addend) of every relocation of a section that is loaded."""
-        sections = self.obj.sections
-        relocations: list[tuple[int, int, int, int, int]] = []
-        for section in sections:
-            if section.kind != elf.SECTION_RELA or not _is_loaded(sections[section.target]):
+    def _require_known_sections(self) -> None:
+        for section in self.obj.sections:
+            if not section.is_loaded:
                 continue
-            for offset, kind, symbol, addend in self.obj.relocations(section):
-                if kind not in _KNOWN:
-                    raise UnsupportedObject(f"relocation kind {kind} in {section.name}")
-                relocations.append((section.target, offset, kind, symbol, addend))
-        return relocations
+            known_kind = section.kind in (elf.SECTION_PROGBITS, elf.SECTION_NOBITS) and not section.flags & elf.FLAG_TLS
+            if not known_kind or section.name.startswith(_TO_BE_RUN):
+                raise UnsupportedObject(f"section {section.name} of kind {section.kind}")
 
-    def _lay_out(self, relocations: list[tuple[int, int, int, int, int]]) -> None:
-        symbols = self.obj.symbols
+    def _lay_out(self, relocations: list[elf.Relocation]) -> None:
+        obj, symbols = self.obj, self.obj.symbols
         if any(symbol.section == elf.COMMON for symbol in symbols):
             raise UnsupportedObject("common symbols")
-        position = self._place(0, executable=True)
-        for _section, _offset, kind, symbol, _addend in relocations:
-            if kind in _RELATIVE32 and symbols[symbol].section == elf.UNDEFINED and symbol not in self.stubs:
-                position = _align(position, _JUMP.size)
+        position = obj.place(self.offsets, 0, lambda flags: bool(flags & elf.FLAG_EXECUTE))
+        for section, _offset, kind, symbol, _addend in relocations:
+            if kind not in _KNOWN:
+                raise UnsupportedObject(f"relocation kind {kind} in {obj.sections[section].name}")
+            if kind in elf.RELOCATIONS_PC32 and symbols[symbol].section == elf.UNDEFINED and symbol not in self.stubs:
+                position = elf.align(position, _JUMP.size)
                 self.stubs[symbol] = position
                 position += _JUMP.size
-        self.code_end = _align(position, _PAGE)
-        position = _align(self._place(self.code_end, executable=False), _U64.size)
+        self.code_end = elf.align(position, _PAGE)
+        position = obj.place(self.offsets, self.code_end, lambda flags: not flags & elf.FLAG_EXECUTE)
+        position = elf.align(position, _U64.size)
         for _section, _offset, kind, symbol, _addend in relocations:
-            if kind in _GOT_KINDS and symbol not in self.slots:
+            if kind in elf.RELOCATIONS_GOT and symbol not in self.slots:
                 self.slots[symbol] = position
                 position += _U64.size
-        self.size = max(_align(position, _PAGE), _PAGE)
-
-    def _place(self, position: int, *, executable: bool) -> int:
-        for index, section in enumerate(self.obj.sections):
-            if _is_loaded(section) and bool(section.flags & elf.FLAG_EXECUTE) == executable:
-                position = _align(position, section.alignment)
-                self.offsets[index] = position
-                position += section.size
-        return position
+        self.size = max(elf.align(position, _PAGE), _PAGE)
 
     def _address(self, index: int) -> int:
         symbol = self.obj.symbols[index]
@@ -145,31 +126,17 @@ class _Linker:
 
     def _relocate(self, memory: mmap.mmap, section: int, offset: int, kind: int, symbol: int, addend: int) -> None:
         address = self.offsets[section] + offset
-        if kind in _GOT_KINDS:
+        if kind in elf.RELOCATIONS_GOT:
             _I32.pack_into(memory, address, self.slots[symbol] + addend - address)
-        elif kind in _RELATIVE32:
+        elif kind in elf.RELOCATIONS_PC32:
             stub = self.stubs.get(symbol)
             target = self._address(symbol) - self.base if stub is None else stub
             _I32.pack_into(memory, address, target + addend - address)
-        elif kind == _PC64:
+        elif kind == elf.RELOCATION_PC64:
             distance = self._address(symbol) + addend - (self.base + address)
             _U64.pack_into(memory, address, distance & 0xFFFFFFFFFFFFFFFF)
         else:
             _U64.pack_into(memory, address, (self._address(symbol) + addend) & 0xFFFFFFFFFFFFFFFF)
-
-
-def _is_loaded(section: elf.Section) -> bool:
-    """Whether a section takes part; unwind tables do not: no exception crosses native code."""
-    if not section.flags & elf.FLAG_ALLOC or section.name == ".eh_frame":
-        return False
-    known_kind = section.kind in (elf.SECTION_PROGBITS, elf.SECTION_NOBITS) and not section.flags & elf.FLAG_TLS
-    if not known_kind or section.name.startswith(_TO_BE_RUN):
-        raise UnsupportedObject(f"section {section.name} of kind {section.kind}")
-    return True
-
-
-def _align(position: int, alignment: int) -> int:
-    return -(-position // alignment) * alignment
 
 
 @functools.cache

@@ -62,6 +62,7 @@ def binding() -> Any:
             module = importlib.import_module("llvmlite.binding")
             module.initialize_native_target()
             module.initialize_native_asmprinter()
+            module.initialize_native_asmparser()  # a package asks the processor by inline assembly
             _State.binding = module
         return _State.binding
 
@@ -73,16 +74,33 @@ def host_target() -> Target:
     """This machine, with every feature that LLVM knows of it; remembered in the object cache."""
     with LOCK:
         if _State.host is None:
-            processor = _processor()
-            key = f"host-{hashlib.blake2b(processor, digest_size=20).hexdigest()}-{version()}"
-            target = objects.shared().get(key) if processor else None
+            key = _host_key()
+            target = objects.shared().get(key) if key else None
             if target is None:
                 _State.host = _ask_for_host_target()
-                if processor:
-                    objects.shared().put(key, {"target": json.dumps(asdict(_State.host)).encode()})
+                _remember_host(_State.host)
             else:
                 _State.host = Target(**json.loads(target["target"]))
         return _State.host
+
+
+def adopt_target(target: Target) -> None:
+    """Make code for `target` on this machine from now on, until the object cache is cleared."""
+    with LOCK:
+        _State.host = target
+        _remember_host(target)
+
+
+def _remember_host(target: Target) -> None:
+    key = _host_key()
+    if key:
+        objects.shared().put(key, {"target": json.dumps(asdict(target)).encode()})
+
+
+def _host_key() -> str:
+    """The key of this machine's target in the object cache; empty where the processor is unknown."""
+    processor = _processor()
+    return f"host-{hashlib.blake2b(processor, digest_size=20).hexdigest()}-{version()}" if processor else ""
 
 
 def _ask_for_host_target() -> Target:

@@ -32,13 +32,15 @@ _PARTIAL_SUFFIX = ".part"
 _TOUCH_AFTER_SECONDS = 3600
 _STALE_PARTIAL_SECONDS = 3600
 _KEEP_FRACTION = 0.9
+_SHARES = 16  # parts of a folder, by the first digit of entries' names
+_MANY = 8192  # entries from which a sweep looks at those of one share alone
 _SWEEP_ODDS = 64  # of a process's first so many puts one looks at the directory's size, and one for 1/64 of the limit
 
 
 _LOCK = threading.RLock()
 
 
-class _CorruptError(Exception):
+class CorruptError(Exception):
     """An entry's bytes are not what was written."""
 
 
@@ -105,6 +107,11 @@ class ObjectCache:
         entries = [CacheEntry(_key_of(path), size, used, path) for path, size, used in files]
         return sorted(entries, key=lambda entry: entry.used, reverse=True)
 
+    def usage(self) -> tuple[int, int]:
+        """How many entries are on disk, and their bytes: what they hold is not read."""
+        sizes = [size for _path, size, _used in self._files()]
+        return len(sizes), sum(sizes)
+
     def clear(self) -> int:
         """Remove every entry; the number removed."""
         with _LOCK:
@@ -119,9 +126,19 @@ class ObjectCache:
         paths = [Path(path) for path, _size, _used in self._files()]
         return [path for path in paths if not _is_sound(path)]
 
+    def sound_files(self) -> Iterator[bytes]:
+        """The bytes of each entry's file that checks out, in the order of their names; `decode` reads them."""
+        for path, _size, _used in sorted(self._files()):
+            try:
+                data = regular_bytes(path)[0]
+                decode(data)
+            except (OSError, CorruptError):
+                continue
+            yield data
+
     def size_bytes(self) -> int:
         """Bytes that entries take on disk."""
-        return sum(size for _path, size, _used in self._files())
+        return self.usage()[1]
 
     # ---------------------------------------------------------------- files
 
@@ -137,8 +154,8 @@ class ObjectCache:
             warn("K002", f"cache: an entry cannot be read: {error.strerror}", key=self.directory, path=str(path))
             return None
         try:
-            stored_key, sections = _decode(data)
-        except _CorruptError as error:
+            stored_key, sections = decode(data)
+        except CorruptError as error:
             self.counts.corrupt += 1
             _unlink(path)
             warn("K002", f"cache: an entry is corrupt: {error}", key=self.directory, path=str(path))
@@ -174,13 +191,18 @@ class ObjectCache:
         name = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
         return self.directory / f"{name}{_SUFFIX}"
 
-    def _files(self) -> Iterator[tuple[str, int, float]]:
-        """Path, bytes and time of last use of each entry. A folder may have 200,000: their `Path`s take 5 s to make."""
+    def _files(self, share: str = "") -> Iterator[tuple[str, int, float]]:
+        """Path, bytes and time of last use of each entry whose name begins with `share`.
+
+        A folder may have 200,000: to ask for their sizes takes a second, to make their `Path`s 5 s.
+        """
         if not self._directory_usable():
             return
         assert self.directory is not None
         with os.scandir(self.directory) as entries:
             for entry in entries:
+                if not entry.name.startswith(share):
+                    continue
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
@@ -200,19 +222,29 @@ class ObjectCache:
             if due:
                 self._unswept_bytes = 0
         if due:
-            self.sweep()
+            self.sweep(name[:1])
 
-    def sweep(self) -> None:
-        """Remove the least recently used entries until the cache is well within its limit."""
-        files = list(self._files())
+    def sweep(self, share: str = "") -> None:
+        """Remove the least recently used entries until the cache is well within its limit.
+
+        Among many entries only those of a `share` are looked at, which may take their part of the limit: whoever
+        compiles waits for it.
+        """
+        if not self._has_many():
+            share = ""
+        files = list(self._files(share))
+        limit_bytes = self.limit_bytes / (_SHARES if share else 1)
         total = sum(size for _path, size, _used in files)
-        if total <= self.limit_bytes:
+        if total <= limit_bytes:
             return
         for path, size, _used in sorted(files, key=lambda file: file[2]):
-            if total <= self.limit_bytes * _KEEP_FRACTION:
+            if total <= limit_bytes * _KEEP_FRACTION:
                 break
             self.counts.evicted += _unlink(Path(path))
             total -= size
+
+    def _has_many(self) -> bool:
+        return self.directory is not None and self._directory_usable() and len(os.listdir(self.directory)) >= _MANY
 
     def _trim_memory(self) -> None:
         total = sum(len(data) for sections in self._memory.values() for data in sections.values())
@@ -279,20 +311,20 @@ def _encode(key: str, sections: Mapping[str, bytes]) -> bytes:
     return _HEADER.pack(_MAGIC, _VERSION, hashlib.blake2b(body, digest_size=32).digest()) + body
 
 
-def _decode(data: bytes) -> tuple[str, dict[str, bytes]]:
-    """The key and the sections of an entry, or `_CorruptError`."""
+def decode(data: bytes) -> tuple[str, dict[str, bytes]]:
+    """The key and the sections of an entry's file, or `CorruptError`."""
     if len(data) < _HEADER.size + _COUNTS.size:
-        raise _CorruptError("cut short")
+        raise CorruptError("cut short")
     magic, version, checksum = _HEADER.unpack_from(data)
     if magic != _MAGIC or version != _VERSION:
-        raise _CorruptError("not an entry of this version")
+        raise CorruptError("not an entry of this version")
     if hashlib.blake2b(memoryview(data)[_HEADER.size :], digest_size=32).digest() != checksum:
-        raise _CorruptError("the checksum differs")
+        raise CorruptError("the checksum differs")
     position = _HEADER.size
     try:
         return _sections(data, position)
     except (struct.error, UnicodeDecodeError) as cause:  # a checksum that was made for it can be right
-        raise _CorruptError("its table does not fit") from cause
+        raise CorruptError("its table does not fit") from cause
 
 
 def _sections(data: bytes, position: int) -> tuple[str, dict[str, bytes]]:
@@ -301,7 +333,7 @@ def _sections(data: bytes, position: int) -> tuple[str, dict[str, bytes]]:
     key = data[position : position + key_bytes].decode()
     position += key_bytes
     if count * _SECTION.size > len(data) - position:
-        raise _CorruptError("its table does not fit")
+        raise CorruptError("its table does not fit")
     lengths = [_SECTION.unpack_from(data, position + i * _SECTION.size) for i in range(count)]
     position += count * _SECTION.size
     names: list[str] = []
@@ -313,21 +345,21 @@ def _sections(data: bytes, position: int) -> tuple[str, dict[str, bytes]]:
         sections[name] = data[position : position + size]
         position += size
     if position != len(data):
-        raise _CorruptError("its table does not fit")
+        raise CorruptError("its table does not fit")
     return key, sections
 
 
 def _key_of(path: Path) -> str | None:
     try:
-        return _decode(regular_bytes(path)[0])[0]
-    except (OSError, _CorruptError):
+        return decode(regular_bytes(path)[0])[0]
+    except (OSError, CorruptError):
         return None
 
 
 def _is_sound(path: Path) -> bool:
     try:
-        _decode(regular_bytes(path)[0])
-    except _CorruptError:
+        decode(regular_bytes(path)[0])
+    except CorruptError:
         return False
     except OSError:
         return not path.exists()  # another process evicted it: not corrupt

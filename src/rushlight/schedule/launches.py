@@ -11,9 +11,9 @@ from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.loops import Definition, axes_of
 from rushlight.ir.plan import AnyKernel, Launch
 from rushlight.ir.scalar import Buffer, load
-from rushlight.ir.target import Target
 from rushlight.schedule.fuse.dedupe import LaunchCopy, StructuralKey
 from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.loops.blocks import STRAIGHT, Walk
 from rushlight.schedule.loops.gemm_kernels import build_gemm
 from rushlight.schedule.loops.kernels import LoopNest, Step, build_kernel, collapse, open_group
 from rushlight.schedule.loops.ranges import split_ranges
@@ -31,8 +31,8 @@ from rushlight.sym import Size, floordiv, free_symbols, is_axis, maximum, substi
 class LaunchMaker:
     """Turns groups into kernels and launches. Groups that differ only in their buffers share kernels.
 
-    `once` is the maker of the plan that runs once, if there is one. Launches that pack constant operands of products
-    are collected in `packs` and move to that plan.
+    `walk` says how outer axes are walked. `once` is the maker of the plan that runs once, if there is one. Launches
+    that pack constant operands of products are collected in `packs` and move to that plan.
     """
 
     def __init__(
@@ -41,8 +41,10 @@ class LaunchMaker:
         aliases: dict[Buffer, Buffer],
         groups: Sequence[Group],
         once: LaunchMaker | None = None,
+        walk: Walk = STRAIGHT,
     ) -> None:
         self.target = target
+        self.walk = walk
         self.aliases = aliases
         self.makers = {node.buffer: node for group in groups for node in group.nodes if node.scatter is None}
         self.once = once
@@ -84,7 +86,7 @@ class LaunchMaker:
             for group in chain.groups:
                 self.add(group)
             return
-        local = localise(chain, f"k{len(self.kernels)}", self.makers)
+        local = localise(chain, f"k{len(self.kernels)}", self.makers, self.target.blocks.row_bytes, self.walk)
         self.aliases.update(local.aliases)
         if local.flags is not None:
             self.add(Group(chain.groups[0].number, (local.flags,), len(local.flags.axes)))
@@ -131,21 +133,21 @@ class LaunchMaker:
     def _steps(self, group: Group, shared: bool) -> Iterator[Step]:
         """The kernels of one group."""
         if group.gemm is not None:
-            yield from build_gemm(group, self.target, self.aliases, len(self.kernels), shared=shared)
+            yield from build_gemm(group, self.target, self.aliases, len(self.kernels), walk=self.walk, shared=shared)
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.aliases, len(self.kernels))
         else:
             parts = split_ranges(open_group(group, self.aliases))
             kernels: dict[str, Kernel | GemmKernel] = {}
             for part in parts:
-                step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}"))
+                step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}", self.walk))
                 if len(parts) > 1:  # A text costs 3 % of a kernel: for ranges of one nest alone, which may be equal.
                     step = replace(step, kernel=kernels.setdefault(kernel_text(step.kernel), step.kernel))
                 yield step
 
     def _launch(self, step: Step) -> Launch:
         """Adds a kernel, unless it is there, and returns its launch."""
-        grain = 1 if isinstance(step.kernel, GemmKernel) else _grain(step.work)
+        grain = 1 if isinstance(step.kernel, GemmKernel) else _grain(step.work, self.target.blocks.grain)
         number = self._numbers.get(step.kernel)
         if number is None:
             number = self._numbers[step.kernel] = len(self.kernels)
@@ -160,18 +162,18 @@ class LaunchMaker:
         self.add(Group(0, (node,), None))
 
 
-def _step_of(nest: LoopNest, name: str) -> Step:
+def _step_of(nest: LoopNest, name: str, walk: Walk) -> Step:
     """The kernel of a nest."""
     collapse(nest)
     running = build_scan(nest, name)
     if running is not None:
         return running
     spill_row_values(nest)
-    return sum_rows(nest, name) or build_kernel(nest, name)
+    return sum_rows(nest, name) or build_kernel(nest, name, walk)
 
 
-def _grain(work: Size) -> Size:
-    """The least number of iterations that is worth a share of its own."""
+def _grain(work: Size, steps: int) -> Size:
+    """The least number of iterations whose work is worth a share of its own."""
     # The work of an iteration may depend on its index. The first iteration stands for all.
     first = substitute(work, {symbol: 0 for symbol in free_symbols(work) if is_axis(symbol)})
-    return maximum(1, floordiv(Target.GRAIN_STEPS, maximum(1, first)))
+    return maximum(1, floordiv(steps, maximum(1, first)))

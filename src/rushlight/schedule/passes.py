@@ -50,14 +50,15 @@ def fold(schedule: Schedule) -> Schedule:
     """Folds cheap values into their users, and splits long reductions at the edges of their blocks."""
     dissected = [Dissected.of(definition) for definition in schedule.definitions]
     results = set(schedule.outputs)
+    split = split_reductions if schedule.target.blocks.splits else list
     if not schedule.graph.frozen:
-        return replace(schedule, nodes=tuple(split_reductions(make_nodes(dissected, results))))
+        return replace(schedule, nodes=tuple(split(make_nodes(dissected, results))))
     nodes = make_nodes(dissected, results, cached_constants(dissected))
-    once = split_reductions([node for node in nodes if node.buffer.constant])
+    once = split([node for node in nodes if node.buffer.constant])
     return replace(
         schedule,
         once_nodes=tuple(once),
-        nodes=tuple(split_reductions([node for node in nodes if not node.buffer.constant])),
+        nodes=tuple(split([node for node in nodes if not node.buffer.constant])),
     )
 
 
@@ -76,7 +77,8 @@ def fuse(schedule: Schedule) -> Schedule:
 def order(schedule: Schedule) -> Schedule:
     """Orders the groups, finds chains that run by row blocks, and decides which buffers share memory."""
     in_place = overwrites(schedule.mutations, schedule.groups)
-    parts = find_chains(order_groups(schedule.groups, in_place, schedule.asserted), in_place)
+    groups = order_groups(schedule.groups, in_place, schedule.asserted)
+    parts = find_chains(groups, in_place) if schedule.target.blocks.chains else groups
     schedule = replace(schedule, once_parts=tuple(order_groups(schedule.once_groups, {})), parts=tuple(parts))
     schedule = with_buffers(schedule, place_mutations(schedule.mutations, groups_of(parts), schedule.asserted))
     groups = groups_of(schedule.parts)

@@ -9,6 +9,7 @@ from rushlight.ir.plan import Assertion, Plan, SymbolSource
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.schedule.launches import LaunchMaker
+from rushlight.schedule.loops.blocks import Walk
 from rushlight.schedule.lower.constants import cached_outputs
 from rushlight.schedule.memory.arena import plan_memory
 from rushlight.schedule.memory.unread import mark_unread
@@ -24,7 +25,8 @@ def make_plan(schedule: Schedule) -> Plan:
     first = LaunchMaker(schedule.target, {}, ())
     for group in schedule.once_parts:
         first.add(group)
-    maker = LaunchMaker(schedule.target, dict(schedule.aliases), schedule.groups, first)
+    walk = Walk.of(schedule.target.blocks, [call.type.shape for call in schedule.graph.parameters])
+    maker = LaunchMaker(schedule.target, dict(schedule.aliases), schedule.groups, first, walk)
     for part in schedule.parts:
         maker.add(part)
     for source, target in schedule.commits:

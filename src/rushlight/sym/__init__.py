@@ -5,7 +5,7 @@ from rushlight.sym.condition import Condition, eq, ge, gt, le, lt, ne
 from rushlight.sym.division import ceildiv, floordiv, mod
 from rushlight.sym.expr import Size, SizeExpr, SymbolFacts
 from rushlight.sym.origin import Origin, OriginKind
-from rushlight.sym.promise import promise
+from rushlight.sym.promise import as_written, promise
 from rushlight.sym.query import coefficient, depends_on, evaluate, free_symbols, parts, substitute
 from rushlight.sym.required import required
 from rushlight.sym.scope import (
@@ -48,6 +48,7 @@ __all__ = [
     "SizeExpr",
     "SymbolFacts",
     "Undecided",
+    "as_written",
     "axis_size",
     "axis_symbol",
     "bounds",

@@ -23,7 +23,7 @@ from rushlight.sym.expr import (
 )
 from rushlight.sym.interval import Interval, declared_bounds
 from rushlight.sym.prover import proves_nonnegative
-from rushlight.sym.query import evaluate
+from rushlight.sym.query import evaluate, substitute
 from rushlight.sym.text import format_size, natural_order
 
 _NEGATED = {"==": "!=", "!=": "==", "<=": ">=", ">=": "<="}
@@ -55,6 +55,10 @@ class Condition:
     def holds(self, values: Mapping[SizeExpr, int]) -> bool:
         """Whether it holds when the symbols have these values."""
         return compares(self.relation, evaluate(self.expr, values))
+
+    def of(self, images: Mapping[SizeExpr, Size]) -> bool | Condition:
+        """The condition with symbols replaced."""
+        return compare(self.relation, substitute(self.expr, images), 0)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Condition) and self.expr is other.expr and self.relation == other.relation

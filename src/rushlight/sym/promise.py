@@ -17,10 +17,15 @@ def promise(condition: Condition) -> str:
     symbols = free_symbols(condition.expr)
     if all(_is(OriginKind.SPECIFIED, symbol) for symbol in symbols):
         return f"{condition} in the specification"
-    text = re.sub(_CHOICES, r"rl.sym_\1(", format_condition(condition, _names(symbols)))
+    text = re.sub(_CHOICES, r"rl.sym_\1(", as_written(condition))
     check = f"rl.check({text})"
     bound = _bound(condition)
     return f"{check}, or {bound} in mark_unbacked" if bound and is_marked(symbols[0]) else check
+
+
+def as_written(condition: Condition) -> str:
+    """A condition as users write it: `x.shape[0] >= 2`."""
+    return format_condition(condition, _names(free_symbols(condition.expr)))
 
 
 def is_marked(symbol: SizeExpr) -> bool:

@@ -1,18 +1,18 @@
-"""Races two tiles: the same product compiled with each, compared bit by bit, then timed in turns."""
+"""Races two choices: the same graph compiled with each, compared bit by bit, then timed in turns."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.build.executable import NativeExecutable
-from rushlight.build.native import compile_native
-from rushlight.ir.choice import Product
+from rushlight.build.executable import Executable
+from rushlight.build.native import Chooser, compile_native
+from rushlight.ir.choice import BLOCKS, Blocks, Product
 from rushlight.ir.dtype import BY_NAME, from_numpy_dtype
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph, GraphBuilder, Node
@@ -65,67 +65,129 @@ def _range(size: Size) -> str:
     return f"={size}" if isinstance(size, int) else f"<={up_to(optimization_hint(size))}"
 
 
-class Race:
-    """Runs tiles of one problem against each other, on operands that are created once."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._graph = graph_of(problem)
-        random = np.random.default_rng(0)
-        self._operands = [_operand(call.type, random) for call in self._graph.parameters]
-        self._runners: dict[GemmTile, _Runner] = {}
-
-    def run(self, tile: GemmTile, best: GemmTile) -> tuple[float | None, float]:
-        """The seconds of a tile and of the best so far; None where their results differ.
-
-        They are the least of samples that are taken in turns: what else the machine does only adds to a time.
-        """
-        mine, other = self._runner(tile), self._runner(best)
-        if mine.result.tobytes() != other.result.tobytes():
-            return None, other.sample()
-        end = time.perf_counter() + MOST_S
-        samples = [(mine.sample(), other.sample())]
-        while len(samples) < LEAST_ROUNDS or (len(samples) < ROUNDS and time.perf_counter() < end):
-            samples.append((mine.sample(), other.sample()))
-        return min([pair[0] for pair in samples]), min([pair[1] for pair in samples])
-
-    def _runner(self, tile: GemmTile) -> _Runner:
-        if tile not in self._runners:
-            self._runners[tile] = _Runner(self._graph, self._operands, tile)
-        return self._runners[tile]
+Choice = TypeVar("Choice", bound=Hashable)
+Asked = TypeVar("Asked", contravariant=True)
 
 
-class _Always:
-    """Chooses the sizes of one tile, for code that is not cached."""
+Answer = tuple[float | None, float]
+"""The seconds of a choice, None where its results differ, and those of the best so far."""
 
-    def __init__(self, tile: GemmTile) -> None:
-        self.tile = tile
+
+class Contest(Protocol[Asked]):
+    """Runs choices for one graph against each other."""
+
+    def prepare(self, choice: Asked) -> object:
+        """Hears which choice will be asked about soon."""
+        ...
+
+    def run(self, choice: Asked, best: Asked) -> Answer | None:
+        """The seconds of a choice and of the best so far; None where no more can be said."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
+        ...
+
+
+class Race(Generic[Choice]):
+    """Runs choices for one graph against each other in this process, on operands that are given once."""
+
+    def __init__(self, graph: Graph, operands: Sequence[Array], chooser: Callable[[Choice], Chooser]) -> None:
+        self._graph = graph
+        self._operands = operands
+        self._chooser = chooser
+        self._runners: dict[Choice, Runner] = {}
+
+    def prepare(self, choice: Choice) -> None:
+        """Nothing is made ahead."""
+
+    def close(self) -> None:
+        """Lets go of the code."""
+        self._runners.clear()
+
+    def run(self, choice: Choice, best: Choice) -> Answer:
+        """See `compare`."""
+        return compare(self._runner(choice), self._runner(best))
+
+    def _runner(self, choice: Choice) -> Runner:
+        if choice not in self._runners:
+            self._runners[choice] = Runner(compile_native(self._graph, self._chooser(choice)), self._operands)
+        return self._runners[choice]
+
+
+def compare(mine: Runner, best: Runner) -> Answer:
+    """The seconds of one and of the best so far; None for the first where their results differ.
+
+    They are the least of samples that are taken in turns: what else the machine does only adds to a time.
+    """
+    if [array.tobytes() for array in mine.results] != [array.tobytes() for array in best.results]:
+        return None, best.sample()
+    end = time.perf_counter() + MOST_S
+    samples = [(mine.sample(), best.sample())]
+    while len(samples) < LEAST_ROUNDS or (len(samples) < ROUNDS and time.perf_counter() < end):
+        samples.append((mine.sample(), best.sample()))
+    return min([pair[0] for pair in samples]), min([pair[1] for pair in samples])
+
+
+def product_race(problem: Problem, race: Callable[..., Contest[GemmTile]] = Race) -> Contest[GemmTile]:
+    """A race of tiles, on random operands."""
+    graph, random = graph_of(problem), np.random.default_rng(0)
+    return race(graph, [_operand(call.type, random) for call in graph.parameters], Always)
+
+
+class Always:
+    """Chooses the sizes of one tile, and blocks, for code that is not cached."""
+
+    def __init__(self, tile: GemmTile | None = None, blocks: Blocks = BLOCKS) -> None:
+        self._tile = tile
+        self._blocks = blocks
 
     def key(self, graph: Graph) -> None:
         """There is none."""
 
     def choose(self, product: Product) -> GemmTile:
         """The product's tile with the sizes of this one."""
-        return with_sizes_of(product.tile, self.tile)
+        return product.tile if self._tile is None else with_sizes_of(product.tile, self._tile)
+
+    def blocks(self, graph: Graph) -> Blocks:
+        """These blocks."""
+        return self._blocks
+
+    def prepare(self, graph: Graph, blocks: Blocks) -> None:
+        """Nothing is left to choose."""
 
 
-class _Runner:
-    """One tile's code on the operands; `result` is the result of the first run."""
+class Prepared:
+    """An executable with operands, and with arrays that `empty(shape, dtype)` makes for its `results`."""
 
-    def __init__(self, graph: Graph, operands: Sequence[Array], tile: GemmTile) -> None:
-        self._executable = compile_native(graph, _Always(tile))
-        (output,) = [call.type for call in graph.outputs]
-        self.result = np.empty([int(size) for size in output.shape], output.dtype.numpy)
-        self._arrays = [*operands, *_kept(self._executable, operands), self.result]  # descriptors do not hold them
+    def __init__(
+        self, executable: Executable, operands: Sequence[Array], empty: Callable[..., Array] = np.empty
+    ) -> None:
+        self._executable = executable
+        made = executable.infer_outputs([array.shape for array in operands])
+        self.results = [
+            _laid_out(empty(shape, type_.dtype.numpy), strides)
+            for (shape, strides), type_ in zip(made, executable.output_types, strict=True)
+        ]
+        kept = _kept(executable, operands)
+        self._arrays = [*operands, *kept, *self.results]  # descriptors do not hold them
         self._words = [_described(array) for array in self._arrays]
-        self._work = self._executable.work_of([array.shape for array in self._arrays])
-        self.run()
-        start = time.perf_counter()
-        self.run()
-        self._times = max(1, round(SAMPLE_S / max(time.perf_counter() - start, 1e-6)))
+        self._work = executable.work_of([array.shape for array in self._arrays])
 
     def run(self) -> None:
         """One run."""
         self._executable.launch([address for _, address in self._words], self._work)
+
+
+class Runner(Prepared):
+    """The code of a choice on operands; `results` are the results of the first run."""
+
+    def __init__(self, executable: Executable, operands: Sequence[Array]) -> None:
+        super().__init__(executable, operands)
+        self.run()
+        start = time.perf_counter()
+        self.run()
+        self._times = max(1, round(SAMPLE_S / max(time.perf_counter() - start, 1e-6)))
 
     def sample(self) -> float:
         """Seconds per run, averaged over enough runs for a sample."""
@@ -133,6 +195,13 @@ class _Runner:
         for _ in range(self._times):
             self.run()
         return (time.perf_counter() - start) / self._times
+
+
+def _laid_out(array: Array, strides: Sequence[int] | None) -> Array:
+    """An array, or its memory in the order of other dense strides."""
+    if strides is None or not array.size:
+        return array
+    return np.lib.stride_tricks.as_strided(array, array.shape, [stride * array.itemsize for stride in strides])
 
 
 def graph_of(problem: Problem) -> Graph:
@@ -166,7 +235,7 @@ def _operand(type_: TensorType, random: np.random.Generator) -> Array:
     return random.integers(-8, 8, [int(size) for size in type_.shape]).astype(type_.dtype.numpy)
 
 
-def _kept(executable: NativeExecutable, operands: Sequence[Array]) -> list[Array]:
+def _kept(executable: Executable, operands: Sequence[Array]) -> list[Array]:
     """Computes the cached values of frozen operands, once."""
     once = executable.once
     if once is None:

@@ -2,7 +2,8 @@
 
     <machine> | <product> | <tile> | <what was measured>
 
-The last line about a product on a machine counts. An unreadable line is skipped, with an event.
+The last line about a product on a machine counts. A line that says nothing, or no choice that there is, is warning K006
+and has no effect. Files of several machines are merged by writing one behind the other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.support import events, settings
+from rushlight.support.errors import warn
 from rushlight.support.files import regular_bytes
 from rushlight.support.frozen import frozen
 
@@ -46,10 +48,14 @@ class Records:
         self.path = Path(folder, FILE) if folder else None
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], Record] = {}
-        for line in self._lines():
+        self._numbers: dict[Record, int] = {}  # of the lines that they were read from
+        for number, line in enumerate(self._lines(), 1):
             record = _parsed(line)
             if record is not None:
                 self._known[record.machine, record.product] = record
+                self._numbers[record] = number
+            elif line.strip():
+                self._warn(line, number, "it is not MACHINE | KERNEL | CHOICE | MEASURED")
 
     def get(self, machine: str, product: str) -> Record | None:
         """Return the record of a product on a machine, or None."""
@@ -73,6 +79,23 @@ class Records:
             except OSError as cause:
                 events.record("tuning", "unwritten", f"{self.path}: {cause.strerror}")
 
+    def warn(self, record: Record, reason: str) -> None:
+        """Says that a record has no effect: the cost model's choice is taken."""
+        self._warn(str(record), self._numbers.get(record, 0), reason)
+
+    def _warn(self, line: str, number: int, reason: str) -> None:
+        events.record("tuning", "unreadable", f"{number}: {line}"[:80])
+        place = f"{self.path}:{number}"
+        warn("K006", f"a record of tuning has no effect: {reason}", key=(place, line), record=line, place=place)
+
+    def merge(self, path: Path) -> int:
+        """Takes the records of another file over, and returns how many they were. OSError if it cannot be read."""
+        lines = regular_bytes(path)[0].decode().splitlines()
+        taken = [record for record in map(_parsed, lines) if record is not None]
+        for record in taken:
+            self.put(record)
+        return len(taken)
+
     def _lines(self) -> list[str]:
         try:
             return [] if self.path is None else regular_bytes(self.path)[0].decode().splitlines()
@@ -85,11 +108,7 @@ class Records:
 
 def _parsed(line: str) -> Record | None:
     parts = [part.strip() for part in line.split("|")]
-    if len(parts) == 4 and all(parts[:3]):
-        return Record(*parts)
-    if line.strip():
-        events.record("tuning", "unreadable", line[:80])
-    return None
+    return Record(*parts) if len(parts) == 4 and all(parts[:3]) else None
 
 
 def tile_text(tile: GemmTile) -> str:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from typing import Any, Generic
 
-from rushlight.ir.choice import Product
+from rushlight.build import pipeline
+from rushlight.build.native import Chooser
+from rushlight.ir.choice import BLOCKS, AxisSpace, Blocks, Product
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
+from rushlight.ir.kernel_text import plan_text
+from rushlight.ir.text import identity_of
 from rushlight.runtime import llvm, pool
 from rushlight.support import events, settings
 from rushlight.support.frozen import frozen
-from rushlight.sym import free_symbols, optimization_hint
-from rushlight.tune.measure import Problem, Race, up_to
+from rushlight.sym import Size, free_symbols, optimization_hint
+from rushlight.term import structural_digest
+from rushlight.tune.isolated import IsolatedRace, Worker, shared_worker
+from rushlight.tune.journal import Journal, JournaledRace
+from rushlight.tune.measure import Always, Array, Choice, Contest, Problem, Race, product_race, up_to
 from rushlight.tune.records import Record, Records, is_tile, shared_records, tile_from_text, tile_text
 
+AT_ONCE = 4  # products whose tiles are searched at a time
+LAST = 2  # what is left of the budget is enough for so many trials: a candidate's, and the last one
 GAIN = 0.98  # a candidate replaces the best if its time is at most this part of the other's
 DEFAULT_BUDGET_S = 10.0  # for one product
 _ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (16, 1), (24, 1), (6, 2), (4, 3), (3, 4), (8, 2), (4, 2))
@@ -36,13 +52,19 @@ class Trial:
     @property
     def taken(self) -> bool:
         """Whether it is the best from now on."""
-        return self.seconds is not None and self.seconds < GAIN * self.best_seconds
+        return _is_taken(self.seconds, self.best_seconds)
+
+
+def _is_taken(seconds: float | None, best_seconds: float) -> bool:
+    return seconds is not None and seconds < GAIN * best_seconds
 
 
 class Tuner:
-    """Chooses tiles by measurement: from the records, or by a search whose outcome is recorded.
+    """Chooses tiles and blocks by measurement: from the records, or by a search whose outcome is recorded.
 
-    `budget_s` is the time for the search of one product; `threads` how many it uses. `tell` hears of each candidate.
+    `budget_s` is the time for one search; `threads` how many it uses. `tell` hears of each candidate. From `deadline`
+    on, in seconds of `time.perf_counter`, nothing is searched. Code is timed by `worker`, here if there is none.
+    `journal` notes what was measured, or says it in place of measurements.
     """
 
     def __init__(
@@ -52,55 +74,287 @@ class Tuner:
         threads: int,
         budget_s: float = DEFAULT_BUDGET_S,
         tell: Callable[[Problem, Trial], None] | None = None,
+        worker: Worker | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.records = records
+        self.worker = worker
+        self.journal = journal
         self.machine = f"{machine} x{threads}"
         self.threads = threads
         self.budget_s = budget_s
         self.tell = tell
+        self.deadline = math.inf
+        self._lock = threading.Lock()
+        self._searched: dict[str, threading.Lock] = {}  # by product, while somebody searches or has
 
     def key(self, graph: Graph) -> str:
         """Return the key of the choices for a graph: the machine, and the ranges of its sizes' hints."""
         sizes = [size for call in graph.parameters for size in (*call.type.shape, *call.type.strides)]
-        symbols = dict.fromkeys([symbol for size in sizes for symbol in free_symbols(size)])
-        return " ".join([self.machine, *[str(up_to(optimization_hint(symbol))) for symbol in symbols]])
+        return " ".join([self.machine, *_ranges(sizes)])
 
     def choose(self, product: Product) -> GemmTile:
-        """The tile for a product."""
+        """The tile for a product; where several threads ask, one searches."""
         problem = Problem.of(product)
-        record = self.records.get(self.machine, str(problem))
-        tile = None if record is None else tile_from_text(record.tile, product.tile)
+        tile = self._recorded(problem, product)
         if tile is not None:
             return tile
-        events.record("tuning", "search", f"{problem} on {self.machine}")
-        best, measured = self.search(problem)
-        self.records.put(Record(self.machine, str(problem), tile_text(best), measured))
-        return best
+        if self._end() <= time.perf_counter():
+            return product.tile
+        with self._lock:
+            searched = self._searched.setdefault(str(problem), threading.Lock())
+        with searched:
+            tile = self._recorded(problem, product)
+            if tile is not None:
+                return tile
+            events.record("tuning", "search", f"{problem} on {self.machine}")
+            best, measured = self.search(problem)
+            self.records.put(Record(self.machine, str(problem), tile_text(best), measured))
+            return best
+
+    def _recorded(self, problem: Problem, product: Product) -> GemmTile | None:
+        """The tile that is recorded for a product: the cost model's if the record says none; None without a record."""
+        record = self.records.get(self.machine, str(problem))
+        if record is None:
+            return None
+        tile = tile_from_text(record.tile, product.tile)
+        if tile is None:
+            self.records.warn(record, "it says no tile that fits this machine")
+        return tile or product.tile
+
+    def blocks(self, graph: Graph) -> Blocks:
+        """The blocks that are recorded for a graph; the cost model's where none are."""
+        return self._blocks_of(self.records.get(self.machine, name_of(graph)))
+
+    def prepare(self, graph: Graph, blocks: Blocks) -> None:
+        """Searches the tiles of a graph's products, several at a time.
+
+        While code of one is timed, that of others is compiled.
+        """
+        self.choose_all(self._unknown_products(graph, blocks))
+
+    def choose_all(self, products: Sequence[Product]) -> list[GemmTile]:
+        """The tiles for products; several are searched at a time."""
+        if self.worker is None or len(products) < 2:
+            return [self.choose(product) for product in products]
+        with ThreadPoolExecutor(AT_ONCE, "rushlight-search") as searches:
+            return list(searches.map(self.choose, products))
+
+    def _unknown_products(self, graph: Graph, blocks: Blocks) -> list[Product]:
+        """The products that a graph's kernels have and the records lack, each once."""
+        unknown: dict[str, Product] = {}
+
+        def collect(product: Product) -> GemmTile:
+            name = str(Problem.of(product))
+            if self.records.get(self.machine, name) is None:
+                unknown[name] = product
+            return product.tile
+
+        if self.worker is not None and self._end() > time.perf_counter():
+            target = llvm.target_named(settings.get().target)
+            pipeline.run_passes(graph, target, until="07-tiled.ir", choose=collect, blocks=blocks)
+        return list(unknown.values())
+
+    def _blocks_of(self, record: Record | None) -> Blocks:
+        """The blocks of a record; the cost model's where there is none, or it says no blocks."""
+        if record is None:
+            return BLOCKS
+        blocks = Blocks.parse(record.tile)
+        if blocks is None:
+            self.records.warn(record, "it says no blocks")
+        return blocks or BLOCKS
+
+    def search_blocks(
+        self, graph: Graph, operands: Sequence[Array], start: Blocks = BLOCKS, axes: Sequence[AxisSpace] = ()
+    ) -> Blocks:
+        """The recorded blocks for a graph, or the fastest on operands that are found before the deadline.
+
+        The search begins at `start`, and tries blocks of these axes too.
+        """
+        name = name_of(graph)
+        record = self.records.get(self.machine, name)
+        if record is not None:
+            return self._blocks_of(record)
+        if self._end() <= time.perf_counter():
+            return start
+
+        def race() -> Contest[Blocks]:
+            return self._race(graph, operands, lambda blocks: _Blocked(self, blocks))
+
+        def tell(blocks: Blocks, seconds: float | None, best_seconds: float) -> None:
+            if seconds is None:
+                events.record("tuning", "different", f"{graph.name}: {blocks} gives other bits")
+
+        plans = DistinctPlans(graph, start)
+
+        def near(blocks: Blocks) -> Iterator[Blocks]:
+            return filter(plans.is_new, blocks_near(blocks, axes))
+
+        with closing(self._noted(name, race, str)) as contest:
+            found = climb(contest, start, near, self._end(), tell)
+        self.records.put(Record(self.machine, name, str(found.best), str(found)))
+        return found.best
+
+    def _end(self) -> float:
+        if self.journal is not None and self.journal.replays:
+            return math.inf  # the journal ends where the search did
+        return min(time.perf_counter() + self.budget_s, self.deadline)
+
+    def _race(self, graph: Graph, operands: Sequence[Array], chooser: Callable[[Any], Chooser]) -> Contest[Any]:
+        """A race in the worker, or here."""
+        if self.worker is None:
+            return Race(graph, operands, chooser)
+        return IsolatedRace(graph, operands, chooser, self.worker)
+
+    def _noted(self, name: str, race: Callable[[], Contest[Choice]], text: Callable[[Choice], str]) -> Contest[Choice]:
+        """A race that the journal knows of, if there is one."""
+        return race() if self.journal is None else JournaledRace(name, self.journal, race, text)
 
     def search(self, problem: Problem) -> tuple[GemmTile, str]:
         """Return the best tile found in time, and its measurement.
 
         In the end it must beat the model's once more.
         """
-        end = time.perf_counter() + self.budget_s
-        race = Race(problem)
-        best, tried = problem.tile, {problem.tile}
-        while time.perf_counter() < end:
-            tile = next((tile for tile in neighbours(best) if tile not in tried and is_tile(tile)), None)
-            if tile is None:
-                break
-            tried.add(tile)
-            trial = Trial(tile, *race.run(tile, best))
+
+        def tell(tile: GemmTile, seconds: float | None, best_seconds: float) -> None:
             if self.tell is not None:
-                self.tell(problem, trial)
-            if trial.seconds is None:
+                self.tell(problem, Trial(tile, seconds, best_seconds))
+            if seconds is None:
                 events.record("tuning", "different", f"{problem}: {tile_text(tile)} gives other bits")
-            best = tile if trial.taken else best
-        last = Trial(best, *race.run(best, problem.tile))
-        if not last.taken:
-            best, last = problem.tile, Trial(best, last.best_seconds, last.best_seconds)
-        now, before = (1e3 * (seconds or 0.0) for seconds in (last.seconds, last.best_seconds))
-        return best, f"{now:.3f} ms, {before:.3f} ms by the model, {len(tried) - 1} tried"
+
+        def near(tile: GemmTile) -> Iterator[GemmTile]:
+            return filter(is_tile, neighbours(tile))
+
+        with closing(self._noted(str(problem), lambda: product_race(problem, self._race), tile_text)) as race:
+            found = climb(race, problem.tile, near, self._end(), tell)
+        return found.best, str(found)
+
+
+@frozen
+class Found(Generic[Choice]):
+    """The best choice, its seconds, those of the cost model's, and how many others were tried."""
+
+    best: Choice
+    seconds: float
+    model_seconds: float
+    tried: int
+
+    def __str__(self) -> str:
+        now, before = 1e3 * self.seconds, 1e3 * self.model_seconds
+        return f"{now:.3f} ms, {before:.3f} ms by the model, {self.tried} tried"
+
+
+def climb(
+    race: Contest[Choice],
+    start: Choice,
+    near: Callable[[Choice], Iterable[Choice]],
+    end: float,
+    tell: Callable[[Choice, float | None, float], None],
+) -> Found[Choice]:
+    """Walks from a choice to better ones near it; no trial is begun that would not end in time.
+
+    The one that comes next, if a choice is not taken, is prepared while that choice runs. In the end the best must beat
+    the first once more. `tell` hears of each trial: the choice, its seconds, and those of the best so far.
+    """
+    best, tried, longest = start, {start}, 0.0
+
+    def untried() -> Choice | None:
+        return next((choice for choice in near(best) if choice not in tried), None)
+
+    following = untried()
+    while following is not None and (begun := time.perf_counter()) + longest * LAST < end:
+        choice = following
+        tried.add(choice)
+        for one in (choice, best, following := untried()):
+            if one is not None:
+                race.prepare(one)
+        answer = race.run(choice, best)
+        if answer is None:
+            break
+        tell(choice, *answer)
+        if _is_taken(*answer):
+            best = choice
+            following = untried()
+        longest = max(longest, time.perf_counter() - begun)
+    now, before = race.run(best, start) or (math.inf, math.inf)
+    if now is None or not _is_taken(now, before):
+        best, now = start, before
+    return Found(best, now, before, len(tried) - 1)
+
+
+class DistinctPlans:
+    """Tells blocks whose plans for a graph differ: of equal plans one is enough. `first` is the plan of the start."""
+
+    def __init__(self, graph: Graph, start: Blocks = BLOCKS) -> None:
+        self._graph = graph
+        self._target = llvm.target_named(settings.get().target)
+        self._asked = {start}
+        self.first = self._plan(start)
+        self._plans = {self.first}
+
+    def is_new(self, blocks: Blocks) -> bool:
+        """Whether no blocks that were asked for before have the plan of these. Each plan is made once."""
+        if blocks in self._asked:
+            return False
+        self._asked.add(blocks)
+        plan, before = self._plan(blocks), len(self._plans)
+        self._plans.add(plan)
+        return len(self._plans) > before
+
+    def _plan(self, blocks: Blocks) -> str:
+        return plan_text(pipeline.run_passes(self._graph, self._target, until="07-tiled.ir", blocks=blocks))
+
+
+class _Blocked(Always):
+    """Chooses blocks, and the tuner's tiles."""
+
+    def __init__(self, tuner: Tuner, blocks: Blocks) -> None:
+        super().__init__(None, blocks)
+        self.choose = tuner.choose
+
+
+SPACE: Mapping[str, tuple[int, ...]] = {
+    "grain": (1024, 4096, 16384, 65536, 1 << 30),
+    "row_bytes": (64 << 10, 256 << 10, 512 << 10, 2 << 20),
+    "chains": (True, False),
+    "splits": (True, False),
+    "unroll": (1, 2, 4),
+    "inverted": (False, True),
+}
+"""The values of each field of blocks that are tried."""
+
+
+def blocks_near(blocks: Blocks, axes: Sequence[AxisSpace] = ()) -> Iterator[Blocks]:
+    """The blocks that differ in one field, or in the block of one of these axes."""
+    for axis in axes:
+        for block in axis.widths():
+            if block not in blocks.axes:
+                yield blocks.with_axis(block)
+    for name, values in SPACE.items():
+        for value in values:
+            if value != getattr(blocks, name):
+                yield replace(blocks, **{name: value})
+
+
+def all_blocks(fields: Iterable[str] = tuple(SPACE), axes: Sequence[AxisSpace] = ()) -> Iterator[Blocks]:
+    """All combinations of the values of some fields, and of blocks of axes."""
+    names = list(fields)
+    for values in itertools.product(*[SPACE[name] for name in names]):
+        plain = replace(BLOCKS, **dict(zip(names, values, strict=True)))
+        for widths in itertools.product(*[(None, *axis.widths()) for axis in axes]):
+            yield replace(plain, axes=tuple([block for block in widths if block is not None]))
+
+
+def name_of(graph: Graph) -> str:
+    """The name of a graph in the records: a digest of its text, and the ranges of its sizes."""
+    sizes = [size for call in graph.parameters for size in call.type.shape]
+    return " ".join(["graph", structural_digest([identity_of(graph)])[:16], *_ranges(sizes)])
+
+
+def _ranges(sizes: Iterable[Size]) -> list[str]:
+    """The ends of the ranges in which the hints of sizes' symbols lie."""
+    symbols = dict.fromkeys([symbol for size in sizes for symbol in free_symbols(size)])
+    return [str(up_to(optimization_hint(symbol))) for symbol in symbols]
 
 
 def neighbours(tile: GemmTile) -> Iterator[GemmTile]:
@@ -122,4 +376,10 @@ def tuner_here(tell: Callable[[Problem, Trial], None] | None = None) -> Tuner:
     """Return this machine's tuner, with the threads and seconds of the settings."""
     target = llvm.target_named(settings.get().target)
     machine = f"{target.cpu} {8 * target.vector_bytes} bits"
-    return Tuner(shared_records(), machine, pool.get_num_threads(), settings.get().tuning_s, tell)
+    threads, chosen = pool.get_num_threads(), settings.get()
+    worker = shared_worker(threads) if sys.platform != "win32" else None  # it waits for answers by `select` on a pipe
+    journal = _journal(chosen.tuning_timings) if chosen.tuning_timings else None
+    return Tuner(shared_records(), machine, threads, chosen.tuning_s, tell, worker, journal)
+
+
+_journal = functools.lru_cache(maxsize=8)(Journal)

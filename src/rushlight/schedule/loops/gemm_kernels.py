@@ -20,6 +20,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.matrices import Matrices, count, made_format, matrices, plain_load
 from rushlight.schedule.gemm.recognition import GemmShape
+from rushlight.schedule.loops.blocks import Walk
 from rushlight.schedule.loops.kernels import (
     LoopNest,
     NestStore,
@@ -61,9 +62,12 @@ MOST_RESULTS_IN_PARTS = 1 << 14
 
 
 def build_gemm(
-    group: Group, target: ScheduleTarget, aliases: Mapping[Buffer, Buffer], number: int, *, shared: bool
+    group: Group, target: ScheduleTarget, aliases: Mapping[Buffer, Buffer], number: int, *, walk: Walk, shared: bool
 ) -> Iterator[Step]:
-    """The launches of a group led by a matrix product: threads share them if `shared`, else one runs them."""
+    """The launches of a group led by a matrix product: threads share them if `shared`, else one runs them.
+
+    `walk` says how large macro tiles are; the tile is chosen before.
+    """
     shape = group.gemm
     assert shape is not None
     node = group.nodes[0]
@@ -93,7 +97,7 @@ def build_gemm(
         rows=rows if isinstance(rows, int) else 0,
     )
     sizes = (count(shape.batch), count(shape.rows), count(shape.columns), count(shape.inner))
-    tile = target.choose(Product(tile, sizes, c is None))
+    tile = walk.macro_tile(target.choose(Product(tile, sizes, c is None)), sizes[1], sizes[2])
     a = a or (yield from _pack_a(a_term, shape, tile, split, name))
     prologue = _prologue(b_term, shape, tile, name) if is_made else None
     if b is None and prologue is None:

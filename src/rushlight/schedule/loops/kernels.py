@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address
+from rushlight.ir.ragged import ragged_end
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
 from rushlight.ir.target import Target
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.matrices import NEAR
+from rushlight.schedule.loops.blocks import STRAIGHT, Body, Walk, in_turns, walk_axes
 from rushlight.schedule.loops.phases import phases_of
 from rushlight.schedule.loops.tiles import BLOCK_WIDTH, crossing_axis, in_blocks
 from rushlight.schedule.loops.unroll import unroll_chains
@@ -41,6 +44,7 @@ from rushlight.sym import (
     minimum,
     product,
     substitute,
+    total,
 )
 from rushlight.term import postorder
 
@@ -50,8 +54,6 @@ SPAN = 256
 FEW = 8
 # The most terms of a body for which it pays to unroll neighbours along a crossing axis.
 MOST_TERMS = 60
-
-Body = tuple[Statement, ...]
 
 
 @dataclass(slots=True)
@@ -187,18 +189,18 @@ class Step:
     once: bool = False
 
 
-def build_kernel(nest: LoopNest, name: str) -> Step:
-    """Chooses the vector axis and writes the loops.
+def build_kernel(nest: LoopNest, name: str, walk: Walk = STRAIGHT) -> Step:
+    """Chooses the vector axis and writes the loops. The other outer axes are walked as `walk` says.
 
     The vector axis is the last inner axis of each store. Stores without inner axes share an outer axis, or leave the
     lanes to their reductions, whose loops run along the reduced axes.
     """
     _part_last(nest)
     if any(store.inner for store in nest.stores) or not nest.outer:
-        return _rows(nest, name)
+        return _rows(nest, name, walk)
     if reductions_take_lanes(nest):
-        return _rows(nest, name, _chains_side_by_side(nest))
-    return _flat(nest, name)
+        return _rows(nest, name, walk, _chains_side_by_side(nest))
+    return _flat(nest, name, walk)
 
 
 def _part_last(nest: LoopNest) -> None:
@@ -254,7 +256,7 @@ def _varies(reduction: Scalar, axis: SizeExpr) -> bool:
     return axis in free_axes(reduction) or any(depends_on(length, axis) for length in lengths)
 
 
-def _flat(nest: LoopNest, name: str) -> Step:
+def _flat(nest: LoopNest, name: str, walk: Walk) -> Step:
     """Vectorises the outer axis that suits the addresses best; an only axis is parallel too."""
     axes, reduced = _vector_last(nest), _reduced(nest)
     for store in nest.stores:
@@ -264,44 +266,61 @@ def _flat(nest: LoopNest, name: str) -> Step:
         [(element.buffer, element.offset) for element in nest.stores], [element.value for element in nest.stores], axes
     )
     if crossing is not None:
-        return _tiled(nest, name, axes, *crossing)
-    body: tuple[Statement, ...] = tuple(
-        [Store(element.buffer, element.offset, element.value) for element in nest.stores]
-    )
+        return _tiled(nest, name, axes, *crossing, walk)
+
+    def along_last(turns: Sequence[Substitution]) -> Body:
+        return (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), _stores(nest.stores, turns)),)
+
     if len(axes) > 1:
-        body = (Loop(Axis(axes[-1], axis_size(axes[-1]), AxisKind.VECTOR), body),)
-        return finish_kernel(nest, name, axes[:-1], body, axis_size(axes[-1]) * reduced)
+        return _walked(nest, name, axes[:-1], along_last, axis_size(axes[-1]) * reduced, walk)
+    body = tuple([Store(element.buffer, element.offset, element.value) for element in nest.stores])
     return finish_kernel(nest, name, axes, body, reduced, in_lanes=True)
 
 
-def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int) -> Step:
+def _walked(
+    nest: LoopNest,
+    name: str,
+    axes: tuple[SizeExpr, ...],
+    body: Callable[[Sequence[Substitution]], Body],
+    work: Size,
+    walk: Walk,
+) -> Step:
+    """A kernel whose outer axes are walked in blocks, unless the lengths of inner loops vary."""
+    if not axes or not walk.changes(axes) or nest.conditions or _is_uneven(nest, axes):
+        return finish_kernel(nest, name, axes, body([Substitution({})]), work)
+    kept = any(term.op is OPS["keep"] for term in postorder(nest.roots()))
+    walked = walk_axes(axes, walk, body, turns=not kept and len({store.inner for store in nest.stores}) == 1)
+    nest.outer = (*axes, *walked.parallel)
+    return finish_kernel(nest, name, walked.parallel, walked.body, work * walked.places)
+
+
+def _is_uneven(nest: LoopNest, axes: Sequence[SizeExpr]) -> bool:
+    """Whether the lengths of inner loops vary along some axes."""
+    sizes = [axis_size(axis) for term in postorder(nest.roots()) for axis in bound_axes(term)]
+    sizes += [axis_size(axis) for store in nest.stores for axis in store.inner]
+    return any(depends_on(size, axis) for size in sizes for axis in axes)
+
+
+def _stores(stores: Sequence[NestStore], turns: Sequence[Substitution]) -> Body:
+    """The stores in each turn, one turn after the other."""
+    return tuple([Store(store.buffer, at(store.offset), at(store.value)) for at in turns for store in stores])
+
+
+def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int, walk: Walk) -> Step:
     """Tiles the last axis and an axis along which operands are contiguous: a few cache lines at a time.
 
     If the body is small, neighbours along the crossing axis are unrolled, so that codegen can load and transpose them
     together.
     """
     last = axes[-1]
-    near, far = in_blocks(axis_size(last), BLOCK_WIDTH, "near"), in_blocks(axis_size(crossing), width, "far")
+    near_width, far_width = walk.width(last, BLOCK_WIDTH), walk.width(crossing, width)
+    near, far = in_blocks(axis_size(last), near_width, "near"), in_blocks(axis_size(crossing), far_width, "far")
     side = Target.TRANSPOSED_SIDE if len(list(postorder(nest.roots()))) <= MOST_TERMS else 1
-    length = axis_size(far.within)
-    squares = floordiv(length, side)
-    square, rest = axis_symbol(squares, "square"), axis_symbol(length - squares * side, "rest")
-    loops: list[Statement] = []
-    for axis, places in (
-        (square, [square * side + position for position in range(side)]),
-        (rest, [rest + squares * side]),
-    ):
-        turns = [
-            Substitution({last: near.position, crossing: substitute(far.position, {far.within: position})})
-            for position in places
-        ]
-        stores = [Store(store.buffer, at(store.offset), at(store.value)) for at in turns for store in nest.stores]
-        if axis_size(axis) != 0:
-            loops.append(Loop(Axis(axis, axis_size(axis), AxisKind.SERIAL), tuple(stores)))
-    body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), tuple(loops)),)
+    loops = in_turns(far, crossing, side, {last: near.position}, partial(_stores, nest.stores), "square")
+    body = (Loop(Axis(near.within, axis_size(near.within), AxisKind.VECTOR), loops),)
     blocks = [span.block for span in (near, far) if isinstance(span.block, SizeExpr)]
     nest.outer = (*[axis for axis in axes[:-1] if axis is not crossing], *blocks)
-    work = minimum(axis_size(last), BLOCK_WIDTH) * minimum(axis_size(crossing), width)
+    work = minimum(axis_size(last), near_width) * minimum(axis_size(crossing), far_width)
     return finish_kernel(nest, name, nest.outer, body, work)
 
 
@@ -368,24 +387,27 @@ def _chains_side_by_side(nest: LoopNest) -> int:
     return len(nest.stores)
 
 
-def _rows(nest: LoopNest, name: str, turns: int = 1) -> Step:
+def _rows(nest: LoopNest, name: str, walk: Walk, turns: int = 1) -> Step:
     """Outer axes are parallel; below are row results and loops over inner axes, the last a vector axis.
 
     Reductions over the same axes count once as work, times the `turns` of an unrolled axis.
     """
-    body: list[Statement] = []
-    work: Size = 1
-    groups: dict[tuple[SizeExpr, ...], list[Store]] = {}
+    groups: dict[tuple[SizeExpr, ...], list[NestStore]] = {}
     for store in nest.stores:
-        groups.setdefault(store.inner, []).append(Store(store.buffer, store.offset, store.value))
-    for inner, stores in groups.items():
-        statements: tuple[Statement, ...] = tuple(stores)
-        for position, axis in enumerate(reversed(inner)):
-            kind = AxisKind.VECTOR if position == 0 else AxisKind.SERIAL
-            statements = (Loop(Axis(axis, axis_size(axis), kind), statements),)
-        body.extend(statements)
-        work = work + product([axis_size(axis) for axis in inner])
-    return finish_kernel(nest, name, nest.outer, tuple(body), (work + _reduced(nest)) * turns)
+        groups.setdefault(store.inner, []).append(store)
+
+    def rows(places: Sequence[Substitution]) -> Body:
+        body: list[Statement] = []
+        for inner, stores in groups.items():
+            statements = _stores(stores, places)
+            for position, axis in enumerate(reversed(inner)):
+                kind = AxisKind.VECTOR if position == 0 else AxisKind.SERIAL
+                statements = (Loop(Axis(axis, axis_size(axis), kind), statements),)
+            body.extend(statements)
+        return tuple(body)
+
+    work = 1 + total([product([axis_size(axis) for axis in inner]) for inner in groups])
+    return _walked(nest, name, nest.outer, rows, (work + _reduced(nest)) * turns, walk)
 
 
 def _reduced(nest: LoopNest) -> Size:
@@ -393,11 +415,17 @@ def _reduced(nest: LoopNest) -> Size:
     for term in postorder(nest.roots()):
         axes = bound_axes(term)
         if axes and not any(is_axis(symbol) for axis in axes for symbol in _size_symbols(axis)):
-            sizes[axes] = product([axis_size(axis) for axis in axes])
-    total: Size = 0 if sizes else 1
-    for size in sizes.values():
-        total = total + size
-    return total
+            sizes[axes] = _mean_length(term)
+    return total(sizes.values()) if sizes else 1
+
+
+def _mean_length(reduction: Scalar) -> Size:
+    """The steps of a reduction; of a ragged one the mean, since segments rarely overlap."""
+    length, end = product([axis_size(axis) for axis in bound_axes(reduction)]), ragged_end(reduction)
+    if end is None:
+        return length
+    segments = product([axis_size(axis) for axis in free_axes(end.limit)])
+    return ceildiv(length, maximum(1, segments))
 
 
 def _size_symbols(axis: SizeExpr) -> tuple[SizeExpr, ...]:

@@ -19,6 +19,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.causal_bound import Limits, causal_bound_of, finite_flags
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.recognition import match_gemm
+from rushlight.schedule.loops.blocks import Walk
 from rushlight.schedule.loops.row_block_sums import add_partial_sums, common, dims_with_axes, matching, sums_over_rows
 from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import Index, Substitution, as_size
@@ -39,8 +40,6 @@ from rushlight.sym import (
     substitute,
 )
 
-# Scratch bytes of a row block: what fits a core's cache beside the operands.
-ROW_BLOCK_BYTES = 512 << 10
 # The rows of a block are a multiple of this, which suits the tiles of matrix products.
 ROW_UNIT = 48
 # Shares of the row blocks, two per thread: if a thread is delayed, others take the rest. The symbol is created with the
@@ -222,15 +221,16 @@ class LocalChain:
     aliases: Mapping[Buffer, Buffer]
 
 
-def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> LocalChain:
+def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node], row_bytes: int, walk: Walk) -> LocalChain:
     """Turns leading axes into sizes that a row block knows; private values get buffers of a block's size.
 
-    `makers` maps the values of the program to their nodes.
+    `makers` maps the values of the program to their nodes. A block's scratch memory is some `row_bytes`: what fits a
+    core's cache beside the operands.
     """
     lead = chain.groups[0].nodes[0].axes[: chain.batch + chain.rows]
     loops: list[RowBlockLoop] = []
     for position, axis in enumerate(lead):
-        step = _block_rows(chain, axis_size(axis)) if position == chain.batch else 1
+        step = _block_rows(chain, axis, row_bytes, walk) if position == chain.batch else 1
         start, length = (size_of_code(f"{name}{position}", 1) for name in ("block", "length"))
         loops.append(RowBlockLoop(start, length, step, axis_size(axis)))
     maker = _ChainLocaliser(chain, loops)
@@ -250,14 +250,18 @@ def localise(chain: FusedChain, name: str, makers: Mapping[Buffer, Node]) -> Loc
     return LocalChain(tuple(groups), tuple(loops), row_blocks, flags, causal_bound, bool(chain.sums), maker.aliases)
 
 
-def _block_rows(chain: FusedChain, rows: Size) -> Size:
+def _block_rows(chain: FusedChain, axis: SizeExpr, bytes_of_block: int, walk: Walk) -> Size:
+    rows = axis_size(axis)
     if chain.sums:
         return maximum(1, minimum(rows, BLOCK))
+    width = walk.width(axis, 0)
+    if width:
+        return maximum(1, minimum(rows, width))
     row_bytes: Size = 0
     for buffer in chain.private:
         sizes = [size for size in buffer.type.shape if size != 1][chain.batch + 1 :]
         row_bytes = row_bytes + product(sizes) * buffer.type.dtype.itemsize
-    units = floordiv(ROW_BLOCK_BYTES // ROW_UNIT, maximum(1, row_bytes))
+    units = floordiv(bytes_of_block // ROW_UNIT, maximum(1, row_bytes))
     return maximum(1, minimum(rows, maximum(1, units) * ROW_UNIT))
 
 

@@ -1,5 +1,7 @@
 """Kernels of results with data-dependent stores: the initial value, then the stores in their order.
 
+Where the result lies in the memory of its initial value, there are the stores alone.
+
 Source axes that are unchanged in the result's index never collide, so they are shared among threads and vector lanes;
 the other axes run in ascending order, which fixes the order of sums.
 """
@@ -11,7 +13,7 @@ from collections.abc import Mapping
 from rushlight.ir.dtype import bool_, int64
 from rushlight.ir.kernel import Axis, AxisKind, Loop, Statement, Store
 from rushlight.ir.loops import Index, Scatter
-from rushlight.ir.scalar import Buffer, Scalar, apply, constant, index
+from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, constant, index
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.kernels import (
     LoopNest,
@@ -32,13 +34,25 @@ CHUNK = 64
 
 
 def build_scatter(node: Node, aliases: Mapping[Buffer, Buffer], number: int) -> list[Step]:
-    """The kernel of the initial value and the kernel of the writes."""
+    """The kernel of the initial value, unless that is there, and the kernel of the writes."""
     scatter = node.scatter
     assert scatter is not None
+    if _is_there(node, aliases):
+        return [_writes(node, scatter, aliases, f"k{number}")]
     start = make_node(node.buffer, node.order, node.axes, node.body)
     nest = open_group(Group(0, (start,), None), aliases)
     collapse(nest)
     return [build_kernel(nest, f"k{number}"), _writes(node, scatter, aliases, f"k{number + 1}")]
+
+
+def _is_there(node: Node, aliases: Mapping[Buffer, Buffer]) -> bool:
+    """Whether the initial value is read from the memory that it would be written to, element by element."""
+    body = node.body
+    if body.op is not OPS["load"]:
+        return False
+    source: Buffer = body.attr("buffer")
+    same = aliases.get(source, source) is aliases.get(node.buffer, node.buffer)
+    return same and as_size(linear_offset(body.operands, source.type.strides)) == node.offset()
 
 
 def _writes(node: Node, scatter: Scatter, aliases: Mapping[Buffer, Buffer], name: str) -> Step:

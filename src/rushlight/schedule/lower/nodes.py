@@ -78,12 +78,17 @@ def make_node(
         elif bound_axes(term):
             reductions.append(term)
     if scatter is not None:
-        for root in (scatter.value, *[at for at in scatter.index if isinstance(at, Scalar)]):
-            read.update(dict.fromkeys(loads(root)))
+        read.update(dict.fromkeys(loads_of_writes(scatter)))
     is_contraction = len(reductions) == 1 and reductions[0].op is _CONTRACT
     contraction = reductions[0] if is_contraction else None
     reads = tuple([(load.attr("buffer"), load.operands) for load in read])
     return Node(buffer, order, axes, body, scatter, stored, bool(reductions), contraction, place, reads)
+
+
+def loads_of_writes(scatter: Scatter) -> list[Scalar]:
+    """What the writes of a scatter read: values and places."""
+    roots = (scatter.value, *[at for at in scatter.index if isinstance(at, Scalar)])
+    return [load for root in roots for load in loads(root)]
 
 
 def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buffer] = ()) -> list[Node]:

@@ -12,7 +12,7 @@ from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.recognition import match_gemm
 from rushlight.schedule.lower.lowering import Lowered
-from rushlight.schedule.lower.nodes import Node, make_node
+from rushlight.schedule.lower.nodes import Node, loads_of_writes, make_node
 from rushlight.schedule.lower.rewrite import Substitution, as_size, linear_offset
 from rushlight.sym import Size, SizeExpr, product
 
@@ -196,9 +196,12 @@ def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer)
 
     The node's value is laid out as `layout`. No node of the group may have inner axes, because a value could then be
     read again after its memory has been overwritten. An epilogue runs once for each element of a product; the operands
-    of the product are never read at the element that it writes, so they fail the test.
+    of the product are never read at the element that it writes, so they fail the test. So does what a scatter reads
+    for its writes, which come in any order.
     """
-    if node.scatter is not None or any(len(member.axes) != group.outer_rank for member in group.nodes):
+    if node.scatter is not None and any(load.attr("buffer") is buffer for load in loads_of_writes(node.scatter)):
+        return False
+    if any(len(member.axes) != group.outer_rank for member in group.nodes):
         return False
     for member in group.nodes:
         for read, indices in member.reads:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from rushlight.codegen.llvm.builder.analysis import ANY_LOAD, Analysis, unguarded
 from rushlight.codegen.llvm.builder.blocks import BasicBlocks
+from rushlight.codegen.llvm.builder.functions import Functions
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.builder.vector_types import Shape
 from rushlight.ir.kernel import Kernel
@@ -162,6 +163,13 @@ class Scope(BasicBlocks):
         self.lines.append(f"  {name} = {instruction}")
         return name
 
+    def once(self, key: tuple[object, ...], instruction: str) -> str:
+        """The result that `sizes` has under a key, or else that of an instruction that is appended."""
+        name = self.sizes.get(key)
+        if name is None:
+            name = self.sizes[key] = self.let(instruction)
+        return name
+
     def append(self, inner: Scope) -> None:
         """Appends the lines of a finished inner scope; neither its first label nor a jump is added."""
         lines = self.lines
@@ -184,10 +192,11 @@ Handler = Callable[["Context", Scalar, Scope, "Mask | None"], Value]
 class Context:
     """The state of emitting one kernel.
 
-    `handlers` map an op to the function that emits it. `unconditional` are the terms that no guard skips. `in_progress`
-    are the reductions whose loops are being emitted. `cached_bits` tell at run time whether stores to a buffer are
-    nontemporal (`kernel/nontemporal.py`); `row_scratch` is where spilled rows lie meanwhile (`kernel/row_scratch.py`).
-    `transposed` maps a load to the neighbours that are loaded with it (`kernel/transposed_loads.py`).
+    `handlers` map an op to the function that emits it. `functions` are the module's, of which a kernel may call some.
+    `unconditional` are the terms that no guard skips. `in_progress` are the reductions whose loops are being emitted.
+    `cached_bits` tell at run time whether stores to a buffer are nontemporal (`kernel/nontemporal.py`); `row_scratch`
+    is where spilled rows lie meanwhile (`kernel/row_scratch.py`). `transposed` maps a load to the neighbours that are
+    loaded with it (`kernel/transposed_loads.py`).
     """
 
     __slots__ = (
@@ -195,6 +204,7 @@ class Context:
         "analysis",
         "cached_bits",
         "entry",
+        "functions",
         "handlers",
         "in_progress",
         "kernel",
@@ -206,7 +216,10 @@ class Context:
         "zeros",
     )
 
-    def __init__(self, kernel: Kernel, target: CodeTarget, handlers: dict[str, Handler]) -> None:
+    def __init__(
+        self, kernel: Kernel, target: CodeTarget, handlers: dict[str, Handler], functions: Functions | None = None
+    ) -> None:
+        self.functions = Functions() if functions is None else functions
         self.kernel = kernel
         self.target = target
         self.handlers = handlers

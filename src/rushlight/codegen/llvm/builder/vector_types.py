@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from rushlight.ir.dtype import BY_NAME, FLOAT8, DType, Kind
-from rushlight.ir.scalar import SUMS
+from rushlight.ir.scalar import identity
 
 # Floats of 16 and 8 bits travel as bits: there is no arithmetic in them. Bools are bits in registers, bytes in memory.
 _REGISTERS = {
@@ -123,16 +123,4 @@ def literal(value: float, dtype: DType) -> str:
 
 def identity_of(kind: str, dtype: DType) -> str:
     """The text of the scalar that a reduction starts from."""
-    if kind in ("any", "all"):
-        return "true" if kind == "all" else "false"
-    if kind in SUMS:
-        return literal(-0.0 if kind == "signed_sum" else 0.0, dtype)
-    if kind == "prod":
-        return literal(1, dtype)
-    if dtype.kind is Kind.BOOL:
-        return "true" if kind == "min" else "false"
-    if dtype.kind is Kind.FLOAT:
-        return literal(float("-inf" if kind == "max" else "inf"), dtype)
-    lowest = -(1 << (dtype.bits - 1)) if dtype.signed else 0
-    highest = (1 << (dtype.bits - dtype.signed)) - 1
-    return str(lowest if kind == "max" else highest)
+    return literal(identity(kind, dtype), dtype)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rushlight.codegen.llvm.builder.functions import KernelFunction, function_text
 from rushlight.codegen.llvm.builder.scope import Context
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry.arguments import LaunchArguments
 from rushlight.codegen.llvm.entry.launch_table import LaunchTable
-from rushlight.codegen.llvm.gemm.task import plan_name
 from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel
 from rushlight.ir.plan import ALIGNMENT, ENTRY, Address, Assertion, Launch, Plan, RowBlockKernel
 from rushlight.ir.plan import THREADS as THREAD_COUNT
@@ -29,11 +29,12 @@ STATUS_ARENA, STATUS_INTERRUPTED, STATUS_ASSERTION = 1, 2, 16
 FEW_LAUNCHES = 8
 """Up to this many launches are spelled out: the kernel of an eager call then starts some nanoseconds sooner."""
 
-_RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt", ">=": "sge", ">": "sgt"}
+RELATIONS = {"==": "eq", "!=": "ne", "<=": "sle", "<": "slt", ">=": "sge", ">": "sgt"}
+"""LLVM's comparisons of sizes."""
 
 
-def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: str = ENTRY) -> str:
-    """Emits the entry function of a plan; `functions` names each kernel's function.
+def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[KernelFunction], name: str = ENTRY) -> str:
+    """Emits the entry function of a plan; `functions` are those of its kernels.
 
     It polls the interrupt byte before each launch but the first, until a launch has written to an input's storage: a
     call is then no longer interrupted, so its mutations are made completely or not at all.
@@ -42,7 +43,7 @@ def emit_entry(plan: Plan, target: CodeTarget, functions: Sequence[str], name: s
 
 
 class _Entry(LaunchArguments):
-    def __init__(self, plan: Plan, target: CodeTarget, functions: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, target: CodeTarget, functions: Sequence[KernelFunction]) -> None:
         self.plan = plan
         self.target = target
         self.functions = functions
@@ -86,19 +87,12 @@ class _Entry(LaunchArguments):
         status = "0" if table is None else self.run_table(table, name, arguments)
         # With a table the entry still has thousands of lines, which run once a call: LLVM's passes would not pay.
         attributes = self.target.attributes + ("" if table is None else " noinline optnone")
-        lines = [
-            f"define i64 @{name}(ptr noalias %ctx, ptr noalias readonly %descriptors) {attributes} {{",
-            *self.ctx.allocations,
-            "  br label %start",
-            "start:",
-            *scope.lines,
-            f"  ret i64 {status}",
-            "}",
-            "",
-        ]
-        if table is not None:
-            lines.append(table.text(name, self.target, PARALLEL_FOR, INTERRUPT, STATUS_INTERRUPTED))
-        return "\n".join(lines)
+        scope.do(f"ret i64 {status}")
+        header = f"define i64 @{name}(ptr noalias %ctx, ptr noalias readonly %descriptors) {attributes}"
+        text = function_text(header, self.ctx.allocations, scope.lines)
+        if table is None:
+            return text
+        return "\n".join((text, table.text(name, self.target, PARALLEL_FOR, INTERRUPT, STATUS_INTERRUPTED)))
 
     def ctx_word(self, index: int, llvm_type: str) -> str:
         """Loads a word of ctx, once."""
@@ -129,7 +123,7 @@ class _Entry(LaunchArguments):
     def check(self, number: int, assertion: Assertion) -> None:
         """Emits one assertion."""
         left, right = (self.size(side) for side in (assertion.left, assertion.right))
-        holds = self.scope.let(f"icmp {_RELATIONS[assertion.relation]} i64 {left}, {right}")
+        holds = self.scope.let(f"icmp {RELATIONS[assertion.relation]} i64 {left}, {right}")
         self.leave_unless(holds, STATUS_ASSERTION + number)
 
     def check_values(self, table: LaunchTable | None, name: str, arguments: str) -> None:
@@ -217,11 +211,11 @@ class _Entry(LaunchArguments):
         count, grain = (self.size(size) for size in (launch.count, launch.grain))
         self.store(arguments, values)
         function = self.functions[launch.kernel]
-        if isinstance(self.plan.kernels[launch.kernel], GemmKernel):
+        if function.tiles:
             threads = self.ctx_word(THREADS, "i64")
-            tiles = f"@{plan_name(function)}(ptr {arguments}, i64 {count}, i64 {threads})"
+            tiles = f"@{function.tiles}(ptr {arguments}, i64 {count}, i64 {threads})"
             count, grain = scope.let(f"call i64 {tiles}"), "1"
-        self.run(f"@{function}", arguments, count, grain)
+        self.run(f"@{function.name}", arguments, count, grain)
 
     def add_row(self, table: LaunchTable, launch: Launch, poll: bool) -> None:
         """Adds the row of a launch to the table."""
@@ -231,8 +225,7 @@ class _Entry(LaunchArguments):
             numbers.append(table.value(*self.argument(argument)) if descriptor is None else table.operand(descriptor))
         count, grain = (self.size(size) for size in (launch.count, launch.grain))
         function = self.functions[launch.kernel]
-        tiles = plan_name(function) if isinstance(self.plan.kernels[launch.kernel], GemmKernel) else ""
-        table.add(poll, function, tiles, count, grain, numbers)
+        table.add(poll, function.name, function.tiles, count, grain, numbers)
 
     def run_table(self, table: LaunchTable, name: str, arguments: str) -> str:
         """Stores the values of a table and runs the rows that were added since it ran last; the status."""

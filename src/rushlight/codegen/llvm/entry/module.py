@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from rushlight.codegen.llvm.builder.functions import Functions, KernelFunction
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry.entry import emit_entry
 from rushlight.codegen.llvm.entry.row_blocks import emit_row_blocks
@@ -12,7 +13,6 @@ from rushlight.codegen.llvm.gemm.macro_tile import declare_core
 from rushlight.codegen.llvm.gemm.task import core_name, emit_gemm_kernel
 from rushlight.codegen.llvm.kernel.function import emit_kernel
 from rushlight.ir.kernel import GemmKernel, Kernel
-from rushlight.ir.kernel_text import kernel_text
 from rushlight.ir.plan import ENTRY, ONCE, Plan, RowBlockKernel
 
 
@@ -33,7 +33,7 @@ class MachineTarget(Protocol):
 def emit_module(plan: Plan, target: MachineTarget, name: str = ENTRY) -> tuple[str, tuple[str, ...]]:
     """The LLVM IR of a plan, and the messages of its assertions by number.
 
-    Kernels that differ in nothing but names are one function. Cores of matrix products are declared, not defined.
+    Kernels with the same code are one function. Cores of matrix products are declared, not defined.
     """
     module = _Module(CodeTarget(target.architecture, target.vector_bytes))
     if plan.once is not None:
@@ -45,39 +45,36 @@ def emit_module(plan: Plan, target: MachineTarget, name: str = ENTRY) -> tuple[s
 class _Module:
     def __init__(self, target: CodeTarget) -> None:
         self.target = target
-        self.texts: list[str] = []
-        self.names: dict[str, str] = {}
+        self.functions = Functions()
+        self.entries: list[str] = []
         self.cores: dict[str, None] = {}
 
     def add(self, plan: Plan, name: str) -> None:
         """Adds the entry of a plan, and its kernels, unless an earlier plan has added them."""
-        functions: list[str] = []
+        functions: list[KernelFunction] = []
         for kernel in plan.kernels:
             functions.append(
-                self.row_block(plan, kernel, functions) if isinstance(kernel, RowBlockKernel) else self.kernel(kernel)
+                self.row_block(kernel, functions) if isinstance(kernel, RowBlockKernel) else self.kernel(kernel)
             )
-        self.texts.append(emit_entry(plan, self.target, functions, name))
+        self.entries.append(emit_entry(plan, self.target, functions, name))
 
-    def row_block(self, plan: Plan, kernel: RowBlockKernel, functions: Sequence[str]) -> str:
-        """The name of a row block kernel's function; `functions` are those of the kernels before it."""
-        text = emit_row_blocks(kernel, plan.kernels, functions, self.target, "ROW_BLOCKS")
-        if text not in self.names:
-            self.names[text] = f"row_blocks_{len(self.names)}"
-            self.texts.append(text.replace("@ROW_BLOCKS", f"@{self.names[text]}"))
-        return self.names[text]
+    def row_block(self, kernel: RowBlockKernel, functions: Sequence[KernelFunction]) -> KernelFunction:
+        """A row block kernel's function; `functions` are those of the kernels before it."""
 
-    def kernel(self, kernel: Kernel | GemmKernel) -> str:
-        """The name of a kernel's function."""
-        key = kernel_text(kernel)
-        if key not in self.names:
-            name = self.names[key] = f"kernel_{len(self.names)}"
-            if isinstance(kernel, GemmKernel):
-                self.cores[core_name(kernel.tile)] = None
-                self.texts.append(emit_gemm_kernel(kernel, self.target, name))
-            else:
-                self.texts.append(emit_kernel(kernel, self.target, name))
-        return self.names[key]
+        def emit(name: str) -> str:
+            return emit_row_blocks(kernel, functions, self.target, name)
+
+        return KernelFunction(self.functions.add("row_blocks", emit))
+
+    def kernel(self, kernel: Kernel | GemmKernel) -> KernelFunction:
+        """A kernel's function."""
+        if isinstance(kernel, GemmKernel):
+            self.cores[core_name(kernel.tile)] = None
+            return emit_gemm_kernel(kernel, self.target, self.functions)
+        return KernelFunction(
+            self.functions.add("kernel", lambda name: emit_kernel(kernel, self.target, name, self.functions))
+        )
 
     def text(self) -> str:
         """The module: declarations of cores, then all functions."""
-        return "\n".join([*[declare_core(core) for core in self.cores], *self.texts])
+        return "\n".join([*[declare_core(core) for core in self.cores], *self.functions.texts, *self.entries])

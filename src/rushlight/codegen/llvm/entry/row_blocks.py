@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.codegen.llvm.builder.function_builder import FunctionBuilder
+from rushlight.codegen.llvm.builder.functions import KernelFunction, function_text
 from rushlight.codegen.llvm.builder.scope import Context
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry.arguments import LaunchArguments
-from rushlight.codegen.llvm.gemm.task import plan_name
 from rushlight.ir.dtype import uint8
-from rushlight.ir.kernel import GemmKernel, Kernel
-from rushlight.ir.plan import AnyKernel, CausalBound, Launch, RowBlockKernel
+from rushlight.ir.kernel import Kernel
+from rushlight.ir.plan import CausalBound, Launch, RowBlockKernel
 from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 
 
-def emit_row_blocks(
-    kernel: RowBlockKernel, kernels: Sequence[AnyKernel], functions: Sequence[str], target: CodeTarget, name: str
-) -> str:
-    """Emits the function `@name` of a row block kernel; `functions` names those of the plan's `kernels`."""
-    return "\n".join((_emit_one(kernel, kernels, functions, target, f"{name}_one"), _emit_deal(kernel, target, name)))
+def emit_row_blocks(kernel: RowBlockKernel, functions: Sequence[KernelFunction], target: CodeTarget, name: str) -> str:
+    """Emits the function `@name` of a row block kernel; `functions` are those of the plan's kernels."""
+    return "\n".join((_emit_one(kernel, functions, target, f"{name}_one"), _emit_deal(kernel, target, name)))
 
 
 def _emit_deal(kernel: RowBlockKernel, target: CodeTarget, name: str) -> str:
@@ -94,9 +92,7 @@ def _set_block_arg(code: FunctionBuilder, name: str, index: int, value: str) -> 
     code.store("i64", value, code.address(f"{name}_to", "i64", "%block_args", index), 8)
 
 
-def _emit_one(
-    kernel: RowBlockKernel, kernels: Sequence[AnyKernel], functions: Sequence[str], target: CodeTarget, name: str
-) -> str:
+def _emit_one(kernel: RowBlockKernel, functions: Sequence[KernelFunction], target: CodeTarget, name: str) -> str:
     """Emits the function that runs the launches of one row block."""
     row_block = _RowBlock(kernel, target)
     if kernel.causal_bound is not None:
@@ -104,19 +100,10 @@ def _emit_one(
     most = max([len(launch.arguments) for launch in kernel.launches])
     arguments = row_block.ctx.allocate("i64", most)
     for launch in kernel.launches:
-        product = isinstance(kernels[launch.kernel], GemmKernel)
-        row_block.launch(launch, functions[launch.kernel], arguments, product)
-    lines = [
-        f"define internal void @{name}(ptr noalias %args) {target.attributes} {{",
-        *row_block.ctx.allocations,
-        "  br label %start",
-        "start:",
-        *row_block.ctx.entry.lines,
-        "  ret void",
-        "}",
-        "",
-    ]
-    return "\n".join(lines)
+        row_block.launch(launch, functions[launch.kernel], arguments)
+    row_block.ctx.entry.do("ret void")
+    header = f"define internal void @{name}(ptr noalias %args) {target.attributes}"
+    return function_text(header, row_block.ctx.allocations, row_block.ctx.entry.lines)
 
 
 class _RowBlock(LaunchArguments):
@@ -144,11 +131,11 @@ class _RowBlock(LaunchArguments):
             return self.ctx.base(buffer)
         return self.scope.let(f"getelementptr i8, ptr {self.ctx.base(self.scratch)}, i64 {self.size(offset)}")
 
-    def launch(self, launch: Launch, function: str, arguments: str, product: bool) -> None:
+    def launch(self, launch: Launch, function: KernelFunction, arguments: str) -> None:
         """Runs all iterations of one kernel."""
         scope = self.scope
         self.store(arguments, [self.argument(argument) for argument in launch.arguments])
         count = self.size(launch.count)
-        if product:
-            count = scope.let(f"call i64 @{plan_name(function)}(ptr {arguments}, i64 {count}, i64 1)")
-        scope.do(f"call void @{function}(ptr {arguments}, i64 0, i64 {count})")
+        if function.tiles:
+            count = scope.let(f"call i64 @{function.tiles}(ptr {arguments}, i64 {count}, i64 1)")
+        scope.do(f"call void @{function.name}(ptr {arguments}, i64 0, i64 {count})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from rushlight.codegen.llvm.builder.function_builder import FunctionBuilder
+from rushlight.codegen.llvm.builder.functions import Functions, KernelFunction
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.gemm.macro_tile import emit_task
 from rushlight.codegen.llvm.gemm.tiling import emit_plan
@@ -18,27 +19,29 @@ def core_name(tile: GemmTile) -> str:
     return "rushlight_gemm_" + "_".join([str(getattr(tile, field.name)) for field in fields(tile)])
 
 
-def plan_name(name: str) -> str:
-    """The function that chooses a GEMM kernel's macro tiles: `i64 (args, batches, threads)`, the number of tiles."""
-    return f"{name}_tiles"
+def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, functions: Functions) -> KernelFunction:
+    """Adds the functions of a kernel: its task, the one that counts its tiles, and attached kernels.
+
+    That of tiles is `i64 (args, batches, threads)`. The core is external.
+    """
+    tile, scratch, split_k = kernel.tile, kernel.epilogue is not None, kernel.split_k
+    tiles = functions.add("tiles", lambda name: emit_plan(tile, name, scratch=scratch, split_k=split_k))
+    attached = {inner.role: _add_attached(inner, target, functions) for inner in kernel.attached}
+    core, epilogue, panel = core_name(tile), attached.get("epilogue"), attached.get("prologue")
+
+    def emit(name: str) -> str:
+        return emit_task(tile, name, core, epilogue, scratch=scratch, panel=panel, split_k=split_k)
+
+    return KernelFunction(functions.add("kernel", emit), tiles)
 
 
-def emit_gemm_kernel(kernel: GemmKernel, target: CodeTarget, name: str) -> str:
-    """Emits the kernel `@name`, the function `plan_name(name)` and the attached kernels. The core is external."""
-    scratch = kernel.epilogue is not None
-    texts = [emit_plan(kernel.tile, plan_name(name), scratch=scratch, split_k=kernel.split_k)]
-    functions = {inner.role: f"{name}_{inner.role}" for inner in kernel.attached}
-    for inner in kernel.attached:
-        function = functions[inner.role]
-        texts.append(emit_kernel(inner.kernel, target, f"{function}_rows"))
-        texts.append(_emit_adapter(inner, target, function))
-    epilogue, panel = functions.get("epilogue"), functions.get("prologue")
-    core = core_name(kernel.tile)
-    texts.append(emit_task(kernel.tile, name, core, epilogue, scratch=scratch, panel=panel, split_k=kernel.split_k))
-    return "\n".join(texts)
+def _add_attached(inner: Attached, target: CodeTarget, functions: Functions) -> str:
+    """The name of the function that a product calls to run an attached kernel on a tile or panel."""
+    rows = functions.add(f"{inner.role}_rows", lambda name: emit_kernel(inner.kernel, target, name, functions))
+    return functions.add(inner.role, lambda name: _emit_adapter(inner, target, name, rows))
 
 
-def _emit_adapter(inner: Attached, target: CodeTarget, name: str) -> str:
+def _emit_adapter(inner: Attached, target: CodeTarget, name: str, rows: str) -> str:
     """Emits the function that is called on a tile or panel: it lays out the arguments of the attached kernel.
 
     These are the tile or panel, the buffers among the product's arguments, the position and size of the tile or panel,
@@ -58,5 +61,5 @@ def _emit_adapter(inner: Attached, target: CodeTarget, name: str) -> str:
         value = code.load_word(f"value{index}", "%args", source) if isinstance(source, int) else source
         code.store("i64", value, code.address(f"to{index}", "i64", "%kernel_args", index), 8)
     count = "%rows" if inner.kernel.parallel_axes else "1"
-    code.do(f"call void @{name}_rows(ptr %kernel_args, i64 0, i64 {count})")
+    code.do(f"call void @{rows}(ptr %kernel_args, i64 0, i64 {count})")
     return code.finish()

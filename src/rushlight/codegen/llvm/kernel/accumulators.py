@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from rushlight.codegen.llvm.builder.analysis import RISKY_LOAD
 from rushlight.codegen.llvm.builder.scope import Context, Mask, Scope
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.builder.vector_types import Shape, identity_of, shape_of
 from rushlight.codegen.llvm.math import arithmetic, casts
 from rushlight.codegen.llvm.math.terms import operand
 from rushlight.ir.dtype import DType, Kind, float32, uint32, uint64
+from rushlight.ir.ragged import RaggedEnd, ragged_end
 from rushlight.ir.scalar import SUMS, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size
 
@@ -19,13 +21,15 @@ class Fold:
     `encoded` numbers if the machine has no instruction for it: unsigned integers in the order of floats, NaNs on top,
     so that a step is one unsigned maximum in place of compares, blends and tests for NaN. `element` is the dtype of the
     elements, `dtype` that of the accumulators. If `is_wide`, accumulators are joined in the result's dtype: sums of
-    float32 are short float32 chains that are joined in float64.
+    float32 are short float32 chains that are joined in float64. `elements` are the operands of a step, without the
+    guard that ends the loop.
     """
 
-    __slots__ = ("axes", "dtype", "element", "encoded", "is_wide", "kind", "ordered", "term")
+    __slots__ = ("axes", "dtype", "element", "elements", "encoded", "is_wide", "kind", "ordered", "term")
 
     def __init__(self, term: Scalar, target: CodeTarget) -> None:
         self.term = term
+        self.elements = term.operands
         self.kind: str = term.attr("kind") if term.op.name == "reduce" else "sum"
         self.axes: tuple[SizeExpr, ...] = bound_axes(term)
         self.ordered = is_ordered(term)
@@ -58,7 +62,7 @@ class Fold:
     def step(self, ctx: Context, scope: Scope, mask: Mask | None, shape: Shape, accumulator: str) -> str:
         """The accumulator with the current element folded in."""
         values = shape_of(self.element, shape.lanes)
-        texts = [operand(ctx, element, scope, mask, values) for element in self.term.operands]
+        texts = [operand(ctx, element, scope, mask, values) for element in self.elements]
         if len(texts) == 2:
             return arithmetic.fma(scope, shape, texts[0], texts[1], accumulator)
         if self.encoded is not None:
@@ -125,13 +129,19 @@ class Group:
     """Reductions that share one loop: their axes have equal extents.
 
     `extents` leaves out axes of length 1, which are in `ones`. `order` is that of the ordered reductions, None if there
-    are none. `axes[i]` are the i-th axes of all reductions.
+    are none. `axes[i]` are the i-th axes of all reductions. `end` is where memory says that the loop ends, or None.
     """
 
-    __slots__ = ("axes", "extents", "folds", "ones", "order")
+    __slots__ = ("axes", "end", "extents", "folds", "ones", "order")
 
-    def __init__(self, terms: list[Scalar], target: CodeTarget) -> None:
+    def __init__(self, terms: list[Scalar], target: CodeTarget, end: RaggedEnd | None = None) -> None:
         self.folds = [Fold(term, target) for term in terms]
+        self.end = end
+        if end is not None:
+            for fold in self.folds:
+                own = ragged_end(fold.term)
+                assert own is not None
+                fold.elements = (own.element,)
         ordered = [fold.term.attr("order") for fold in self.folds if fold.ordered]
         self.order: Order | None = ordered[0] if ordered else None
         sizes = [axis_size(axis) for axis in self.folds[0].axes]
@@ -162,8 +172,9 @@ def find_group(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> G
     They have the same scope, order and extents, and neither needs the other's result.
     """
     analysis = ctx.analysis
+    end = _end_of(ctx, term)
     if mask is not None or len(analysis.reductions) == 1:
-        return Group([term], ctx.target)
+        return Group([term], ctx.target, end)
     members = [term]
     reached = analysis.below[term]
     sizes = _sizes(term)
@@ -177,9 +188,23 @@ def find_group(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> G
         inside = any(analysis.below[other] >> analysis.reductions.index(member) & 1 for member in members)
         if inside or reached >> bit & 1 or not _same_order([*members, other]):
             continue
+        if not _end_together(end, _end_of(ctx, other)):
+            continue
         members.append(other)
         reached |= analysis.below[other]
-    return Group(members, ctx.target)
+    return Group(members, ctx.target, end)
+
+
+def _end_of(ctx: Context, term: Scalar) -> RaggedEnd | None:
+    """Where a reduction's guard ends it, unless that needs loads that are invalid without elements."""
+    end = ragged_end(term)
+    return None if end is None or ctx.analysis.touched[end.limit] & RISKY_LOAD else end
+
+
+def _end_together(a: RaggedEnd | None, b: RaggedEnd | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.limit is b.limit and a.before == b.before
 
 
 def _sizes(term: Scalar) -> tuple[Size, ...]:

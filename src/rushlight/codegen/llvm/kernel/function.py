@@ -6,6 +6,7 @@ the thread pool divides the work without knowing the kernel.
 
 from __future__ import annotations
 
+from rushlight.codegen.llvm.builder.functions import Functions
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Scope
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.kernel.loops import bound_text, emit_range, emit_statements
@@ -29,16 +30,17 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 
-def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str) -> str:
+def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str, functions: Functions | None = None) -> str:
     """The function of a kernel; `args` holds the buffers' addresses, then the sizes, as 64-bit words.
 
-    Intrinsics need no declarations.
+    What it calls is added to `functions`, or is in the text too. Intrinsics need no declarations.
     """
-    ctx = Context(kernel, target, _HANDLERS)
+    ctx = Context(kernel, target, _HANDLERS, functions)
     try:
-        return _function_text(ctx, kernel, target, function_name)
+        text = _function_text(ctx, kernel, target, function_name)
     finally:
         ctx.close()
+    return "\n".join([*ctx.functions.texts, text]) if functions is None else text
 
 
 def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_name: str) -> str:

@@ -34,7 +34,7 @@ class _LaneReduction:
         self.ctx = ctx
         self.group = group
         bits = group.bits(ctx, slice(-1, None))
-        terms = list(value_terms([operand for fold in group.folds for operand in fold.term.operands]))
+        terms = list(value_terms([operand for fold in group.folds for operand in fold.elements]))
         width = register_lanes(ctx, terms, bits, [fold.element for fold in group.folds])
         cost = work(ctx, terms, bits)
         vectors, short = vectors_at_once(cost), is_light(cost, ctx.target)

@@ -96,17 +96,9 @@ def _pointer(
         total = sizes.sum_text(ctx, by_scope[home], home) if home in by_scope else ""
         for offset in data.get(home, ()):
             total = offset if not total else home.let(f"add i64 {total}, {offset}")
-        key = (address, total)
-        step = home.sizes.get(key)
-        if step is None:
-            step = home.sizes[key] = home.let(f"getelementptr {memory}, ptr {address}, i64 {total}")
-        address = step
+        address = home.once((address, total), f"getelementptr {memory}, ptr {address}, i64 {total}")
     if constant:
-        key = (address, str(constant))
-        step = scope.sizes.get(key)
-        if step is None:
-            step = scope.sizes[key] = scope.let(f"getelementptr {memory}, ptr {address}, i64 {constant}")
-        address = step
+        address = scope.once((address, str(constant)), f"getelementptr {memory}, ptr {address}, i64 {constant}")
     return address
 
 
@@ -120,12 +112,7 @@ def active_lanes(scope: Scope, mask: Mask | None, width: int) -> str | None:
     text = widen(Value(mask.text, mask.lanes, mask.scope), shape)
     if running is None:
         return text
-    home = _mask_scope(scope, mask)
-    key = (text, running)
-    both = home.sizes.get(key)
-    if both is None:
-        both = home.sizes[key] = home.let(f"and {shape.type} {text}, {running}")
-    return both
+    return _mask_scope(scope, mask).once((text, running), f"and {shape.type} {text}, {running}")
 
 
 def _mask_scope(scope: Scope, mask: Mask | None) -> Scope:
@@ -184,7 +171,9 @@ def _load_transposed_group(ctx: Context, square: Sequence[Scalar], scope: Scope)
     shape = shape_of(buffer.type.dtype, width)
     neighbours = [locate(ctx, buffer, term.operands[0], scope, None) for term in square]
     active = active_lanes(scope, None, width)
-    pointers = lane_pointers(scope, shape, neighbours[0].pointer, neighbours[0].stride, active)
+    pointers = lane_pointers(
+        scope, _mask_scope(scope, None), shape, neighbours[0].pointer, neighbours[0].stride, active
+    )
     for access, raw in zip(neighbours, load_transposed(scope, shape, pointers), strict=True):
         key = _load_key(access, None, True)
         scope.memo[key] = Value(from_memory(scope, shape, raw), width, scope)
@@ -215,7 +204,8 @@ def _load(ctx: Context, buffer: Buffer, access: LaneAddresses, scope: Scope, mas
     elif access.repeats:
         raw = _load_repeated(ctx, scope, shape, access, active)
     elif _is_strided(access, mask):
-        raw = load_strided(scope, shape, lane_pointers(scope, shape, access.pointer, access.stride, active))
+        home = _mask_scope(scope, None)
+        raw = load_strided(scope, shape, lane_pointers(scope, home, shape, access.pointer, access.stride, active))
     else:
         raw = _gather(ctx, scope, shape, _addresses(scope, shape, access), active)
     return Value(from_memory(scope, shape, raw), lanes.width, scope)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.analysis import ANY_LOAD, RISKY_LOAD
-from rushlight.codegen.llvm.builder.scope import Context, Mask, Scope, Value
+from rushlight.codegen.llvm.builder.functions import function_text
+from rushlight.codegen.llvm.builder.scope import Context, Mask, Names, Scope, Value
+from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.builder.vector_types import Shape, shape_of, vector_type
 from rushlight.codegen.llvm.kernel.accumulators import Fold, Group, find_group
 from rushlight.codegen.llvm.kernel.lane_reductions import reduce_along_lanes
 from rushlight.codegen.llvm.kernel.loop_close import Carry, close_loop, merge
 from rushlight.codegen.llvm.kernel.segments import Segments
-from rushlight.codegen.llvm.math.terms import remember
-from rushlight.ir.dtype import bool_
+from rushlight.codegen.llvm.math.terms import operand, remember, value
+from rushlight.ir.dtype import bool_, int64
 from rushlight.ir.scalar import WIDE_LANES, Scalar
 from rushlight.sym import Size, bounds, parts, product
 
@@ -43,7 +45,7 @@ def emit_reduction(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) 
 
 
 def _reduce_lanes(ctx: Context, group: Group, scope: Scope, mask: Mask | None, count: Size) -> list[Value]:
-    length = masked_count(ctx, scope, mask, count)
+    length = _until_end(ctx, group, scope, mask, masked_count(ctx, scope, mask, count))
     inside = scope.inner(scope.names.label(), hold=unhoistable(mask))
     texts = reduce_along_lanes(ctx, group, inside, length, count)
     return close_guard(scope, inside, group, texts, length, 1)
@@ -60,6 +62,17 @@ def masked_count(ctx: Context, scope: Scope, mask: Mask | None, count: Size) -> 
     if mask is None or mask.lanes > 1:
         return text
     return scope.let(f"select i1 {mask.text}, i64 {text}, i64 0")
+
+
+def _until_end(ctx: Context, group: Group, scope: Scope, mask: Mask | None, length: str) -> str:
+    """The number of elements before the reduction's own guard ends it."""
+    if group.end is None:
+        return length
+    limit = value(ctx, group.end.limit, scope, mask)
+    assert limit.lanes == 1, "a loop's end differs between lanes"
+    before = sizes.size_text(ctx, group.end.before, scope)
+    end = limit.text if before == "0" else scope.let(f"sub i64 {limit.text}, {before}")
+    return scope.let(f"call i64 @llvm.smin.i64(i64 {length}, i64 {end})")
 
 
 def close_guard(scope: Scope, inside: Scope, group: Group, texts: list[str], length: str, lanes: int) -> list[Value]:
@@ -108,10 +121,10 @@ class _ChainReduction:
         ctx, scope = self.ctx, self.scope
         inside = scope.inner(scope.names.label(), hold=unhoistable(self.mask))
         ragged = None
-        if scope.vector is not None and ctx.analysis.size_axes(count) & scope.vector.axes:
+        if scope.vector is not None and self._axes_of_length(count) & scope.vector.axes:
             length, ragged = self._ragged_count(count)
         else:
-            length = masked_count(ctx, scope, self.mask, count)
+            length = _until_end(ctx, self.group, scope, self.mask, masked_count(ctx, scope, self.mask, count))
         most = count if isinstance(count, int) else bounds(count)[1]
         if self.run is None or (self.lanes == 1 and most is not None and most <= self.run):
             texts = self._widened(inside, self._run(inside, "0", length, ragged, None))
@@ -123,12 +136,24 @@ class _ChainReduction:
             texts = self._runs(inside, length, ragged, most)
         return close_guard(scope, inside, self.group, texts, length, self.width)
 
+    def _axes_of_length(self, count: Size) -> int:
+        """The axes on which the number of elements depends."""
+        analysis, end = self.ctx.analysis, self.group.end
+        axes = analysis.size_axes(count)
+        return axes if end is None else axes | analysis.free[end.limit] | analysis.size_axes(end.before)
+
     def _ragged_count(self, count: Size) -> tuple[str, str]:
         """The greatest length over the lanes, and the vector of lengths."""
         scope, width = self.scope, self.width
         assert scope.vector is not None
         kind = vector_type(width, "i64")
         each = sizes.lanes_text(self.ctx, parts(count), scope)
+        if self.group.end is not None:
+            limit = shape_of(int64, width)
+            end = operand(self.ctx, self.group.end.limit, scope, self.mask, limit)
+            before = sizes.lanes_text(self.ctx, parts(self.group.end.before), scope)
+            end = scope.let(f"sub {kind} {end}, {before}")
+            each = scope.let(f"call {kind} @llvm.smin.v{width}i64({kind} {each}, {kind} {end})")
         for active in (scope.vector.mask, self.mask.text if self.mask is not None and self.mask.lanes > 1 else None):
             if active is not None:
                 each = scope.let(f"select {vector_type(width, 'i1')} {active}, {kind} {each}, {kind} zeroinitializer")
@@ -298,26 +323,45 @@ class _ChainReduction:
             if not self.in_memory(fold):
                 texts.append(next(carried))
                 continue
-            shape, table, lanes = fold.shape(self.width), next(tables), used
-            if fold.is_wide:
-                _halve_table(scope, fold, shape, table, (lanes, WIDE_LANES))
-                lanes = scope.let(f"call i64 @llvm.smin.i64(i64 {used}, i64 {WIDE_LANES})")
-                shape, table = fold.total_shape(self.width), self._widened_table(scope, fold, table, lanes)
-            _halve_table(scope, fold, shape, table, (lanes, 1))
-            texts.append(scope.let(f"load {shape.type}, ptr {table}, align {shape.itemsize}"))
+            shape, table = fold.total_shape(self.width), next(tables)
+            joined = self.ctx.allocate(shape.type, WIDE_LANES) if fold.is_wide else table
+            scope.do(f"call void @{self._join_function(fold)}(ptr {table}, ptr {joined}, i64 {used})")
+            texts.append(scope.let(f"load {shape.type}, ptr {joined}, align {shape.itemsize}"))
         return texts
 
-    def _widened_table(self, scope: Scope, fold: Fold, table: str, lanes: str) -> str:
-        """Copies the first lanes of a table to a new one in the dtype in which they are joined."""
-        narrow, shape = fold.shape(self.width), fold.total_shape(self.width)
-        wide = self.ctx.allocate(shape.type, WIDE_LANES)
-        inner, lane = scope.inner(scope.names.label()), scope.names.value()
-        old = inner.let(f"getelementptr {narrow.type}, ptr {table}, i64 {lane}")
-        text = inner.let(f"load {narrow.type}, ptr {old}, align {narrow.itemsize}")
-        new = inner.let(f"getelementptr {shape.type}, ptr {wide}, i64 {lane}")
-        inner.do(f"store {shape.type} {fold.widen(inner, self.width, text)}, ptr {new}, align {shape.itemsize}")
-        close_loop(scope, inner, lane, ("0", lanes), runs=True)
-        return wide
+    def _join_function(self, fold: Fold) -> str:
+        """The name of the function that joins the lanes of a table."""
+        target, width = self.ctx.target, self.width
+        return self.ctx.functions.add("join_lanes", lambda name: _emit_join(fold, width, target, name))
+
+
+def _emit_join(fold: Fold, width: int, target: CodeTarget, name: str) -> str:
+    """Emits the function that joins the first `used` lanes of a table, in a wider one if need be.
+
+    The result is the first lane. A kernel has many such tables, whose code would be most of its text.
+    """
+    scope = Scope(Names(), "start", None)
+    shape, table, used = fold.shape(width), "%table", "%used"
+    if fold.is_wide:
+        _halve_table(scope, fold, shape, table, (used, WIDE_LANES))
+        used = scope.let(f"call i64 @llvm.smin.i64(i64 {used}, i64 {WIDE_LANES})")
+        _widen_table(scope, fold, width, used)
+        shape, table = fold.total_shape(width), "%joined"
+    _halve_table(scope, fold, shape, table, (used, 1))
+    scope.do("ret void")
+    header = f"define internal void @{name}(ptr %table, ptr %joined, i64 %used) noinline {target.attributes}"
+    return function_text(header, (), scope.lines)
+
+
+def _widen_table(scope: Scope, fold: Fold, width: int, lanes: str) -> None:
+    """Copies the first lanes of a table to the other one in the dtype in which they are joined."""
+    narrow, shape = fold.shape(width), fold.total_shape(width)
+    inner, lane = scope.inner(scope.names.label()), scope.names.value()
+    old = inner.let(f"getelementptr {narrow.type}, ptr %table, i64 {lane}")
+    text = inner.let(f"load {narrow.type}, ptr {old}, align {narrow.itemsize}")
+    new = inner.let(f"getelementptr {shape.type}, ptr %joined, i64 {lane}")
+    inner.do(f"store {shape.type} {fold.widen(inner, width, text)}, ptr {new}, align {shape.itemsize}")
+    close_loop(scope, inner, lane, ("0", lanes), runs=True)
 
 
 def _halve_table(scope: Scope, fold: Fold, shape: Shape, table: str, lanes: tuple[str, int]) -> None:

@@ -51,22 +51,47 @@ def has_transposed_loads(body: Iterable[Statement], axis: SizeExpr) -> bool:
     return any(isinstance(step, SizeExpr) or step not in (None, -1, 0, 1) for step in steps)
 
 
-def lane_pointers(scope: Scope, shape: Shape, pointer: str, stride: int | str, active: str | None) -> list[str]:
-    """Returns the address of each lane's element. The inactive lanes, all at the end, get the last active address."""
-    last = None
-    if active is not None:
-        bits = scope.let(f"bitcast {shape.mask_type} {active} to i{shape.lanes}")
-        count = scope.let(f"call i{shape.lanes} @llvm.ctpop.i{shape.lanes}(i{shape.lanes} {bits})")
-        wide = count if shape.lanes == 64 else scope.let(f"zext i{shape.lanes} {count} to i64")
-        last = scope.let(f"sub i64 {wide}, 1")
+def lane_pointers(
+    scope: Scope, home: Scope, shape: Shape, pointer: str, stride: int | str, active: str | None
+) -> list[str]:
+    """Returns the address of each lane's element. The inactive lanes, all at the end, get the last active address.
+
+    `home` is the outermost scope of these lanes: what their addresses have in common is found there, once.
+    """
+    last = "" if active is None else _last_active(home, shape, active)
+    where = home if isinstance(stride, int) else scope
     pointers: list[str] = []
+    if last or not isinstance(stride, int):
+        pointer = _as_one_address(scope, pointer)
     for lane in range(shape.lanes):
-        number = (
-            str(lane) if last is None or not lane else scope.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {lane})")
-        )
-        distance = scope.let(f"mul i64 {stride}, {number}")
+        number = str(lane)
+        if last and lane:
+            number = home.once((last, f"least {lane}"), f"call i64 @llvm.smin.i64(i64 {last}, i64 {lane})")
+        if number.isdigit() and isinstance(stride, int):
+            distance = str(int(number) * stride)
+        else:
+            distance = where.once((number, str(stride)), f"mul i64 {stride}, {number}")
         pointers.append(scope.let(f"getelementptr {shape.memory}, ptr {pointer}, i64 {distance}"))
     return pointers
+
+
+def _as_one_address(scope: Scope, pointer: str) -> str:
+    """The same address, in which LLVM sees no sum of others.
+
+    Else it weighs, for each lane, which sums of loop counters and distances to keep in registers: more than half of the
+    time of some kernels, and they have more distances than registers.
+    """
+    return scope.let(f"call ptr @llvm.launder.invariant.group.p0(ptr {pointer})")
+
+
+def _last_active(home: Scope, shape: Shape, active: str) -> str:
+    last = home.sizes.get((active, "last"))
+    if last is None:
+        bits = home.let(f"bitcast {shape.mask_type} {active} to i{shape.lanes}")
+        count = home.let(f"call i{shape.lanes} @llvm.ctpop.i{shape.lanes}(i{shape.lanes} {bits})")
+        wide = count if shape.lanes == 64 else home.let(f"zext i{shape.lanes} {count} to i64")
+        last = home.sizes[active, "last"] = home.let(f"sub i64 {wide}, 1")
+    return last
 
 
 def load_strided(scope: Scope, shape: Shape, pointers: list[str]) -> str:

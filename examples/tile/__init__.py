@@ -1,0 +1,1 @@
+"""Kernels in the tile language, each with what it means and what it is measured against."""
