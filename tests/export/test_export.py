@@ -428,6 +428,13 @@ def test_what_a_program_cannot_hold_is_refused():
         export(trained, (data(3),))
 
 
+def test_wrong_calls_say_what_to_write():
+    program = export(nn.Linear(2, 3), (rl.ones(1, 2),))
+    assert "program.module()(...)" in refused("A006", lambda: program(rl.ones(1, 2)))
+    assert "write (x,)" in refused("A001", lambda: export(nn.Linear(2, 3), rl.ones(1, 2)))
+    assert "{dim: Dim(name)}" in refused("C035", lambda: export(nn.ReLU(), (rl.ones(1),), dynamic_shapes={"x": None}))
+
+
 def test_other_files_are_refused(tmp_path: Path):
     path = tmp_path / "f.safetensors"
     rl.save({"x": data(3)}, path)

@@ -1,5 +1,8 @@
 """Whole graphs: `export` makes one of a function or module, which can be shown, saved, loaded, run and traced again."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from rushlight.export.api import export, load, save
 from rushlight.export.dims import Dim
 from rushlight.export.inputs import Input, Mutated, State
@@ -8,19 +11,26 @@ from rushlight.export.program import ExportedProgram
 from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.support.peer_names import absent_name
 
+if TYPE_CHECKING:
+    from rushlight.export.packaging import Package, package
+
 __all__ = [
     "Dim",
     "ExportedModule",
     "ExportedProgram",
     "Input",
     "Mutated",
+    "Package",
     "ParamsSpec",
     "State",
     "export",
     "load",
+    "package",
     "save",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name in ("Package", "package"):
+        return getattr(import_module("rushlight.export.packaging"), name)  # it needs the code generators
     raise absent_name(__name__, name, __all__)

@@ -62,7 +62,7 @@ def export(
         function = mod.function
     if not callable(function):
         fail("A001", "export: this cannot be called", value=type(mod).__name__)
-    require(isinstance(args, tuple), "A001", "export: args is a tuple", args=type(args).__name__)
+    require(isinstance(args, tuple), "A001", "export: args is a tuple", args=type(args).__name__, hint="write (x,)")
     named = dict(kwargs or {})
     names = argument_names(function, args)
     given = specification(names, args, named, dynamic_shapes)
@@ -72,17 +72,24 @@ def export(
         return _Maker(program, opened, state, names).made()
 
 
-def save(ep: ExportedProgram, f: str | os.PathLike[str] | BinaryIO) -> None:
-    """Write a program to one safetensors file: its text is in the file's metadata. Nothing is pickled."""
+def save(
+    ep: ExportedProgram, f: str | os.PathLike[str] | BinaryIO, *, extra_files: Mapping[str, str] | None = None
+) -> None:
+    """Write a program to one safetensors file: its text is in the file's metadata. Nothing is pickled.
+
+    `extra_files` are texts by name that go along.
+    """
     state = ep.state
     entries = {"text": str(ep), "tensors": dict(state.tensors), "constants": dict(state.constants)}
-    save_tensors({"format": _FORMAT, **entries}, f)
+    extra = {"extra": dict(extra_files)} if extra_files else {}
+    save_tensors({"format": _FORMAT, **entries, **extra}, f)
 
 
-def load(f: str | os.PathLike[str] | BinaryIO) -> ExportedProgram:
+def load(f: str | os.PathLike[str] | BinaryIO, *, extra_files: dict[str, str] | None = None) -> ExportedProgram:
     """Read a program that `save` wrote. P005 where the file holds something else.
 
-    Custom operators that it calls must be defined before (C009).
+    The texts that `extra_files` names are put into it, as far as the file has them. Custom operators that the program
+    calls must be defined before (C009).
     """
     contents = load_tensors(f)
     is_program = isinstance(contents, dict) and contents.get("format") == _FORMAT
@@ -90,6 +97,11 @@ def load(f: str | os.PathLike[str] | BinaryIO) -> ExportedProgram:
     text, tensors, constants = contents.get("text"), contents.get("tensors"), contents.get("constants")
     if not (isinstance(text, str) and isinstance(tensors, dict) and isinstance(constants, dict)):
         fail("P002", "export.load: the file's structure is damaged", parts=list(contents))
+    if extra_files is not None:
+        extra = contents.get("extra", {})
+        readable = isinstance(extra, dict) and all(isinstance(one, str) for one in extra.values())
+        require(readable, "P002", "export.load: the file's structure is damaged", parts=["extra"])
+        extra_files.update({name: extra[name] for name in extra_files if name in extra})
     return parse_program(text, tensors, constants)
 
 

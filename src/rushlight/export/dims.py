@@ -192,4 +192,5 @@ def _require(fits: bool, otherwise: str) -> None:
 
 
 def _refuse(reason: str) -> NoReturn:
-    fail("C035", f"export: dynamic_shapes does not fit the arguments: {reason}")
+    hint = "write a dict by parameter, or a tuple in order, of {dim: Dim(name)}; None keeps the example's sizes"
+    fail("C035", f"export: dynamic_shapes does not fit the arguments: {reason}", hint=hint)

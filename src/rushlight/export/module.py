@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.capture.source import ArgumentSource
@@ -12,7 +12,7 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.random import random_state
 from rushlight.eager.symbols import SymBool, holds, unwrap_size, wrap_size
-from rushlight.eager.tensor import Parameter
+from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tracing import TracedNumber
 from rushlight.export.expression import evaluated
 from rushlight.export.naming import kinds_of
@@ -40,7 +40,8 @@ class ExportedModule(Module):
         self.program = program
         self.argument_names = program.names
         self._constants = dict(program.state.constants)
-        self._places: dict[str, tuple[Module, str]] = {}
+        self.answers: dict[int, Callable[[tuple[Any, ...]], Any]] = {}
+        self._places: dict[str, tuple[Module, str] | None] = {}
         for name, tensor in program.state.tensors.items():
             owner, key = self._owner(name)
             kind = program.state.kinds[name]
@@ -53,6 +54,16 @@ class ExportedModule(Module):
         for name, other in program.state.ties.items():
             owner, key = self._owner(name)
             setattr(owner, key, program.state.tensors[other])
+
+    def withhold(self, name: str) -> Tensor:
+        """Take a parameter or buffer out, and return it: all calls that read it have answers of their own.
+
+        `answers` says, by identity of a call of the graph, what gives its value in place of the operator.
+        """
+        place = self._places[name]
+        assert place is not None
+        self._places[name] = None
+        return getattr(*place)
 
     def _owner(self, name: str) -> tuple[Module, str]:
         """The submodule that owns a tensor of this name, made on demand, and the tensor's name there."""
@@ -71,7 +82,7 @@ class ExportedModule(Module):
         sizes = _bound(program.opened, leaves)
         names = {f"a{index}": leaf for index, leaf in enumerate(leaves)}
         feed = self._feed(leaves, names)
-        run = Interpreter(sizes, program.checks)
+        run = Interpreter(sizes, program.checks, self.answers)
         values = run.run(program.graph, feed)
         for position, value in program.graph.mutations:
             own = program.inputs[position].kind != "argument"
@@ -90,8 +101,8 @@ class ExportedModule(Module):
             elif source.kind == "constant":
                 values.append(self._constants[str(source.target)])
             elif source.kind in ("parameter", "buffer"):
-                owner, key = self._places[str(source.target)]
-                values.append(getattr(owner, key))
+                place = self._places[str(source.target)]
+                values.append(None if place is None else getattr(*place))
             elif source.kind == "number":
                 values.append(evaluated(str(source.target), names))
             else:

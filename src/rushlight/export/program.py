@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from rushlight.build.decompose import to_primitives
 from rushlight.export.module import ExportedModule
 from rushlight.export.parts import Parts
 from rushlight.export.text import program_text
+from rushlight.support.errors import fail
 
 
 class ExportedProgram(Parts):
@@ -24,6 +27,10 @@ class ExportedProgram(Parts):
     def module(self) -> ExportedModule:
         """A module that runs the program: call it, train it, compile it, or export it again."""
         return ExportedModule(self)
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Is an error, as in PyTorch: `module()` is what runs."""
+        fail("A006", "an exported program is not called", hint="call program.module()(...)")
 
     def run_decompositions(self) -> ExportedProgram:
         """The program in primitive operators."""

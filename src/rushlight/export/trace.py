@@ -55,6 +55,7 @@ class ExportRecorder(Recorder):
 
     tracer_class = ExportTracer
     gradients_class = ExportGradients
+    checks_dead_calls = False
     tracer: ExportTracer
 
     def namer_of_reached(self) -> Callable[[object], str | None]:

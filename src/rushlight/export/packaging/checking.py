@@ -1,0 +1,118 @@
+"""One run of a program by Rushlight itself: the bytes that go in and come out, for comparison with its package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rushlight.build import compile_graph, with_index_asserts
+from rushlight.codegen.llvm.interface.records import Interface, SizeParameter, TensorParameter
+from rushlight.eager.memory import array_of
+from rushlight.export.packaging.interface import states_of, weights_of
+from rushlight.export.program import ExportedProgram
+from rushlight.ir.graph import with_dense_outputs
+from rushlight.runtime import descriptor
+from rushlight.support.errors import fail
+from rushlight.support.frozen import frozen
+from rushlight.sym import Size, SizeExpr, evaluate
+
+Array = NDArray[np.generic]
+_SEED = 0
+_MOST_TRIES = 64
+
+
+@frozen(eq=False)
+class Run:
+    """The sizes of a run, in order, and by name what it read, and the bytes of what it wrote."""
+
+    sizes: tuple[int, ...]
+    inputs: Mapping[str, Array]
+    results: Mapping[str, bytes]
+
+
+def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED) -> Run:
+    """Runs the program on random values: of the sizes that it was exported with, or others where they do not fit.
+
+    Integers are 0 or 1, so that they are indices of most tensors.
+    """
+    sizes = _sizes_for(interface, seed)
+    rng = np.random.default_rng(seed)
+    owned = {name: np.ascontiguousarray(array_of(tensor)) for name, tensor in weights_of(program).items()}
+    states = {name: np.array(array_of(tensor), order="C") for name, tensor in states_of(program).items()}
+    inputs: dict[str, Array] = {}
+    arrays: list[Array] = []
+    for tensor in interface.tensors:
+        if tensor.kind == "weight":
+            arrays.append(owned[tensor.title])
+        elif tensor.kind == "size":
+            assert tensor.symbol is not None
+            arrays.append(np.array(sizes[tensor.symbol], np.int64))
+        elif tensor.kind == "output":
+            arrays.append(_empty(tensor, sizes))
+        else:
+            array = states[tensor.title] if tensor.kind == "state" else _drawn(rng, tensor, sizes)
+            inputs[tensor.name] = array.copy()
+            arrays.append(array)
+    _launch(program, interface, arrays)
+    written = {
+        tensor.name: _bytes(array) for tensor, array in zip(interface.tensors, arrays, strict=True) if tensor.is_written
+    }
+    return Run(tuple([sizes[size.symbol] for size in interface.sizes]), inputs, written)
+
+
+def _sizes_for(interface: Interface, seed: int) -> dict[SizeExpr, int]:
+    """Sizes in their ranges for which the conditions hold."""
+    rng = np.random.default_rng(seed)
+    for attempt in range(_MOST_TRIES):
+        sizes = {size.symbol: _size_for(size, rng, drawn=attempt > 0 or seed != _SEED) for size in interface.sizes}
+        if all(condition.holds(sizes) for condition in interface.conditions):
+            return sizes
+    return fail("A001", "package: no sizes were found that fit the program's conditions")
+
+
+def _size_for(size: SizeParameter, rng: np.random.Generator, drawn: bool) -> int:
+    facts = size.symbol.facts
+    preferred = facts.preferred if facts.hint is None else facts.hint
+    most = size.lower + 32 * size.multiple_of if size.upper is None else min(size.upper, size.lower + 32)
+    value = int(rng.integers(size.lower, most + 1)) if drawn or not isinstance(preferred, int) else preferred
+    return -(-value // size.multiple_of) * size.multiple_of
+
+
+def _shape(sizes: Mapping[SizeExpr, int], dims: tuple[Size, ...]) -> tuple[int, ...]:
+    return tuple([dim if isinstance(dim, int) else evaluate(dim, sizes) for dim in dims])
+
+
+def _empty(tensor: TensorParameter, sizes: Mapping[SizeExpr, int]) -> Array:
+    dtype = np.dtype(tensor.type.dtype.numpy)
+    shape, strides = _shape(sizes, tensor.type.shape), _shape(sizes, tensor.type.strides)
+    memory = np.zeros(max(descriptor.extent(shape, strides), 1), dtype)
+    return np.ndarray(shape, dtype, memory, strides=[stride * dtype.itemsize for stride in strides])
+
+
+def _drawn(rng: np.random.Generator, tensor: TensorParameter, sizes: Mapping[SizeExpr, int]) -> Array:
+    dtype, shape = np.dtype(tensor.type.dtype.numpy), _shape(sizes, tensor.type.shape)
+    if tensor.type.dtype.kind.name in ("BOOL", "INT"):
+        return rng.integers(0, 2, shape).astype(dtype)
+    return np.asarray(rng.standard_normal(shape)).astype(dtype)
+
+
+def _bytes(array: Array) -> bytes:
+    """What an array holds, in the order of its memory."""
+    base = array.base if isinstance(array.base, np.ndarray) else array
+    return base.tobytes() if array.size else b""
+
+
+def _launch(program: ExportedProgram, interface: Interface, arrays: list[Array]) -> None:
+    executable = compile_graph(with_dense_outputs(with_index_asserts(program.graph)))
+    kept = [
+        descriptor.describe(
+            array.ctypes.data,
+            tensor.type.dtype.code,
+            array.shape,
+            [stride // array.itemsize for stride in array.strides],
+        )
+        for tensor, array in zip(interface.tensors, arrays, strict=True)
+    ]
+    executable.launch([address for _, address in kept], work=0)

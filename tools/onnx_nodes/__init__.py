@@ -1,0 +1,1 @@
+"""Asks ONNX's node tests, which the library `onnx` generates."""
