@@ -190,8 +190,8 @@ def test_a_policy_sees_both_runs_and_keeps_results():
     seen = []
 
     def policy(context, op, *args, **kwargs):
-        seen.append((context.is_recompute, op.name))
-        return CheckpointPolicy.MUST_SAVE if op.name == "sin" else CheckpointPolicy.PREFER_RECOMPUTE
+        seen.append((context.is_recompute, op.__name__))
+        return CheckpointPolicy.MUST_SAVE if op.__name__ == "sin" else CheckpointPolicy.PREFER_RECOMPUTE
 
     context_fn = functools.partial(create_selective_checkpoint_contexts, policy)
     checkpoint(lambda x: (x.sin() * 2).exp(), x, use_reentrant=False, context_fn=context_fn).sum().backward()

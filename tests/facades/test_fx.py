@@ -14,9 +14,11 @@ from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.fx.lowered import graph_of
 from rushlight.fx.passes.shape_prop import ShapeProp
 from rushlight.ir.text import format_graph
+from rushlight.nn import functional as F
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact
 from rushlight.support.errors import RushlightError
+from rushlight.utils._python_dispatch import TorchDispatchMode
 from tensors import same
 
 
@@ -344,3 +346,64 @@ def test_operators_of_python_print_as_they_are_written():
     assert operator.neg in [node.target for node in module.graph.nodes]
     for line in ("neg = -x", "floordiv = matmul // 1", "invert = ~gt"):
         assert line in module.code
+
+
+@pytest.mark.row("2.11")
+@pytest.mark.parametrize("mode", ["real", "symbolic"])
+def test_graphs_from_before_autograd_are_differentiated_where_they_run(mode):
+    def function(x, w):
+        h = F.linear(x, w)
+        with rl.no_grad():
+            scale = h.exp()
+        return F.layer_norm(F.dropout(h, 0.5, training=False) * scale, (4,))
+
+    x, w = rl.rand(3, 4).requires_grad_(), rl.rand(4, 4).requires_grad_()
+    expected = rl.autograd.grad(function(x, w).square().sum(), (x, w))
+    before = make_fx(function, tracing_mode=mode, pre_dispatch=True)(x, w)
+    names = [node.target.__name__ for node in before.graph.nodes if node.op == "call_function"]
+    assert [name for name in names if name != "sym_size"] == ["linear", "exp", "detach", "mul", "layer_norm"]
+    for one, other in zip(rl.autograd.grad(before(x, w).square().sum(), (x, w)), expected, strict=True):
+        assert rl.equal(one, other)
+    seed = 2 * function(x, w).detach()
+    joint = make_fx(lambda x, w, seed: rl.func.vjp(before, x, w)[1](seed))(x.detach(), w.detach(), seed)
+    for one, other in zip(joint(x.detach(), w.detach(), seed), expected, strict=True):
+        assert rl.allclose(one, other, atol=1e-5)
+    below = make_fx(function)(x, w)
+    assert "detach" not in [node.target.__name__ for node in below.graph.nodes if node.op == "call_function"]
+
+
+def test_a_graph_from_before_autograd_computes_no_gradients():
+    with pytest.raises(RushlightError) as caught:
+        make_fx(lambda x: rl.autograd.grad((x * x).sum(), x), pre_dispatch=True)(rl.ones(2, requires_grad=True))
+    assert caught.value.code == "G005"
+
+
+def test_what_modes_are_given_are_pytorchs_operators():
+    aten = rl.ops.aten
+    table = {
+        aten.add.Tensor: "add",
+        aten.add.out: "add out",
+        aten.mul_.Tensor: "in place",
+        aten.copy_.default: "copy",
+        aten.sum.default: "sum",
+    }
+    found = []
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            assert func.overloadpacket in table if func in {aten.mul_.Tensor} else func.namespace == "aten"
+            found.append(next((name for one, name in table.items() if func is one), None))
+            assert table.get(func) == found[-1]
+            return func(*args, **(kwargs or {}))
+
+    x = rl.ones(2)
+    with Mode():
+        (x + x).sum()
+        x.mul_(3)
+        x.copy_(rl.zeros(2))
+        rl.add(x, 1, out=x)
+    assert [name for name in found if name] == ["add", "sum", "in place", "copy", "add out"]
+    assert aten.mul_.Tensor(x + 1, 4).tolist() == [8.0, 8.0]
+    assert aten.add.out(x, x, out=x) is x and x.tolist() == [2.0, 2.0]
+    assert aten.add.Tensor != aten.sub.Tensor
+    assert aten.add.overloads() == ["default"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -43,6 +44,27 @@ def test_ten_operators_pass_all_checks(name: str) -> None:
         found = library.opcheck(operator, arguments(), options)
         assert set(found.values()) == {"SUCCESS"}
         assert len(found) == 7
+
+
+def test_a_function_defined_again_takes_the_place_of_the_earlier_one(operators: None) -> None:
+    def cell(factor: int) -> Any:
+        @library.custom_op("mine::again", mutates_args=())
+        def again(x: rl.Tensor) -> rl.Tensor:
+            return rl.from_numpy(x.numpy() * factor)
+
+        again.register_fake(rl.empty_like)
+        return again
+
+    for factor in (2, 3):
+        again = cell(factor)
+        compiled = rl.compile(lambda x, again=again: again(x) + rl.ops.mine.again(x), fullgraph=True)
+        assert again(rl.ones(1)).item() == factor and compiled(rl.ones(1)).item() == 2 * factor
+    with library.Library("mine", "FRAGMENT") as lib:
+        lib.define("kept(Tensor x) -> Tensor")
+        assert (
+            code_of(lambda: library.custom_op("mine::kept", rl.clone, mutates_args=(), schema="(Tensor x) -> Tensor"))
+            == "A011"
+        )
 
 
 def faulty(fault: str) -> tuple[library.CustomOpDef, tuple[Any, ...]]:
@@ -340,3 +362,75 @@ def test_threads_define_and_call_operators_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_a_mode_is_given_the_operator_that_its_namespace_has():
+    seen = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    @rl.library.custom_op("told::halved", mutates_args=())
+    def halved(x: rl.Tensor) -> rl.Tensor:
+        return x / 2
+
+    x = rl.arange(3.0)
+    try:
+        with Log():
+            assert halved(x).tolist() == [0.0, 0.5, 1.0]
+        func = seen[0]
+        assert func is rl.ops.told.halved.default is halved.default
+        assert func.overloadpacket is rl.ops.told.halved
+        assert (func.namespace, func.name(), func.overloads()) == ("told", "told::halved", ["default"])
+        assert func(x).tolist() == [0.0, 0.5, 1.0] and pickle.loads(pickle.dumps(func)) is func
+        rl.library.register_fake(func, rl.empty_like)
+        assert rl.compile(lambda x: func(x) + 1, fullgraph=True)(x).tolist() == [1.0, 1.5, 2.0]
+    finally:
+        halved.remove()
+
+    @rl.library.custom_op("told::halved", mutates_args=())
+    def tripled(x: rl.Tensor) -> rl.Tensor:
+        return x * 3
+
+    try:
+        with Log():
+            assert tripled(x).tolist() == [0.0, 3.0, 6.0]
+        assert seen[-1] is tripled.default is not func
+    finally:
+        tripled.remove()
+
+
+def test_the_overload_of_a_composite_is_the_composite():
+    x = rl.ones(3, requires_grad=True)
+    with library.Library("told", "DEF") as told:
+        told.define("summed(Tensor x) -> Tensor")
+        told.impl("summed", lambda x: x.sum() + 1, "CompositeImplicitAutograd")
+        assert rl.ops.told.summed.default(x).item() == 4.0
+        rl.ops.told.summed.default(x).backward()
+    assert x.grad is not None and x.grad.tolist() == [1.0] * 3
+
+
+def test_operators_are_named_by_namespace():
+    @rl.library.custom_op("named::halved", mutates_args=())
+    def halved(x: rl.Tensor) -> rl.Tensor:
+        return x / 2
+
+    halved.register_fake(rl.empty_like)
+    x = rl.arange(3.0)
+    try:
+        assert rl.ops.named.halved is halved
+        assert rl.ops.named.halved.default(x).tolist() == [0.0, 0.5, 1.0]
+        assert dir(rl.ops.named) == ["halved"]
+        assert rl.compile(lambda x: rl.ops.named.halved(x) + 1, fullgraph=True)(x).tolist() == [1.0, 1.5, 2.0]
+        assert not hasattr(rl.ops.named, "doubled")
+    finally:
+        halved.remove()
+    assert not hasattr(rl.ops, "named")
+    assert rl.ops.aten.add.Tensor(x, x).tolist() == [0.0, 2.0, 4.0]
+    assert rl.ops.aten.sum.dim_IntList(x, [0]).item() == 3.0
+    assert rl.ops.aten.relu.default is rl.fx.ops.relu
+    assert rl.ops.aten.mm.default(rl.ones(1, 2), rl.ones(2, 1)).item() == 2.0
+    with pytest.raises(rl.NotSupportedError):
+        rl.ops.aten.no_such_operator(x)

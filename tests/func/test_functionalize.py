@@ -153,3 +153,20 @@ def test_a_branch_on_a_value_is_refused_and_leaves_nothing():
         functionalize(lambda x: x.add_(1) if bool(x.sum() > 0) else x)(x)
     assert caught.value.code == "C002"
     assert x.add_(1).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (lambda view: view.masked_fill_(rl.tensor([True, False]), -3), [1.0, 0.0, 1.0]),
+        (lambda view: view.index_fill_(0, rl.tensor([0]), -3), [1.0, 0.0, 1.0]),
+        (lambda view: view.float_power_(2), [1.0, 4.0, 6.0]),
+    ],
+)
+def test_writes_in_parts_to_views_by_strides_keep_gradients_of_the_elements_left(write, expected):
+    """The view leaves the view that it is taken of; the write reads what the base shows there: PyTorch's gradients."""
+    x = rl.tensor([1.0, 2.0, 3.0], dtype=rl.float64).requires_grad_()
+    whole = x * 1
+    write(whole[:1].as_strided((2,), (1,), 1))
+    whole.sum().backward()
+    assert x.grad.tolist() == expected

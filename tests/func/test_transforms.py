@@ -70,6 +70,31 @@ def test_transforms_nest():
     near(jacrev(jacfwd(energy))(x[0]), energy_bend(x[0].numpy()))
 
 
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_compiled_functions_are_mapped(fullgraph):
+    """As they are: `vmap` wants to see their operators."""
+    compiled = rl.compile(energy, fullgraph=fullgraph)
+    x = data(3, 4)
+    near(compiled(x[0]), energy(x[0]))
+    for _ in range(2):
+        near(vmap(compiled)(x), rl.stack([energy(row) for row in x]))
+        near(vmap(grad(compiled))(x), energy_slope(x.numpy()))
+        near(vmap(lambda a, b: compiled(b) * a, (0, None))(x, x[0]), energy(x[0]) * x)
+
+
+def test_transforms_are_what_they_are_under_compiled_autograd():
+    x = data(4)
+
+    def everything():
+        transformed = [one(energy)(x) for one in (grad, jacrev, jacfwd, hessian)]
+        return [*transformed, rl.autograd.functional.jacobian(rl.sin, x, vectorize=True)]
+
+    wanted = everything()
+    with rl.compiler.compiled_autograd.enable():
+        found = everything()
+    assert [one.numpy().tobytes() for one in found] == [one.numpy().tobytes() for one in wanted]
+
+
 def test_leaves_of_the_caller_keep_their_gradients():
     x, w = data(4), data(4).requires_grad_()
     inner = grad(lambda t: (t * t * w).sum())(x)

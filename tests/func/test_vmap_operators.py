@@ -10,12 +10,14 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact
 
 BATCH = 2
-# Their results have no size that types tell, or a number's dtype: nothing could stack them.
+# Their results have no size that types tell, or a number's dtype: nothing could stack them. Halves
+# of limits hold no ids.
 LEFT_OUT = Fact.DATA_DEPENDENT | Fact.CONTROL
+NAMES_LEFT_OUT = ("as_number", "ids_within", "lengths_within")
 NAMES = [
     name
     for name, op in sorted(OPERATORS.items())
-    if op.samples_rule is not None and not op.facts & LEFT_OUT and name != "as_number"
+    if op.samples_rule is not None and not op.facts & LEFT_OUT and name not in NAMES_LEFT_OUT
 ]
 # Their offsets ascend from 0, and so do halves of them.
 WITH_OFFSETS = ("embedding_bag", "offsets_within")

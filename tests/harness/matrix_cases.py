@@ -128,6 +128,12 @@ def sample_arguments(name: str) -> tuple[Arguments, ...]:
     return tuple(found)
 
 
+def tensors_first(name: str) -> list[int]:
+    """The samples of an operator whose first operand is no number: public functions take none first."""
+    samples = sample_arguments(name)
+    return [at for at, one in enumerate(samples) if not isinstance(next(iter(one.operands), None), int | float)]
+
+
 def _as_leaves(op, item):
     if isinstance(item, (tuple, list)):
         return tuple(_as_leaves(op, part) for part in item)

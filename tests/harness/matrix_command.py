@@ -2,10 +2,17 @@
 
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
 
 from matrix_cases import ASKED
+
+
+def told(error):
+    """An exception in a line, with the place that raised it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {str(error).splitlines()[0]} ({frame.filename}:{frame.lineno})"
 
 
 def ask_all(failures):

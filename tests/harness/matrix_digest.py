@@ -49,7 +49,7 @@ def digests(names: list[str]) -> dict[str, str]:
     found = {}
     for name in names:
         facts = OPERATORS[name].facts
-        if name in ("empty", "empty_like") or Fact.DATA_DEPENDENT in facts or Fact.EFFECT in facts:
+        if name in ("empty", "empty_like") or facts & (Fact.DATA_DEPENDENT | Fact.EFFECT | Fact.CONTROL):
             continue
         for case in digested_cases(name):
             try:

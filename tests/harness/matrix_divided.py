@@ -10,7 +10,6 @@ of placements are drawn. Ranks are threads of one process.
 """
 
 import itertools
-import traceback
 import zlib
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 import rushlight as rl
 from matrix_calls import built, call_without, flat_tensors, key_of, outputs_of, structure_of
 from matrix_cases import Case, materialise, sample_arguments
-from matrix_command import ask_all
+from matrix_command import ask_all, told
 from rushlight import distributed as dist
 from rushlight.autograd import grad
 from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
@@ -158,7 +157,6 @@ def ask(name, sample, shape, counts=None):
         leaves.append(tensor.requires_grad_(differentiable))
     results, gradients = prepared.outcome(leaves)
     wanted = [whole(one) for one in results], [whole(one) for one in gradients]
-    found = []
 
     def on_rank(way):
         mesh = init_device_mesh("cpu", shape)
@@ -170,17 +168,25 @@ def ask(name, sample, shape, counts=None):
         exact = plain and moves(prepared.op)
         return differs(([whole(one) for one in results], [whole(one) for one in gradients]), wanted, exact)
 
-    for way in ways(prepared, shape) if prepared.arrays else ():
-        if counts is not None:
-            counts[len(shape)] += 1
-        try:
-            text = next(filter(None, dist.spawn(on_rank, int(np.prod(shape)), (way,))), None)
-        except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            text = f"{type(error).__name__}: {str(error).splitlines()[0]} ({frame.filename}:{frame.lineno})"
-        if text is not None:
-            found.append(f"{name} s{sample} on {shape}, {text_of(way)}: {text}")
-    return found
+    asked = ways(prepared, shape) if prepared.arrays else []
+    if counts is not None:
+        counts[len(shape)] += len(asked)
+    ranks = int(np.prod(shape))
+    try:
+        # All at once, since ranks are not made for nothing; one that fails leaves the others waiting.
+        texts = [next(filter(None, of), None) for of in zip(*dist.spawn(lambda: list(map(on_rank, asked)), ranks))]
+    except Exception:
+        texts = [failure(on_rank, ranks, way) for way in asked]
+    pairs = zip(asked, texts, strict=True)
+    return [f"{name} s{sample} on {shape}, {text_of(way)}: {text}" for way, text in pairs if text is not None]
+
+
+def failure(on_rank, ranks, way):
+    """What is wrong with one way."""
+    try:
+        return next(filter(None, dist.spawn(on_rank, ranks, (way,))), None)
+    except Exception as error:
+        return told(error)
 
 
 def moves(op):

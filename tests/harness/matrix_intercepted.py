@@ -10,7 +10,6 @@ gradients are those of each tensor alone. A case is a sample of an operator in f
 """
 
 import importlib.util
-import traceback
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +24,8 @@ from matrix_calls import (
     same_tensors,
     structure_of,
 )
-from matrix_cases import Case, base_dtype, materialise, richest_of, sample_arguments
-from matrix_command import ask_all
+from matrix_cases import Case, base_dtype, materialise, richest_of, sample_arguments, tensors_first
+from matrix_command import ask_all, told
 from matrix_exemptions import exemption_for
 from matrix_gradients import with_gradients
 from rushlight.autograd import grad
@@ -52,11 +51,10 @@ TwoTensor = example("two_tensor").TwoTensor
 
 
 def cases_of(name):
-    """The first sample of an operator, and the one with most operands; public functions take no number first."""
+    """The first sample of an operator, and the one with most operands."""
     samples = sample_arguments(name)
-    numbers_first = [bool(sample.operands) and isinstance(sample.operands[0], int | float) for sample in samples]
-    tensors_first = [at for at, is_number in enumerate(numbers_first) if not is_number]
-    chosen = {*tensors_first[:1], *({richest_of(name)} & {*tensors_first})}
+    asked = tensors_first(name)
+    chosen = {*asked[:1], *({richest_of(name)} & {*asked})}
     return [Case(name, sample, base_dtype(samples[sample])) for sample in sorted(chosen)]
 
 
@@ -180,8 +178,7 @@ def failures(op, counts=None):
             try:
                 text = ask(case)
             except Exception as error:
-                frame = traceback.extract_tb(error.__traceback__)[-1]
-                text = f"{type(error).__name__}: {str(error).splitlines()[0]} ({frame.filename}:{frame.lineno})"
+                text = told(error)
             if counts is not None:
                 counts[question] += 1
                 counts["in parts"] += question == "paired" and bool(events.events("graph_break"))

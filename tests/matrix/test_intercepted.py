@@ -28,7 +28,7 @@ def test_a_mode_that_changes_results_is_noticed(monkeypatch: pytest.MonkeyPatch)
     class Doubling(matrix_intercepted.LoggingMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             result = super().__torch_dispatch__(func, types, args, kwargs)
-            return result * 2 if func.name == "sin" else result
+            return result * 2 if func.__name__ == "sin" else result
 
     case = cases_of("sin")[0]
     assert ask_logged(case) is None

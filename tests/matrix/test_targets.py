@@ -17,7 +17,7 @@ from matrix_cases import parse_case
 from matrix_digest import digests
 from rushlight.ops import OPERATORS
 
-PARTS = 2
+PARTS = 4
 TREE = Path(__file__).parents[2]
 
 

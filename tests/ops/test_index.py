@@ -1,5 +1,7 @@
 """Reading and writing at places that tensors name."""
 
+from collections.abc import Callable
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -133,3 +135,36 @@ def test_bad_operands_are_refused(name, args, code):
     world = World()
     with refused(code):
         OPERATORS[name](*[item if isinstance(item, (int, tuple)) else world.lift(item) for item in args])
+
+
+WRITES_AT_PLACES = {
+    "index_put": lambda x, places, values: x.index_put_((places,), values),
+    "index_put-add": lambda x, places, values: x.index_put_((places,), values, accumulate=True),
+    "setitem": lambda x, places, values: x.__setitem__(places, values),
+    "index_copy": lambda x, places, values: x.index_copy_(0, places, values),
+    "index_add": lambda x, places, values: x.index_add_(0, places, values),
+    "scatter": lambda x, places, values: x.scatter_(0, places, values),
+    "scatter_add": lambda x, places, values: x.scatter_add_(0, places, values),
+    "scatter_reduce": lambda x, places, values: x.scatter_reduce_(0, places, values, "amax"),
+    "masked_scatter": lambda x, places, values: x.masked_scatter_(x > 0, values),
+}
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled"])
+@pytest.mark.parametrize("name", WRITES_AT_PLACES)
+def test_what_is_written_and_where_may_be_the_target(name: str, way: str):
+    write = WRITES_AT_PLACES[name]
+    asked = write if way == "eager" else rl.compile(write)
+    others: dict[str, Callable] = {
+        "itself": lambda x: (x, x),
+        "another name": lambda x: (x.view_as(x), x),
+        "backwards": lambda x: (x, x.flip(0)),
+        "values": lambda x: (x.flip(0), x),
+        "overlapping": lambda x: (x.flip(0)[:3], x[1:]),
+    }
+    for told, operands in others.items():
+        x, wanted = rl.tensor([3, 0, 1, 2]), rl.tensor([3, 0, 1, 2])
+        places, values = operands(x)
+        write(wanted, places.clone(), values.clone())
+        asked(x, places, values)
+        assert x.tolist() == wanted.tolist(), told

@@ -107,7 +107,9 @@ def test_state_follows_the_parameters_dtype_and_torch_step_tensors_are_read():
     optimizer = optim.Adam([param], lr=0.1)
     stepped(optimizer, param, 2)
     state = optimizer.state_dict()
-    state["state"][0]["step"] = rl.tensor(2.0)  # as PyTorch saves it
+    step = state["state"][0]["step"]
+    assert step.shape == () and step.dtype is rl.float32 and step.cpu().item() == 2  # as PyTorch has it
+    assert type(optimizer.state[param]["step"]) is int
     double = rl.tensor([1.0], dtype=rl.float64).requires_grad_()
     other = optim.Adam([double], lr=0.5)
     other.load_state_dict(state)

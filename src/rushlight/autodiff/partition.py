@@ -216,6 +216,7 @@ def split_joint(
         f"{joint.name}_forward",
         tuple([index for index in joint.frozen if index < count]),
         tuple(dict.fromkeys([*joint.sizes, *[symbol for symbol in sizes if symbol in unbacked]])),
+        joint.asserts,
     ).without_dead_calls()
     more = _more_parameters(joint, count, kept, derived)
     return Split(

@@ -18,6 +18,7 @@ from rushlight.eager.dispatch import STATE, Scope, call_user, refuse_in_graphs
 from rushlight.eager.handle import Version
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.override.operator_function import OperatorFunction
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
@@ -179,10 +180,10 @@ class _Copies(TorchDispatchMode):
             fail("G003", "backward: a saved tensor was changed in place by something other than an operator")
         return saved.tensor
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: OperatorFunction, types: object, args: Any = (), kwargs: Any = None) -> object:
         """Runs a call; before one that writes, what is saved of its target is copied."""
         kwargs = kwargs or {}
-        if isinstance(func, Mutation):
+        if isinstance(func.operator, Mutation):
             target = kwargs.get("out", args[0])
             for reference in self._saved.pop(id(target.version), (None, ()))[1]:
                 saved = reference()

@@ -239,8 +239,11 @@ def _tracked(tensors: Sequence[Any]) -> bool:
 
 
 def _differentiated(roots: Sequence[Any], leaves: Sequence[Any], given: Sequence[Any], create: bool) -> Sequence[Any]:
-    """Gradients of whole batches; rules of random operators say their seeds, and draw nothing anew."""
-    with Scope(maps=()):
+    """Gradients of whole batches; rules of random operators say their seeds, and draw nothing anew.
+
+    Compiled autograd leaves them alone: `vmap` goes through their steps again, which a compiled pass has not.
+    """
+    with Scope(maps=(), backward_disabled=True):
         return driver.grad(roots, leaves, given, True, create, allow_unused=True)
 
 

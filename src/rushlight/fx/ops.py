@@ -8,81 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.eager.composite.sequences import empty_strided
-from rushlight.eager.handle import Handle
-from rushlight.eager.override.answering import answer, relevant
+from rushlight.eager.override.operator_function import OperatorFunction, function_of, identifier
 from rushlight.fx.node import Argument
 from rushlight.ir.type import dense_order
 from rushlight.ops import OPERATORS
-from rushlight.ops.record import UNBACKED, Operator
 from rushlight.runtime.generator import default_generator
 from rushlight.support.errors import error
 from rushlight.support.names import did_you_mean
 
-__all__ = ["OperatorFunction", "copy_", "draw", "relayout", "sym_floordiv", "sym_item", "sym_size", "sym_stride"]
-
-# PyTorch's names of overloads: all of an operator's are one function here.
-_OVERLOADS = frozenset(
-    ("default", "Tensor", "Scalar", "int", "dim", "dim_IntList", "Tensor_Scalar", "Tensor_Tensor", "self", "out")
-)
-_functions: dict[str, OperatorFunction] = {}
-
-
-class OperatorFunction:
-    """An operator as a function: what it is called with follows its schema.
-
-    `default`, `Tensor` and PyTorch's other names of overloads are the function itself.
-    """
-
-    def __init__(self, operator: Operator) -> None:
-        self.operator = operator
-        self.__name__ = self.__qualname__ = _identifier(operator.name)
-        self.__module__ = __name__
-        self.__doc__ = operator.doc
-        self._unbacked = tuple([one.name for one in operator.schema.attributes if one.type in UNBACKED])
-
-    def __call__(self, *args: Argument, **kwargs: Argument) -> Argument:
-        """Apply the operator."""
-        asked = relevant([*args, *kwargs.values()])
-        if any(not isinstance(one, Handle) for one in asked):
-            return answer(self, asked, args, kwargs)
-        given = {**dict.fromkeys(self._unbacked), **kwargs} if self._unbacked else kwargs
-        return self.operator(*args, **given)
-
-    @property
-    def _schema(self) -> object:
-        return self.operator.schema
-
-    @property
-    def overloadpacket(self) -> OperatorFunction:
-        """The function itself."""
-        return self
-
-    def name(self) -> str:
-        """Return the operator's name."""
-        return self.operator.name
-
-    def __getattr__(self, name: str) -> OperatorFunction:
-        if name in _OVERLOADS:
-            return self
-        raise AttributeError(name)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return function_of, (self.operator.name,)
-
-    def __repr__(self) -> str:
-        return f"rushlight.fx.ops.{self.__name__}"
-
-
-def _identifier(name: str) -> str:
-    return name.replace("::", "__").replace(".", "_")
-
-
-def function_of(name: str) -> OperatorFunction:
-    """Return an operator as a function, by its name."""
-    function = _functions.get(name)
-    if function is None or function.operator is not OPERATORS[name]:
-        function = _functions[name] = OperatorFunction(OPERATORS[name])
-    return function
+__all__ = [
+    "OperatorFunction",
+    "copy_",
+    "draw",
+    "relayout",
+    "sym_floordiv",
+    "sym_item",
+    "sym_size",
+    "sym_stride",
+]
 
 
 def copy_(target: Argument, value: Argument) -> Argument:
@@ -127,7 +70,7 @@ def __getattr__(name: str) -> OperatorFunction:
         for full in (name, name.replace("__", "::", 1)):
             if full in OPERATORS:
                 return function_of(full)
-        dotted = [full for full in OPERATORS if "." in full and _identifier(full) == name]
+        dotted = [full for full in OPERATORS if "." in full and identifier(full) == name]
         if dotted:
             return function_of(dotted[0])
     raise error("N001", f"rushlight.fx.ops has no {name}", hint=did_you_mean(name, OPERATORS))

@@ -19,6 +19,7 @@ from rushlight.eager.execution.operands import flatten
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import intercept
 from rushlight.eager.mutation import COPY
+from rushlight.eager.override.operator_function import OperatorFunction, adopt_function, forget_function
 from rushlight.ir.dtype import DType, Kind, int64
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
@@ -68,7 +69,8 @@ class Definition:
             self._functional = self._defined_functional() if self._writes or self._effect else None
 
     def _defined(self, text: str, doc: str) -> Operator:
-        require(self._qualname not in RECORDS, "A011", f"{self._qualname}: the operator is defined already")
+        if self._qualname in RECORDS:
+            fail("A011", f"{self._qualname}: the operator is defined already", hint="choose another name")
         try:
             parse_schema(text)
         except ValueError as problem:
@@ -209,18 +211,42 @@ class Definition:
         return self._operator
 
 
+class Overload(OperatorFunction):
+    """The one overload of a custom operator: what modes and subclasses are given for it, and its `default`."""
+
+    def __init__(self, definition: CustomOpDef) -> None:
+        super().__init__(definition.operator)
+        self.namespace = self.operator.name.partition("::")[0]
+        self._definition = definition
+
+    def _apply(self, *args: object, **kwargs: object) -> object:
+        return self._definition(*args, **kwargs)
+
+    @property
+    def overloadpacket(self) -> CustomOpDef:
+        """The operator, as its namespace has it."""
+        return self._definition
+
+
 class CustomOpDef(Definition):
-    """A custom operator, which is called like a function. `custom_op` and `Library.define` make it."""
+    """A custom operator, which is called like a function. `custom_op` and `Library.define` make it.
+
+    `is_function`: `custom_op` has made it of a function.
+    """
+
+    is_function = False
 
     def __init__(self, name: str, schema: str, doc: str = "") -> None:
         """Registers an operator with a schema in PyTorch's words, that begins with the parenthesis. Errors: A010."""
         super().__init__(name, schema, doc)
+        self._overload = Overload(self)
+        adopt_function(self._overload)
         OPERATORS[name] = self
 
     @property
-    def default(self) -> CustomOpDef:
-        """The operator itself: it has one overload."""
-        return self
+    def default(self) -> Overload:
+        """The one overload, as a function: the same object that a `__torch_dispatch__` gets."""
+        return self._overload
 
     def overloads(self) -> list[str]:
         """The names of overloads."""
@@ -336,6 +362,7 @@ class CustomOpDef(Definition):
                 for registration in registrations:
                     registration.remove()
             undefine(self._qualname)
+            forget_function(self._qualname)
             if self._functional is not None:
                 undefine(self._functional.name)
 
@@ -353,6 +380,7 @@ def operator_of(op: object) -> CustomOpDef:
     """The custom operator that is given, or named. Errors: A011 where nobody has defined it."""
     if isinstance(op, CustomOpDef):
         return op
+    op = op.name() if isinstance(op, Overload) else op
     found = OPERATORS.get(str(op).partition(".")[0])
     if found is None:
         namespace = str(op).partition("::")[0]
@@ -374,6 +402,7 @@ def custom_op(
 ) -> Any:
     """Makes a function an operator, as torch.library.custom_op; a decorator without a function.
 
+    Where the name is that of an earlier function, as in a notebook's cell that runs again, this one takes its place.
     Compiled, exported and batched, it is one call that nobody looks into. The schema follows from annotations.
 
     >>> @custom_op("mine::scaled", mutates_args=())
@@ -386,7 +415,11 @@ def custom_op(
 
     def make(function: Rule) -> CustomOpDef:
         text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
+        earlier = OPERATORS.get(name)
+        if earlier is not None and earlier.is_function:
+            earlier.remove()
         made = CustomOpDef(name, text[text.index("(") :], function.__doc__ or "")
+        made.is_function = True
         made.register_kernel(device_types, function)
         return made
 

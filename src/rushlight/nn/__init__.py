@@ -1,5 +1,7 @@
 """Modules: layers, containers, losses, and their base class."""
 
+import importlib
+
 from rushlight.eager.tensor import Parameter
 from rushlight.nn import functional, init, modules, parallel, parameter, utils
 from rushlight.nn.modules import *  # noqa: F403 - its `__all__` is written out
@@ -14,4 +16,6 @@ __all__ += modules.__all__
 
 
 def __getattr__(name: str) -> object:
+    if name == "kernels":  # few programs need them, and they load the tile language
+        return importlib.import_module("rushlight.nn.kernels")
     raise absent_name(__name__, name, __all__)

@@ -51,7 +51,7 @@ class UninitializedTensor(Tensor):
         cls, func: Callable[..., object], types: Sequence[type], args: Sequence[object] = (), kwargs: object = None
     ) -> NoReturn:
         """Refuse every operator."""
-        cls._refuse(getattr(func, "name", str(func)))
+        cls._refuse(func.__name__)
 
     @property
     def data(self) -> Tensor:

@@ -40,6 +40,14 @@ scan = define(
     variants="",
 )
 
+local_map = define(
+    "local_map(Tensor[] operands, *, any body, any types, any placements) -> Tensor[]",
+    "What a graph makes of parts of divided tensors, which lie as `placements` say: one call until placements are"
+    " decided, and then its own calls stand in its place.",
+    facts=Fact.CONTROL | Fact.NONDIFFERENTIABLE,
+    variants="",
+)
+
 
 def _require(fits: bool, op: str, message: str) -> None:
     if not fits:
@@ -97,4 +105,10 @@ def scan_meta(
     made, count = _takes("scan", body, [*carries, *slices, *others]), len(carries)
     stacked = [TensorType((length, *type_.shape), type_.dtype, type_.device) for type_ in made[count:]]
     _require(_kinds([*made[:count], *stacked]) == _kinds(types), "scan", "the body has other results")
+    return types
+
+
+@local_map.meta
+def local_map_meta(operands: Types, body: Inner, types: Types, placements: object) -> Types:
+    _require(_kinds(_takes("local_map", body, [*operands])) == _kinds(types), "local_map", "it has other results")
     return types

@@ -17,12 +17,13 @@ from rushlight.ops.dims import Array, At, convert, integers, normal, same_shape,
 from rushlight.ops.index.ranged import offsets_within, offsets_within_ref
 from rushlight.ops.index.read import embedding, require_integers
 from rushlight.ops.index.write import embedding_backward
-from rushlight.ops.join import constant_pad_nd
+from rushlight.ops.join import cat, constant_pad_nd
 from rushlight.ops.pointwise import rounding
 from rushlight.ops.pointwise.arithmetic import floor_divide
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.pool.window import lowest
+from rushlight.ops.ragged import segment_sum
 from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.scan import cumsum
 from rushlight.ops.view.part import select, slice_
@@ -158,21 +159,52 @@ def embedding_bag_decompose(
 ) -> Value:
     _require_bags(input, weight, offsets, per_sample_weights, mode)
     flat = reshape(input, (-1,))
+    if mode == "max":
+        return _maxima(weight, input, flat, offsets, include_last_offset, padding_idx)
+    ends = _ends(input, flat, offsets, include_last_offset)
+    # A sum leaves out a row that does not exist.
+    kept = flat if padding_idx is None else where(eq(flat, padding_idx), -1, convert(flat, int64))
+    weights = None if per_sample_weights is None else reshape(per_sample_weights, (-1,))
+    total = segment_sum(widened(weight) if mode == "mean" else weight, ends, kept, weights)
+    if mode == "sum":
+        return total
+    if padding_idx is None:
+        members = unsqueeze(_steps(convert(ends, total.dtype)), 1)
+    else:
+        one = filled(total, (flat.shape[0], 1), 1)
+        members = segment_sum(where(unsqueeze(eq(flat, padding_idx), 1), 0.0, one), ends, None, None)
+    return convert(total / rounding.maximum(members, 1.0), weight.dtype)
+
+
+def _steps(ends: Value) -> Value:
+    return slice_(ends, 0, 1, None) - slice_(ends, 0, 0, ends.shape[0] - 1)
+
+
+def _ends(input: Value, flat: Value, offsets: Value | None, include_last_offset: bool) -> Value:
+    """Where each bag begins, and at last where the last one ends."""
+    if offsets is None:
+        starts = positions(input, input.shape[0] + 1)
+        return starts * count_of(starts, input.shape[1])
+    members = flat.shape[0]
+    starts = offsets_within(offsets, members)
+    if include_last_offset:
+        require(required(ge(starts.shape[0], 1)), "S002", "embedding_bag: the last offset is missing", offsets=offsets)
+        return starts
+    last = filled(starts, (1,), 1, int64) * count_of(starts, members)
+    return cat([convert(starts, int64), last], 0)
+
+
+def _maxima(
+    weight: Value, input: Value, flat: Value, offsets: Value | None, include_last_offset: bool, padding_idx: int | None
+) -> Value:
     bags, count = _bags(input, flat, offsets, include_last_offset)
     rows = widened(embedding(flat, weight, padding_idx))
     kept = filled(rows, (flat.shape[0], 1), 1)
-    if per_sample_weights is not None:
-        rows = rows * convert(unsqueeze(reshape(per_sample_weights, (-1,)), 1), rows.dtype)
     if padding_idx is not None:
         padded = unsqueeze(eq(flat, padding_idx), 1)
         kept = where(padded, 0.0, kept)
-        rows = where(padded, lowest(rows.dtype.numpy) if mode == "max" else 0.0, rows)
-    if mode == "sum":
-        return convert(embedding_backward(rows, bags, count, None), weight.dtype)
+        rows = where(padded, lowest(rows.dtype.numpy), rows)
     members = embedding_backward(kept, bags, count, None)
-    if mode == "mean":
-        total = embedding_backward(rows, bags, count, None)
-        return convert(total / rounding.maximum(members, 1.0), weight.dtype)
     maxima = extreme_rows(rows, bags, count, True)
     return convert(where(eq(members, 0.0), zeros_of(maxima, ()), maxima), weight.dtype)
 
@@ -192,7 +224,7 @@ def embedding_bag_ref(
     if offsets is None:
         bags, count = numbers // max(input.shape[1], 1), input.shape[0]
     else:
-        offsets = offsets_within_ref(offsets, len(flat))
+        offsets = offsets_within_ref(offsets, len(flat), False)
         bags, count = np.sum(offsets[:, None] <= numbers, 0) - 1, len(offsets) - include_last_offset
     rows = weight[flat]
     if per_sample_weights is not None:

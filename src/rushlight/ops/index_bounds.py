@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from rushlight.ir.dtype import DType, Kind
+from rushlight.ir.dtype import DType, Kind, integer_limits
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.sym import Size, ceildiv, eq, le, maximum, minimum, product, statically_known
@@ -42,7 +42,8 @@ def _of_dtype(dtype: DType) -> Bounds | None:
         return 0, 2
     if dtype.kind is not Kind.INT:
         return None
-    return -(1 << dtype.bits - 1) if dtype.signed else 0, 1 << dtype.bits - dtype.signed
+    least, greatest = integer_limits(dtype)
+    return least, greatest + 1
 
 
 def _hands_on(call: Call) -> bool:

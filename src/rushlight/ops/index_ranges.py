@@ -16,10 +16,19 @@ from rushlight.sym import Size, product
 
 
 class Derived(NamedTuple):
-    """What is in range in place of an index itself, and what that says of the index."""
+    """What is in range in place of an index itself, and what that says of the index.
 
-    of: Callable[[Value], Value]
+    It is a value of the index and of further `operands`. `code` is that of the error.
+    """
+
+    of: Callable[..., Value]
     must: str
+    operands: tuple[str, ...] = ()
+    code: str = "I001"
+
+
+CODES = frozenset({"I001", "E003", "E004", "E006"})
+"""The errors of indices that are out of range."""
 
 
 class Range(NamedTuple):
@@ -40,6 +49,10 @@ class Range(NamedTuple):
         """What the operand must be, where that is no index."""
         must = f"not be below {self.low}" if self.derived is None else self.derived.must
         return f"{self.operand} must {must}"
+
+    def others(self, named: Mapping[str, Any]) -> list[Any]:
+        """The further operands that it is asked of."""
+        return [] if self.derived is None else [named[name] for name in self.derived.operands]
 
     def read(self, named: Mapping[str, Any]) -> Any:
         """The operand, or the member of it, among operands by name."""
@@ -88,11 +101,22 @@ def _in_bags(named: Named) -> list[Range]:
 
 
 def _offsets(named: Named) -> list[Range]:
+    end = named["end"]
     return [
-        Range("offsets", 0, named["end"] + 1),
+        Range("offsets", 0, end + 1),
         Range("offsets", 0, None, derived=_ASCENDING),
         Range("offsets", 0, 1, derived=_FROM_ZERO),
+        *([Range("offsets", end, end + 1, derived=_TO_END)] if named.get("whole") else []),
     ]
+
+
+def _rows_of_features(named: Named) -> list[Range]:
+    return [Range("ids", 0, None, derived=_IN_TABLE)]
+
+
+def _lengths(named: Named) -> list[Range]:
+    count = named["count"]
+    return [Range("lengths", 0, None, derived=_LENGTHS), Range("lengths", count, count + 1, derived=_TOTAL)]
 
 
 def _not_negative(named: Named) -> list[Range]:
@@ -107,6 +131,36 @@ def _first(index: Value) -> Value:
     return OPERATORS["slice"](index, -1, 0, 1)
 
 
+def _last(index: Value) -> Value:
+    return OPERATORS["slice"](index, -1, -1, None)
+
+
+def _margins(ids: Value, starts: Value, limits: Value) -> Value:
+    """How far an id is from what its feature's table does not have: negative where it is beyond."""
+    (count,) = ids.shape
+    starts, limits = (OPERATORS["to_dtype"](part, int64) for part in (starts, limits))
+    places = ids.apply(
+        OPERATORS["arange"], (), {"start": 0, "end": count, "step": 1, "dtype": int64, "device": ids.device}
+    )
+    feature = OPERATORS["searchsorted"](starts, places, right=True) - 1
+    limit = OPERATORS["index_select"](limits, 0, feature)  # 0, below which no id is, for an id of no feature
+    return OPERATORS["minimum"](ids, limit - 1 - ids)
+
+
+_IN_TABLE = Derived(_margins, "name rows of their feature's table", ("starts", "limits"), "E006")
+
+
+def _themselves(index: Value) -> Value:
+    return index
+
+
+def _total(index: Value) -> Value:
+    return OPERATORS["sum"](index, (0,), keepdim=True)
+
+
+_LENGTHS = Derived(_themselves, "not be negative", (), "E004")
+_TOTAL = Derived(_total, "sum to the number of values", (), "E003")
+_TO_END = Derived(_last, "end with the number of values", (), "E003")
 _ASCENDING, _FROM_ZERO = Derived(_steps, "ascend"), Derived(_first, "begin with 0")
 
 
@@ -149,7 +203,9 @@ _RULES: dict[str, Rule] = {
     "one_hot": _of_classes,
     "cov": _observed,
     "not_negative": _not_negative,
+    "ids_within": _rows_of_features,
     "offsets_within": _offsets,
+    "lengths_within": _lengths,
     "cross_entropy": _classes,
     "class_cross_entropy": _classes,
 }
@@ -162,16 +218,18 @@ def ranges_of(op: Operator, types: Sequence[object], attrs: Mapping[str, object]
     return [] if rule is None else rule(op.named(tuple(types), attrs))
 
 
-def any_outside(index: Value, low: Any, high: Any, ignored: Any, derived: Derived | None) -> Any:
+def any_outside(
+    index: Value, low: Any, high: Any, ignored: Any, derived: Derived | None, others: Sequence[Value] = ()
+) -> Any:
     """Whether an element is not in [low, high) and not `ignored`: bounds are numbers, values, or None for none.
 
-    With `derived` that is asked of what is derived from the index.
+    With `derived` that is asked of what is derived from the index, and from `others`.
     """
     call = {name: OPERATORS[name] for name in ("lt", "ge", "ne", "bitwise_or", "bitwise_and", "any")}
     if index.dtype.kind <= Kind.INT:  # an unsigned index would make -size a large number
         index = OPERATORS["to_dtype"](index, int64)
     if derived is not None:
-        index = derived.of(index)
+        index = derived.of(index, *others)
     outside = call["lt"](index, low)
     if high is not None:
         outside = call["bitwise_or"](outside, call["ge"](index, high))

@@ -424,6 +424,7 @@ repeat = define(
 def repeat_decompose(input: Value, repeats: Shape) -> Value:
     lead = len(repeats) - input.ndim
     require(lead >= 0, "A002", "repeat: one number for each dim is needed", repeats=repeats, input=input.shape)
+    _require_counts("repeat", repeats)
     shape = (*(1,) * lead, *input.shape)
     spaced = reshape(input, tuple([size for old in shape for size in (1, old)]))
     wide = expand(spaced, tuple([size for times, old in zip(repeats, shape, strict=True) for size in (times, old)]))
@@ -460,6 +461,13 @@ def tile_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 3), (2, 2))
 
 
+def _require_counts(op: str, repeats: Shape) -> None:
+    """A size of -1 would mean another thing to `expand` and `reshape`."""
+    for times in repeats:
+        fits = not isinstance(times, int) or times >= 0
+        require(fits, "S007", f"{op}: a number of repeats is negative", repeats=repeats)
+
+
 repeat_interleave = define(
     "repeat_interleave(Tensor input, Size repeats, int? dim=None) -> Tensor",
     "Each element, or slice of a dim, repeated in its place.",
@@ -470,6 +478,7 @@ repeat_interleave = define(
 
 @repeat_interleave.decompose
 def repeat_interleave_decompose(input: Value, repeats: Size, dim: int | None) -> Value:
+    _require_counts("repeat_interleave", (repeats,))
     input = reshape(input, (-1,)) if dim is None else input
     wrapped_dim = 0 if dim is None else wrap_dim(dim, input.ndim, "repeat_interleave")
     wide = unsqueeze(input, wrapped_dim + 1)

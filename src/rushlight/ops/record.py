@@ -11,12 +11,13 @@ they never test its name. Rules are called with keywords named as in the schema.
 
 from __future__ import annotations
 
+import functools
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Flag, auto
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, overload
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
@@ -70,6 +71,8 @@ class Fact(Flag):
     NUMERIC = auto()  # its function takes numbers alone too
     EFFECT = auto()  # done once for each call, in the order of calls, whether its result is needed or not
     FOREIGN = auto()  # a program's own: in graphs its results are held to their types
+    WRITES = auto()  # its result is its first operand but for the places that it writes, which it computes
+    INLINED = auto()  # a function of the program's: graphs hold the calls that it consists of, never itself
 
 
 # What a rule is where a record has none, by the slot that holds it.
@@ -129,6 +132,7 @@ class Operator(Op):
         "vjp_types",
     )
 
+    chooser: ClassVar[Any] = None  # who chooses tiles and blocks of its eager code, in place of the cost model
     signature: Signature
     kernels: dict[str, Callable[..., Any]]
     meta_rule: Callable[..., Any] | None
@@ -155,6 +159,7 @@ class Operator(Op):
         self.doc = declaration.doc
         self.facts = declaration.facts
         self.effect = Fact.EFFECT in declaration.facts
+        self.inlined = Fact.INLINED in declaration.facts
         self.dtypes = declaration.dtypes
         self.autocast = declaration.autocast
         self.variants = frozenset(declaration.variants.split())
@@ -205,8 +210,11 @@ class Operator(Op):
         return rule
 
     def view(self, rule: F) -> F:
-        """For views: the operand's Layout (first parameter) and attributes in, the result's Layout out."""
-        self.view_rule = self._checked("view", rule)
+        """For views: the operand's Layout (first parameter) and attributes in, the result's Layout out.
+
+        A layout with a negative size is error S007.
+        """
+        self.view_rule = _with_sizes_checked(self.name, self._checked("view", rule))
         return rule
 
     def shares(self, rule: F) -> F:
@@ -238,7 +246,7 @@ class Operator(Op):
         """
 
         def attach(rule: F) -> F:
-            names = self._names(rule)
+            names = _names_of(rule)
             allowed = {*self.signature.results, *self.signature.parameters}
             if not names or names[0] != "g" or not set(names[1:]) <= allowed or not set(types) <= set(names[1:]):
                 fail("X002", f"{self.name}: vjp takes g, then names of results or parameters", takes=names)
@@ -261,14 +269,9 @@ class Operator(Op):
 
         return attach
 
-    def _names(self, rule: Callable[..., Any]) -> tuple[str, ...]:
-        # `inspect` is too slow for some hundred rules at import.
-        code = rule.__code__
-        return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
     def _checked(self, kind: str, rule: Callable[..., Any], first: tuple[str, ...] = ()) -> Callable[..., Any]:
         expected = first + self.signature.parameters
-        names = self._names(rule)
+        names = _names_of(rule)
         if names != expected:
             fail("X002", f"{self.name}: the {kind} rule does not fit the schema", takes=names, schema=expected)
         return rule
@@ -353,6 +356,12 @@ class Operator(Op):
         return tuple(types) if isinstance(result, tuple) else types[0]
 
 
+def _names_of(rule: Callable[..., Any]) -> tuple[str, ...]:
+    # `inspect` is too slow for some hundred rules at import.
+    code = rule.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def _check_stored(op: Operator, operands: tuple[Any, ...]) -> None:
     """D001 where an operand is of a dtype that is storage alone, and the operator computes."""
     for operand in operands:
@@ -378,11 +387,26 @@ def calls_host(op: Operator, operands: Iterable[Any], attrs: Mapping[str, Any]) 
     return any(dtype is not None and dtype.is_complex for dtype in (*dtypes, attrs.get("dtype")))
 
 
+def _with_sizes_checked(op: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(rule)
+    def checked(*given: Any, **named: Any) -> Any:
+        layout = rule(*given, **named)
+        if layout is not None:
+            _check_sizes(op, layout.shape, layout.shape)
+        return layout
+
+    return checked
+
+
+def _check_sizes(op: str, shape: Iterable[Any], result: object) -> None:
+    for size in shape:
+        if isinstance(size, int) and size < 0:
+            fail("S007", f"{op}: a size of the result would be negative", result=result)
+
+
 def _check_result(op: str, attrs: Mapping[str, Any], types: tuple[TensorType, ...]) -> None:
     for type_ in types:
-        for size in type_.shape:
-            if isinstance(size, int) and size < 0:
-                fail("S007", f"{op}: a size of the result would be negative", result=type_)
+        _check_sizes(op, type_.shape, type_)
     for name, value in attrs.items():
         if value.__class__ is complex and not any(type_.dtype.is_complex for type_ in types):
             fail("A001", f"{op}: {name} must be a real number", value=value)

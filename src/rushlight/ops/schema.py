@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -158,7 +159,7 @@ def parse_schema(text: str) -> Schema:
             raise ValueError(f"malformed parameter {part!r} in schema {text!r}")
         type_, alias, written = _alias(piece["type"])
         default = REQUIRED if piece["default"] is None else ast.literal_eval(piece["default"])
-        parameters.append(Parameter(piece["name"], type_, default, keyword_only, alias, written))
+        parameters.append(Parameter(sys.intern(piece["name"]), type_, default, keyword_only, alias, written))
     returns = match["returns"].strip()
     inner = _split(returns[1:-1]) if returns.startswith("(") else [returns]
     results: list[Result] = []

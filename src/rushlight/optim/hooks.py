@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.boundary import Constructed
 from rushlight.support.errors import require
+from rushlight.support.interpreted import interpreted
 
 Hook = Callable[..., Any]
 Hooks = dict[int, Hook]
@@ -78,6 +79,7 @@ def chained(hooks: Hooks, owner: object, value: object) -> Any:
 def _with_hooks(step: Hook) -> Hook:
     """Return a step that calls the hooks. Of a step that calls its base class's, the outer one does."""
 
+    @interpreted
     @functools.wraps(step)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if type(self).step is not run:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from rushlight.eager.autograd.modes import enable_grad, no_grad
 from rushlight.eager.boundary import checked
+from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.groups import ParamGroup, listed_params
@@ -73,7 +74,8 @@ class Optimizer(Hooked):
         grouped = {id(param) for group in self.param_groups for param in group["params"]}
         for param in params:
             if not isinstance(param, Tensor):
-                fail("A001", f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+                message = f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}"
+                fail("A001", message, hint="pass model.parameters()")
             leaf = param.is_leaf or param.retains_grad
             require(leaf, "A002", "can't optimize a non-leaf Tensor", param=param)
             require(id(param) not in grouped, "A002", "some parameters appear in more than one parameter group")
@@ -147,7 +149,10 @@ class Optimizer(Hooked):
                     param.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state by the parameters' numbers, and the groups with numbers in the parameters' place."""
+        """Return the state by the parameters' numbers, and the groups with numbers in the parameters' place.
+
+        Counts of steps are tensors without dims in it, as PyTorch has them.
+        """
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
@@ -158,7 +163,9 @@ class Optimizer(Hooked):
             for group in self.param_groups
         ]
         state = {
-            numbers[id(param)]: dict(entry) for param, entry in self.state.items() if id(param) in numbers and entry
+            numbers[id(param)]: {name: _counted(name, value) for name, value in entry.items()}
+            for param, entry in self.state.items()
+            if id(param) in numbers and entry
         }
         return chained(self._state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
@@ -232,6 +239,11 @@ def require_hyperparameter(valid: object, text: str) -> None:
 def require_no_decay(grad: Tensor) -> None:
     """Raise A006 for a sparse gradient: a decayed one would be dense."""
     require(not grad.is_sparse, "A006", "weight_decay option is not compatible with sparse gradients", grad=grad)
+
+
+def _counted(name: str, value: object) -> object:
+    """A state entry as programs see it that were written for PyTorch: `step` has `cpu()`, `item()` and a dtype."""
+    return make_tensor(float(value), device="cpu") if name == "step" and isinstance(value, int) else value
 
 
 def _numbered(group: ParamGroup, numbers: Mapping[int, int]) -> list[int]:

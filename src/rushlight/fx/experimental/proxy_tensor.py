@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from rushlight.capture.program import symbolic_type
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import Handle, mark_required
+from rushlight.eager.autograd.modes import enable_grad
+from rushlight.eager.dispatch import STATE, exclude_keys
+from rushlight.eager.handle import AUTOGRAD, Handle, mark_required
 from rushlight.eager.pytree import Structure, flatten_tree, unflatten_tree
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tracing import Tracer
@@ -49,18 +51,18 @@ def make_fx(
 
     Sizes are those of the arguments, or symbols with `tracing_mode="symbolic"`. Numbers are constants, though they stay
     inputs. Writes to tensors within become values; those to arguments are copies at the end. `decomposition_table` has
-    what takes the place of operators: functions by `rl.fx.ops` or by functions of `rl`. `pre_dispatch` is error A006.
+    what takes the place of operators: functions by `rl.fx.ops` or by functions of `rl`. With `pre_dispatch` the graph
+    has what is called before autograd: it is differentiated where it runs, and computes no gradients itself.
 
     module = make_fx(rl.func.grad(lambda x: x.sin().sum()))(rl.ones(3))
     """
-    require(not pre_dispatch, "A006", "make_fx: graphs are of what runs below autograd", hint="leave out pre_dispatch")
     require(tracing_mode in MODES, "A002", f"make_fx: tracing_mode is one of {', '.join(MODES)}", mode=tracing_mode)
 
     def trace(*args: Argument, **kwargs: Argument) -> GraphModule:
-        made = _Trace(f, tracing_mode == "symbolic").traced(args, kwargs)
+        made = _Trace(f, tracing_mode == "symbolic", pre_dispatch).traced(args, kwargs)
         if not decomposition_table:
             return made
-        decomposed = _Trace(_Decomposed(made, decomposition_table), tracing_mode == "symbolic")
+        decomposed = _Trace(_Decomposed(made, decomposition_table), tracing_mode == "symbolic", pre_dispatch)
         return decomposed.traced(tuple(flatten_tree((args, kwargs))[0]), {})
 
     return trace
@@ -95,16 +97,24 @@ class _Inputs:
     draws: dict[int, tuple[int, int]] = field(default_factory=dict)  # how many ordinals, and which of the two numbers
 
 
-class _Trace:
-    """One trace of a function."""
+class _BeforeAutograd(Tracer):
+    """Records calls before autograd sees them; what has no gradients on purpose is detached."""
 
-    def __init__(self, function: Callable[..., Argument], symbolic: bool) -> None:
+    detaches = True
+
+
+class _Trace:
+    """One trace of a function, as it runs below autograd or `before` it."""
+
+    def __init__(self, function: Callable[..., Argument], symbolic: bool, before: bool) -> None:
         self.function = function
         self.symbolic = symbolic
+        self.before = before
         self.inputs = _Inputs()
         self.scope = Scope()
         self.builder = ir.GraphBuilder("graph")
-        self.tracer = Tracer(self.builder, self.scope, self._lifted, self._random_state)
+        kind = _BeforeAutograd if before else Tracer
+        self.tracer = kind(self.builder, self.scope, self._lifted, self._random_state)
 
     def traced(self, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> GraphModule:
         """The module that a call of the function becomes."""
@@ -115,7 +125,11 @@ class _Trace:
                 pairs = enumerate(zip(names, leaves, strict=True))
                 stand_ins = [self._stand_in(position, name, leaf) for position, (name, leaf) in pairs]
                 given, options = unflatten_tree(structure, stand_ins)
-                results, shape = flatten_tree(self.function(*given, **options))
+                with ExitStack() as scopes:
+                    if self.before:
+                        scopes.enter_context(exclude_keys(AUTOGRAD))
+                        scopes.enter_context(enable_grad())
+                    results, shape = flatten_tree(self.function(*given, **options))
                 return self._module(leaves, names, results, shape)
         finally:
             self.tracer.close()

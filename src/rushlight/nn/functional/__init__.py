@@ -95,6 +95,7 @@ from rushlight.nn.functional.fractional_pooling import (
     fractional_max_pool3d,
     fractional_max_pool3d_with_indices,
 )
+from rushlight.nn.functional.grouped import ScalingType, SwizzleType, grouped_mm, scaled_grouped_mm
 from rushlight.nn.functional.images import (
     affine_grid,
     grid_sample,
@@ -167,6 +168,8 @@ from rushlight.nn.functional.windows import (
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
+    "ScalingType",
+    "SwizzleType",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -218,6 +221,7 @@ __all__ = [
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -274,6 +278,7 @@ __all__ = [
     "rrelu",
     "rrelu_",
     "scaled_dot_product_attention",
+    "scaled_grouped_mm",
     "selu",
     "selu_",
     "sigmoid",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.node import RemovableHandle
@@ -161,6 +162,9 @@ class Module(ModuleConversion):
             return f"{self._get_name()}({inside})"
         lines = [*(extra.split("\n") if extra else ()), *children]
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        return import_module("rushlight.nn.html").module_html(self)
 
     def _repr_of_children(self) -> list[str]:
         return [f"({name}): {indented(repr(module))}" for name, module in self._modules.items()]

@@ -69,10 +69,13 @@ class GradBucket:
         buffer.version.value += 1
         array = array_of(buffer)
         if buffer.device == CPU:
-            return group.all_reduce(array, op)
+            work = group.all_reduce(array, op)
+            work.go_on()
+            return work
         copy = array.copy()  # of memory that the host does not see
         work = group.all_reduce(copy, op)
         work.add_done_callback(lambda: self.set_buffer(tensor_of(copy)))
+        work.go_on()
         return work
 
     def _views_of(self, buffer: Tensor) -> list[Tensor]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.eager.autograd.modes import is_grad_enabled, no_grad
+from rushlight.eager.handle import is_wrapper
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.process_group import ProcessGroup, default
 from rushlight.nn.modules.module import Module
@@ -61,6 +62,10 @@ class DistributedDataParallel(Module):
         named = [(name, one) for name, one in module.named_parameters() if name not in ignored and one.requires_grad]
         if not named:
             fail("A002", "DistributedDataParallel: no parameter of the model requires a gradient")
+        wrapped = [name for name, one in named if is_wrapper(one)]
+        hint = "average their gradients over the group after the backward pass"
+        message = "DistributedDataParallel: parameters that hold other tensors, as divided ones do"
+        require(not wrapped, "A006", message, parameters=wrapped[:3], hint=hint)
         self._buffers_to_send = [one for name, one in module.named_buffers() if name not in ignored]
         self._check_alike(named)
         if init_sync:
@@ -94,6 +99,13 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(
+        module: Module, params_and_buffers_to_ignore: Sequence[str]
+    ) -> None:
+        """Let parameters and buffers of these names be each rank's own when the module is wrapped."""
+        module._ddp_params_and_buffers_to_ignore = list(params_and_buffers_to_ignore)
 
     def register_comm_hook(self, state: object, hook: CommunicationHook) -> None:
         """Let `hook(state, bucket)` reduce buckets: it returns the reduced values, or a work or future of them."""

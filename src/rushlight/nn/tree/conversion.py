@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from rushlight.eager.arguments import element_type, place
 from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.creation import empty_like
 from rushlight.eager.keywords import no_more
 from rushlight.eager.storage.formats import laid_out, memory_format_of, preserve_format
 from rushlight.eager.tensor import Tensor
@@ -58,7 +59,7 @@ class ModuleConversion(ModuleState):
     def to_empty(self, *, device: object, recurse: bool = True) -> Self:
         """Move to a device without the values, which are undefined then: for modules made on `meta`."""
         empty = place(device)
-        return self._apply(lambda tensor: tensor.new_empty(tensor.shape, device=empty), recurse)
+        return self._apply(lambda tensor: empty_like(tensor, device=empty), recurse)
 
     def type(self, dst_type: object) -> Self:
         """Convert all parameters and buffers to a dtype."""

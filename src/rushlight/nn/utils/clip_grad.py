@@ -27,17 +27,27 @@ def _gradients(parameters: Tensors) -> list[Tensor]:
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """Return the norm of all tensors' elements together, as a 0-d tensor."""
+    """Return the norm of all tensors' elements together, as a 0-d tensor.
+
+    Of DTensors on one mesh it is one too, and partial; where tensors lie on several meshes, it is a plain tensor.
+    """
     listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not listed:
         return make_tensor(0.0)
     norm = OPERATORS["linalg_vector_norm"]
-    norms = [norm(one, float(norm_type)) for one in listed]
+    norms = _on_one_mesh([norm(one, float(norm_type)) for one in listed])
     total = norm(OPERATORS["stack"](norms), float(norm_type)) if len(norms) > 1 else norms[0]
     if error_if_nonfinite and not math.isfinite(float(total)):
         hint = "to scale by the non-finite norm anyway, pass error_if_nonfinite=False"
         fail("A004", f"The total norm of order {norm_type} for gradients is non-finite", norm=float(total), hint=hint)
     return total
+
+
+def _on_one_mesh(norms: list[Tensor]) -> list[Tensor]:
+    """Norms that one operator takes: each is made whole on all ranks where they are divided on several meshes."""
+    if len({getattr(one, "device_mesh", None) for one in norms}) == 1:
+        return norms
+    return [one.full_tensor() if hasattr(one, "full_tensor") else one for one in norms]
 
 
 @checked

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.dtype import Kind, bool_
+from rushlight.ir.dtype import Kind
 from rushlight.ir.loops import Operand, Scatter, axes_of
+from rushlight.ir.scalar import identity
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.create import filled, zeros_of
@@ -104,21 +105,6 @@ def _own_part(src: Value, index: Value) -> Value:
     return src
 
 
-def _neutral(input: Value, reduce: str) -> complex:
-    """What leaves a reduction as it is, in the input's dtype."""
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
-    dtype = input.dtype
-    if dtype is bool_:
-        return reduce == "amin"
-    if dtype.kind is Kind.FLOAT:
-        return float("-inf") if reduce == "amax" else float("inf")
-    low = -(1 << dtype.bits - 1) if dtype.signed else 0
-    return low if reduce == "amax" else low + (1 << dtype.bits) - 1
-
-
 def _counts(input: Value, dim: int, index: Value, include_self: bool) -> Value:
     """How many elements meet at each place, at least 1."""
     start = filled(input, input.shape, 1 if include_self else 0)
@@ -135,7 +121,8 @@ def scatter_reduce_decompose(
         not input.dtype.is_complex or reduce in ("sum", "mean"), "D006", "scatter_reduce: not for complex", input=input
     )
     _check("scatter_reduce", input, dim, index, src)
-    start = input if include_self else scatter(input, dim, index, filled(input, (), _neutral(input, reduce)))
+    neutral = identity(_KINDS.get(reduce, "sum"), input.dtype)
+    start = input if include_self else scatter(input, dim, index, filled(input, (), neutral))
     src = _own_part(src, index)
     if reduce in _KINDS:
         return scatter_combine(start, dim, index, src, reduce)

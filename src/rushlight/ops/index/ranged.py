@@ -25,8 +25,8 @@ not_negative = define(
     variants="",
 )
 offsets_within = define(
-    "offsets_within(Tensor offsets, Size end) -> Tensor",
-    "The integers themselves, which ascend from 0 to `end` at most (I001).",
+    "offsets_within(Tensor offsets, Size end, bool whole=False) -> Tensor",
+    "The integers themselves, which ascend from 0 to `end` at most (I001). If `whole`, they end there (E003).",
     facts=Fact.NONDIFFERENTIABLE,
     dtypes="integral",
     variants="",
@@ -60,23 +60,26 @@ def not_negative_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 @offsets_within.meta
-def offsets_within_meta(offsets: TensorType, end: Size) -> TensorType:
+def offsets_within_meta(offsets: TensorType, end: Size, whole: bool) -> TensorType:
     return TensorType(offsets.shape, offsets.dtype, offsets.device)
 
 
 @offsets_within.ref
-def offsets_within_ref(offsets: Array, end: int) -> Array:
+def offsets_within_ref(offsets: Array, end: int, whole: bool) -> Array:
     steps = np.diff(offsets.astype(np.int64), prepend=0, append=end)
     fits = bool((steps >= 0).all()) and not offsets[:1].any()
     require(fits, "I001", "offsets_within: offsets must ascend from 0", offsets=offsets.tolist(), end=end)
+    ends = not whole or not len(offsets) or offsets[-1] == end
+    require(ends, "E003", "offsets_within: offsets must end with the number of values", offsets=offsets.tolist())
     return offsets
 
 
 @offsets_within.lower
-def offsets_within_lower(at: At, offsets: Operand, end: Size) -> Scalar:
+def offsets_within_lower(at: At, offsets: Operand, end: Size, whole: bool) -> Scalar:
     return offsets[at]
 
 
 @offsets_within.samples
 def offsets_within_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.array([0, 2, 2, 7]), 7)
+    yield Sample(np.array([0, 2, 2, 7]), 7, True)

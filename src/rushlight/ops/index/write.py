@@ -112,7 +112,7 @@ def _padded_behind(value: Value, shape: Shape) -> Value:
 scatter = define(
     "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
     "A copy of the input with the source's elements at the places given along a dim; the last of equals stays.",
-    facts=Fact.FITTING,
+    facts=Fact.FITTING | Fact.WRITES,
     variants="",
 )
 
@@ -149,6 +149,7 @@ def scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
 scatter_add = define(
     "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
     "The input with the source's elements added at the places that `index` gives along a dim.",
+    facts=Fact.WRITES,
     variants="function method inplace out",
 )
 
@@ -184,6 +185,7 @@ def scatter_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 index_add = define(
     "index_add(Tensor input, int dim, Tensor index, Tensor source, *, float alpha=1) -> Tensor",
     "The input with slices of the source, times alpha, added at the places of a 1-D index.",
+    facts=Fact.WRITES,
     variants="function method inplace out",
 )
 
@@ -240,7 +242,7 @@ def index_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 index_put = define(
     "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
     "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads.",
-    facts=Fact.FITTING | Fact.STORED,
+    facts=Fact.FITTING | Fact.STORED | Fact.WRITES,
     variants="",
 )
 
@@ -359,7 +361,8 @@ def embedding_backward_meta(
 @embedding_backward.ref
 def embedding_backward_ref(grad: Array, indices: Array, num_weights: int, padding_idx: int | None) -> Array:
     result = np.zeros((num_weights, grad.shape[-1]), grad.dtype)
-    np.add.at(result, indices, grad)
+    exists = (indices >= 0) & (indices < num_weights)
+    np.add.at(result, indices[exists], grad[exists])
     if padding_idx is not None:
         result[padding_idx] = 0
     return result

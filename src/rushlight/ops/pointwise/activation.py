@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rushlight.ir.dtype import DType, Kind
-from rushlight.ir.interpret import integer_limits
+from rushlight.ir.dtype import DType, Kind, integer_limits
 from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, constant, fma, select
 from rushlight.ir.type import TensorType

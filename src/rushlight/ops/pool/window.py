@@ -1,4 +1,4 @@
-"""Pooling over windows of the last dims. Any dims may stand before them (batch and channels, or channels alone)."""
+"""Pooling over windows of the last dims. Other dims may stand before them (batch and channels, or channels alone)."""
 
 from __future__ import annotations
 

@@ -185,6 +185,8 @@ def slice_range(size: Size, start: Size | None, end: Size | None, step: Size) ->
     """
     require(required(gt(step, 0)), "I008", "slice: the step must be positive", step=step)
     first = 0 if start is None else _clamped(start, size)
+    if isinstance(start, int) and isinstance(end, int) and 0 <= end <= start:
+        return first, 0
     last = size if end is None or (isinstance(end, int) and end >= _FAR) else _clamped(end, size)
     return first, ceildiv(maximum(last - first, 0), step)
 
