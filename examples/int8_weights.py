@@ -63,10 +63,10 @@ class Int8Weight(rl.Tensor):
         cls, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         """Multiply by bytes in a linear layer; run other operators on floats."""
-        if func.name in KEEPING:
+        if func.__name__ in KEEPING:
             kept = args[0]
             return cls(func(kept.values), func(kept.scales))
-        if func.name == "linear" and isinstance(args[1], cls) and not isinstance(args[0], cls):
+        if func.__name__ == "linear" and isinstance(args[1], cls) and not isinstance(args[0], cls):
             x, weight, bias = (*args, None)[:3]
             product = (x @ weight.values.to(x.dtype).t()) * weight.scales.squeeze(1)
             return product if bias is None else product + bias

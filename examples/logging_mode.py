@@ -38,7 +38,7 @@ class LoggingMode(TorchDispatchMode):
         kwargs = kwargs or {}
         given = [*map(described, args), *[f"{name}={described(value)}" for name, value in kwargs.items()]]
         result = func(*args, **kwargs)
-        self.lines.append(f"{described(result)} = {func.name}({', '.join(given)})")
+        self.lines.append(f"{described(result)} = {func.__name__}({', '.join(given)})")
         return result
 
 

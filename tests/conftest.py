@@ -3,28 +3,39 @@
 import functools
 import gc
 import itertools
+import os
 from collections.abc import Callable, Generator, Iterator
+from datetime import date
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 import rushlight as rl
+from rushlight.distributed import destroy_process_group
+from rushlight.ir import process_group
 from rushlight.support import settings
 
 _COLLECTED_TOGETHER = 50
+_TURN = "MATRIX_TURN"
 _FINISHED = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
     parser.addoption("--matrix-full", action="store_true", help="ask all cells of the generated matrix, in every dtype")
-    turns = "ask each operator one in N questions of the generated matrix, in turns: for slow machines"
-    parser.addoption("--matrix-turns", type=int, default=1, metavar="N", help=turns)
+    turns = "ask each operator one in N questions of the generated matrix, others each day; 1 asks all (default 2)"
+    parser.addoption("--matrix-turns", type=int, default=2, metavar="N", help=turns)
+    parser.addoption("--sample", type=int, metavar="N", help="run at most N tests of each file, drawn by --sample-seed")
+    parser.addoption("--sample-seed", type=int, default=0, help="another seed draws other tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Every graph, kernel and plan that a test compiles is checked, and no part fails to be traced for reasons of ours.
     settings.update(verify=True, strict_parts=True)
+    # Each process of the run has a core: threads of NumPy's own would wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault(_TURN, str(date.today().toordinal()))  # the same in all processes, also at midnight
     # Plans and kernels of all tests stay: looking through them for garbage again and again takes an eighth of the time.
     gc.set_threshold(50_000, 50, 1000)
 
@@ -37,7 +48,10 @@ def pytest_runtest_logfinish() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     cells = [item for item in items if getattr(item, "originalname", None) == "test_cells"]
-    left = {item for place, item in enumerate(cells) if place % config.getoption("--matrix-turns")}
+    turns = config.getoption("--matrix-turns")
+    left = {item for item in cells if (crc32(item.nodeid.encode()) - int(os.environ[_TURN])) % turns}
+    if config.getoption("--sample"):
+        left |= set(items) - _sample(items, config.getoption("--sample"), config.getoption("--sample-seed"))
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
@@ -47,6 +61,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("unpoisoned") is not None:
                 item.add_marker(skipped)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # at the end they would keep one process
+
+
+def _sample(items: list[pytest.Item], most: int, seed: int) -> set[pytest.Item]:
+    """At most so many tests of each file, the same for the same seed in every process."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    return {
+        item
+        for inside in files.values()
+        for item in sorted(inside, key=lambda item: crc32(f"{seed} {item.nodeid}".encode()))[:most]
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """A default process group that a test leaves behind is its failure, and not that of a later test."""
+    result = yield
+    if process_group.find_default() is not None:
+        destroy_process_group()
+        pytest.fail("the test left a default process group behind")
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,7 +34,21 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.build.index_asserts",
         "rushlight.build.pipeline",
     ),
-    "rushlight.capture.backends": ("rushlight.fx.lowered",),  # modules are a floor above
+    "rushlight.capture.backends": ("importlib.metadata", "rushlight.fx.lowered"),  # modules are a floor above
+    "rushlight.repro": (  # the setting is seldom on
+        "rushlight.repro.bisecting",
+        "rushlight.repro.differing",
+        "rushlight.repro.given",
+        "rushlight.repro.recording",
+        "rushlight.repro.script",
+        "rushlight.repro.shrinking",
+    ),
+    "rushlight.recsys": (  # a planner's program loads no tensors
+        "rushlight.recsys.configs",
+        "rushlight.recsys.modules",
+        "rushlight.recsys.sparse",
+    ),
+    "rushlight.export": ("rushlight.export.packaging",),  # it needs the code generators
     "rushlight.tune": ("rushlight.tune.records", "rushlight.tune.search"),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.support.lazy": ("hashlib", "json"),
@@ -44,15 +58,18 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.runtime.llvm": ("llvmlite.binding",),
     "rushlight.autodiff.cut": ("networkx",),
     "rushlight.models.tokens": ("a computed name",),  # libraries of the extra `hf`
+    "rushlight.onnx.library": ("a computed name",),  # modules of the extra `onnx`
     # the modules of deferred operators, and what makes operators over batches
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
+    "rushlight.ops": ("rushlight.library.namespaces",),  # custom operators, by `rl.ops`
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.eager.composite.memory": ("rushlight.eager.sparse.making",),
     "rushlight.eager.overloads": ("rushlight.eager.sparse.lookup",),
+    "rushlight.nn": ("rushlight.nn.kernels",),  # they load the tile language
     "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),
-    "rushlight.nn.modules.module": ("rushlight.capture.compile",),
+    "rushlight.nn.modules.module": ("rushlight.capture.compile", "rushlight.nn.html"),
     "rushlight.eager.autograd.driver": ("rushlight.capture.tape.engine",),
-    "rushlight.eager.tensor": ("rushlight.compat.array_api",),
+    "rushlight.eager.tensor": ("rushlight.compat.array_api", "rushlight.eager.printing.html"),
     "rushlight.bench.worker": (
         "rushlight",
         "torch",
@@ -68,11 +85,22 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.bench.hosts.capturing",
         "rushlight.bench.hosts.dynamo",
         "rushlight.bench.serving",
+        "rushlight.bench.operators.serving",
+        "rushlight.bench.operators.ours",
+    ),
+    "rushlight.bench.ranks.job": (
+        "rushlight",
+        "rushlight.distributed",
+        "torch",
+        "torch.distributed",
+        "a computed name",
     ),
     "rushlight.bench.hosts.dynamo": ("torch._dynamo.symbolic_convert", "torch._C._dynamo.eval_frame"),
     "rushlight.bench.peers": ("jax", "jax.numpy", "onnx.helper", "onnx.numpy_helper", "onnxruntime", "tinygrad"),
     "rushlight.distributed.engine.mpi": ("mpi4py.MPI",),
     "rushlight.demo.curve": ("matplotlib.figure",),
+    "rushlight.recsys.inference.server": ("uvicorn",),
+    "rushlight.recsys.planner.search.milp": ("scipy.optimize",),
     # The alias imports what a program's `import torch.nn` names.
     "rushlight.torch.finder": ("a computed name",),
     "rushlight.torch.modules.quasirandom": ("scipy.stats.qmc",),

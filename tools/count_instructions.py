@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import json
 import platform
 import subprocess
@@ -24,11 +23,13 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import build
+from rushlight.bench.prtime.counting import callgrind, totals
+from rushlight.bench.prtime.opcodes import Gate
 from rushlight.build.pipeline import PIPELINE, PassContext
 from rushlight.capture.function import whole as compiled_function
 from rushlight.demo.model import GPT
 from rushlight.demo.training import make_optimizer, make_step
-from rushlight.ir.choice import by_model
+from rushlight.ir.choice import BLOCKS, by_model
 from rushlight.runtime import llvm
 from rushlight.support import settings
 
@@ -36,28 +37,21 @@ EXPECTED = Path(__file__).with_name("instruction_counts.json")
 TOLERANCE = 0.03
 LEAST = 0.01  # of all: stages below that are too small to compare
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH = 2, 4, 64, 32, 2
-# Callgrind counts while this function of Python's runs: it is what `a @= b` calls, and nobody else uses that.
-GATE = "PyNumber_InPlaceMatrixMultiply"
 
 
 class Counter:
-    """Runs functions inside the gate, and remembers their names in order: `counter @= name, function`."""
+    """Runs functions inside callgrind's gate, and remembers their names in order."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.result: Any = None
-
-    def __imatmul__(self, named: tuple[str, Callable[[], Any]]) -> Counter:
-        self.names.append(named[0])
-        self.result = named[1]()
-        return self
+        self.gate = Gate()
 
     def count(self, name: str, function: Callable[[], Any]) -> Any:
         """The function's result."""
-        gc.collect()
-        counter = self
-        counter @= name, function
-        return self.result
+        self.names.append(name)
+        results: list[Any] = []
+        self.gate.count(lambda: results.append(function()))
+        return results[0]
 
 
 class Stopped(Exception):
@@ -101,10 +95,9 @@ def compile_stages(counter: Counter) -> None:
     captures = Captures()
     captures.prepare(1, WIDTH // 2)()
     capture = captures.prepare(LAYERS, WIDTH)
-    gc.disable()
     counter.count("capture", capture)
     target = llvm.target_named(settings.get().target)
-    making = PassContext(target, by_model)
+    making = PassContext(target, by_model, BLOCKS)
     value = captures.graph
     for stage in PIPELINE[1:]:
         value = counter.count(stage.name, functools.partial(stage.run, value, making))
@@ -118,20 +111,11 @@ def measure() -> dict[str, int]:
         line = [
             *("env", "PYTHONHASHSEED=0", "RUSHLIGHT_TARGET=x86-64-v3", "RUSHLIGHT_NUM_THREADS=1"),
             *(f"RUSHLIGHT_CACHE_DIR={folder}/cache", "OPENBLAS_NUM_THREADS=1"),
-            *("valgrind", "--tool=callgrind", f"--toggle-collect={GATE}", f"--dump-after={GATE}"),
-            *(f"--callgrind-out-file={profile}", sys.executable, "-m", "tools.count_instructions", "--inside"),
+            *(*callgrind(profile), sys.executable, "-m", "tools.count_instructions", "--inside"),
         ]
         done = subprocess.run(line, check=True, capture_output=True, text=True)
         names = json.loads(done.stdout.splitlines()[-1])
-        return {name: total_of(Path(f"{profile}.{number}")) for number, name in enumerate(names, 1)}
-
-
-def total_of(profile: Path) -> int:
-    """The sum of a profile."""
-    for line in profile.read_text(encoding="utf-8").splitlines():
-        if line.startswith(("totals:", "summary:")):
-            return int(line.split()[1])
-    raise ValueError(f"{profile} has no total")
+        return totals(profile, names)
 
 
 def versions() -> dict[str, str]:

@@ -121,7 +121,7 @@ from rushlight.eager.legacy import (
     ShortTensor,
     set_default_tensor_type,
 )
-from rushlight.eager.printing import set_printoptions
+from rushlight.eager.printing.text import set_printoptions
 from rushlight.eager.random import (
     fork_rng,
     get_rng_state,
@@ -357,6 +357,7 @@ __all__ = [
     "optim",
     "overrides",
     "pi",
+    "profiler",
     "promote_types",
     "rand",
     "rand_like",
@@ -365,6 +366,7 @@ __all__ = [
     "randn_like",
     "random",
     "randperm",
+    "recsys",
     "repeat_interleave",
     "row_stack",
     "save",
@@ -447,7 +449,9 @@ if _TYPE_CHECKING:
         nn,
         optim,
         overrides,
+        profiler,
         random,
+        recsys,
         serialization,
         shapes,
         signal,
@@ -509,17 +513,22 @@ _MODULES = (
     "linalg",
     "masked",
     "nn",
+    "onnx",
     "optim",
     "overrides",
+    "profiler",
     "random",
+    "recsys",
     "serialization",
     "shapes",
     "signal",
     "sparse",
     "special",
     "testing",
+    "tile",
     "utils",
 )
+del tile  # noqa: F821 - the function is the module of that name, which can be called
 
 
 def __getattr__(name: str) -> _Any:

@@ -111,6 +111,8 @@ def _resized(tensor: Tensor, dims: tuple[int, ...], sizes: tuple[Any, ...], op: 
 
 
 def _one(n: object) -> object:
+    """One number of points as those of several dims, where -1 would mean all."""
+    require(not isinstance(n, int) or n >= 1, "A004", "fft: the number of points must be at least 1", n=n)
     return None if n is None else (n,)
 
 

@@ -44,10 +44,13 @@ def test_an_upward_import_breaks_the_contract(tmp_path: Path, monkeypatch: pytes
     """The same contracts on a package where `term` imports `ir` inside a function."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").replace('"rushlight', '"upward')
     (tmp_path / "pyproject.toml").write_text(text[text.index("[tool.importlinter]") :], encoding="utf-8")
-    for floor in ("support", "term", "ir"):
-        (tmp_path / "upward" / floor).mkdir(parents=True)
-        (tmp_path / "upward" / floor / "__init__.py").touch()
-    (tmp_path / "upward" / "__init__.py").touch()
+    named = re.findall(r'"upward\.([\w.]+)"', text)  # what the contracts name has to exist
+    for floor in ("support", "term", "ir", *named):
+        folder = tmp_path / "upward" / floor.replace(".", "/")
+        folder.mkdir(parents=True, exist_ok=True)
+        for package in (folder, *folder.parents):
+            if package.is_relative_to(tmp_path / "upward"):
+                (package / "__init__.py").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert lint_imports(no_logo=True, no_cache=True) == 0

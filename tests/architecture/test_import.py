@@ -2,9 +2,23 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Modules of distributions that others name otherwise.
+MODULES = {
+    "scikit_learn": "sklearn",
+    "mkdocs_material": "material",
+    "pytest_xdist": "xdist",
+    "import_linter": "importlinter",
+}
 BUDGET_MS = 100.0
 ATTEMPTS = 15
 
@@ -80,3 +94,38 @@ os.system("true")
 print(*seen)
 """
     assert {"subprocess.Popen", "os.system"} <= set(run(program).split())
+
+
+def optional_modules(extra: str) -> set[str]:
+    """The modules that an extra installs."""
+    names = [re.split("[^A-Za-z0-9_-]", each)[0].replace("-", "_") for each in PROJECT["optional-dependencies"][extra]]
+    return {MODULES.get(name, name) for name in names} - {"rushlight"}
+
+
+@pytest.mark.row("3.9")
+@pytest.mark.parametrize("extra", [*PROJECT["optional-dependencies"], "all"])
+def test_rushlight_is_imported_and_compiles_without_what_is_optional(extra):
+    every = PROJECT["optional-dependencies"]
+    missing = optional_modules(extra) if extra in every else set().union(*map(optional_modules, every), {"torch"})
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({sorted(missing)!r}))
+import rushlight as rl
+print(rl.compile(lambda x: (x @ x).relu().sum(), backend="eager")(rl.ones(2, 2)).item())
+"""
+    assert missing
+    assert run(program) == "8.0\n"
+
+
+@pytest.mark.row("11.8")
+def test_the_versions_of_python_are_said_alike():
+    """Each that README says is run where changes are checked, and the package on each of its classifiers."""
+    says = re.search(r"Python ([\d., or]+) and pip are all", (ROOT / "README.md").read_text(encoding="utf-8"))
+    versions = re.findall(r"3\.\d+", says[1])
+    named = [line.rsplit(" ")[-1] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert versions == named[: len(versions)]
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    checks = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"environment {versions[0]} " in checks
+    assert re.findall(r"^other_python (3\.\d+)$", checks, re.MULTILINE) == versions[1:]
+    assert f"for version in {' '.join(named)}; do" in checks

@@ -126,3 +126,26 @@ def test_a_device_that_is_gone_leaves_no_trace():
     with pytest.raises(rl.DeviceError) as caught:
         rl.ones(3, device="mica")
     assert caught.value.hint == "devices: cpu, meta"
+
+
+@pytest.mark.row("1.10")
+def test_the_doctor_names_the_kernels_that_a_device_lacks(tmp_path: Path):
+    new = CliRunner().invoke(app, ["device", "new", "slate", "--into", str(tmp_path)])
+    assert new.exit_code == 0
+    folders = [plugins.EXAMPLES / "mica", tmp_path / "rushlight-slate"]
+    paths = [path for folder in folders for path in plugins.install(tmp_path / "site" / folder.name, folder)]
+    asked = (
+        "import rushlight as rl; from rushlight.cli import checks\n"
+        "from rushlight.eager.execution.device import without_kernel\n"
+        "print(checks.CHECKS['devices']().text)\n"
+        "slate, mica = rl.backends.get('slate'), rl.backends.get('mica')\n"
+        "print(*without_kernel(slate)); print(*without_kernel(mica))\n"
+        "del slate.kernels['neg']; print('neg' in without_kernel(slate))"
+    )
+    text, slate, mica, planted = run(asked, paths).splitlines()
+    lacks = slate.split()
+    assert "add" in lacks and not {"neg", "transpose", "softmax"} & set(lacks)
+    assert f"slate ({len(lacks)} operators without a kernel" in text
+    assert "rushlight ops coverage --device slate --missing" in text
+    assert "add" not in mica.split() and set(mica.split()) < set(lacks)
+    assert planted == "True"

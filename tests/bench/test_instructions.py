@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from rushlight.bench.prtime.counting import total_of
 from rushlight.build.pipeline import PIPELINE
-from tools.count_instructions import EXPECTED, Counter, compare, total_of
+from tools.count_instructions import EXPECTED, Counter, compare
 
 COUNTS = {"capture": 1000, "emit": 5000, "tiny": 3}
 

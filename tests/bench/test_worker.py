@@ -54,7 +54,7 @@ class Adding:
 def ask(host: Adding, *questions: dict[str, Any]) -> list[dict[str, Any]]:
     """The answers to questions, through text."""
     answers = io.StringIO()
-    serve(host, [json.dumps(question) for question in questions], answers)
+    serve(Server(host), [json.dumps(question) for question in questions], answers)
     return [json.loads(line) for line in answers.getvalue().splitlines()]
 
 

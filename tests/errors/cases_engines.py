@@ -1,6 +1,8 @@
 """Causes of the errors of sizes, native code, memory and cache, below the tensors."""
 
+import json
 import resource
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +10,15 @@ import numpy as np
 import rushlight as rl
 from errorcases import triggers
 from rushlight import sym
-from rushlight.build import native
+from rushlight.build import cache_archive, native
+from rushlight.ir.graph_parse import parse_graph
+from rushlight.ops.record import OPERATORS
+from rushlight.repro import bisect, shrink
 from rushlight.runtime import llvm
 from rushlight.runtime.allocator import Allocator, Storage
 from rushlight.runtime.objects import ObjectCache
 from rushlight.support import settings
+from rushlight.tune import Records
 
 TEN_TERABYTES = 10 * 2**40
 
@@ -91,6 +97,23 @@ def disk_is_full(tmp_path: Path):
     assert cache.get("0" * 64) == {"object": bytes(4096)}
 
 
+@triggers("K004")
+def archive_is_text(tmp_path: Path):
+    (tmp_path / "packed.zip").write_text("not an archive")
+    cache_archive.unpack(tmp_path / "packed.zip", ObjectCache(tmp_path / "cache"))
+
+
+@triggers("K005")
+def archive_is_of_another_version(tmp_path: Path):
+    cache = ObjectCache(tmp_path / "cache")
+    cache_archive.pack(cache, tmp_path / "packed.zip")
+    with zipfile.ZipFile(tmp_path / "packed.zip") as packed:
+        told = json.loads(packed.read("manifest.json"))
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        packed.writestr("manifest.json", json.dumps({**told, "source": "0" * 40}))
+    cache_archive.unpack(tmp_path / "packed.zip", cache)
+
+
 @triggers("M001")
 def ten_terabytes():
     rl.empty(TEN_TERABYTES, dtype=rl.uint8)
@@ -119,3 +142,21 @@ def cache_is_corrupt(tmp_path: Path):
             path.write_bytes(path.read_bytes()[:100])
         cube(rl.tensor([1.0, 2.0, 3.0]))
         cube(rl.tensor([1.0, 2.0, 3.0]))
+
+
+@triggers("C043")
+def graph_that_is_right_is_shrunk():
+    graph = parse_graph("f(%x: f32[3]) {\n  %0 = exp(%x) : f32[3]\n  %1 = neg(%0) : f32[3]\n  return %1\n}", OPERATORS)
+    shrink(graph, [np.ones(3, np.float32)])
+
+
+@triggers("C044")
+def loops_are_too_long_to_evaluate():
+    text = "f(%x: f32[512, 512]) {\n  %0 = matmul(%x, %x) : f32[512, 512]\n  return %0\n}"
+    bisect(parse_graph(text, OPERATORS), [np.zeros((512, 512), np.float32)])
+
+
+@triggers("K006")
+def record_is_impossible(tmp_path: Path):
+    (tmp_path / "tuned.txt").write_text("cpu x2 | float32, B=1, M=8, N=8, K=8 | mr=twelve\n")
+    assert not Records(str(tmp_path)).all()

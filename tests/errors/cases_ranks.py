@@ -10,6 +10,7 @@ from errorcases import triggers
 from rushlight import distributed as dist
 from rushlight.distributed.engine.board import Board, board_bytes
 from rushlight.distributed.engine.mpi import Mpi, Process
+from rushlight.distributed.engine.progress import Progress
 from rushlight.distributed.launch import launch
 from rushlight.distributed.pipelining import schedules
 
@@ -76,6 +77,7 @@ def a_rank_does_not_come():
     silent = SimpleNamespace(Test=lambda status: False)
     process = object.__new__(Process)
     process.library = SimpleNamespace(Status=lambda: None, Exception=OSError)
+    process.progress = Progress()
     process.rank, process.size, process.spins, process.places = 0, 2, 1, {0: 0, 1: 1}
     process.board = Board(bytearray(board_bytes(2)), 2, 0)
     engine = Mpi(process, SimpleNamespace(rank=0, Ibarrier=lambda: silent), (0, 1), "default")

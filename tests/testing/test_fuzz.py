@@ -15,7 +15,7 @@ PROGRAMS = 10_000
 CHUNK = 250
 # Of so many chunks one is compiled and run, which takes ten times as long; of the others types and asserts are compared
 # with eager. The first calls of those that run are all operators.
-COMPILED = 8
+COMPILED = 18
 SEED = 20
 
 

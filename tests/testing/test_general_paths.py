@@ -19,6 +19,7 @@ from rushlight.ops import OPERATORS
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
 from rushlight.testing import unbacked_fuzz
+from rushlight.tile import Tile, tile
 
 DOCS = Path(__file__).parents[2] / "docs" / "general-paths.md"
 SITES = sorted(set(sites().values()))
@@ -86,6 +87,12 @@ def bags_between_offsets(world):
     return infer("embedding_bag", world.node(2).type, *places, None, **options)
 
 
+def largest_of_bags(world):
+    places = (world.node(1, int64).type, world.node(1, int64).type)
+    options = {"mode": "max", "include_last_offset": True, "padding_idx": None}
+    return infer("embedding_bag", world.node(2).type, *places, None, **options)
+
+
 def settled(world):
     layout = Layout((world.size(), world.size()), (world.size(), world.size()))
     return OPERATORS["reshape"].shares_rule(layout, shape=(layout.shape[0] * layout.shape[1],))
@@ -121,6 +128,15 @@ CALLS = (
         "split", world.node(1).type, split_size_or_sections=(world.size(None), world.size(None)), dim=0
     ),
     bags_between_offsets,
+    largest_of_bags,
+    lambda world: infer("segment_sum", world.node(2).type, world.node(1, int64).type, None, None),
+    lambda world: infer(
+        "padded_segments", world.node(2).type, world.node(1, int64).type, length=world.size(None), padding=0.0
+    ),
+    lambda world: infer("unpadded_segments", world.node(3).type, world.node(1, int64).type, count=world.size(None)),
+    lambda world: list(tile(SymInt(world.size(None)))),
+    lambda world: Tile(world.size(None), world.size(None), "i").within(world.size(), 0),
+    lambda world: Tile(0, world.size(), "i").within(world.size(), 0),
     lambda world: infer("adaptive_max_pool", world.node(3).type, output_size=(2,)),
     lambda world: infer("resize_nearest", world.node(3).type, size=(world.size(None),), scales=None, exact=False),
     lambda world: infer("fold_windows", world.node(2).type, output_size=(4,), stride=(1,), padding=(0,), dilation=(1,)),

@@ -1,7 +1,13 @@
 """Row 12.3: one process each, the table, and the command."""
 
 import io
+import os
+import signal
+import subprocess
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -25,8 +31,21 @@ class FakeProcess:
     def terminate(self) -> None:
         self.status = -15
 
+    def kill(self) -> None:
+        self.status = -9
+
     def wait(self, timeout: float | None = None) -> int:
         return self.status or 0
+
+
+class DeafProcess(FakeProcess):
+    def terminate(self) -> None:
+        pass
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.status is None:
+            raise subprocess.TimeoutExpired("deaf", timeout or 0.0)
+        return self.status
 
 
 def a_kennel():
@@ -73,6 +92,50 @@ def test_all_are_ended():
     kennel, _, launched = a_kennel()
     kennel.stop()
     assert [process.status for _, process in launched] == [-15] * 3
+
+
+def test_a_process_that_does_not_hear_is_killed():
+    kennel, _, launched = a_kennel()
+    deaf = DeafProcess()
+    kennel.children[1].process = deaf
+    kennel.stop()
+    assert deaf.status == -9 and [process.status for _, process in launched] == [None, -15, -15]
+
+
+def processes_of(folder) -> list[int]:
+    """The processes whose command line names a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(folder).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def after(condition, seconds: float = 40) -> bool:
+    """Whether a condition holds within that time."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.mark.row("12.3")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT", "SIGKILL"])
+def test_no_process_outlives_watch(name, tmp_path):
+    options = ["--state", str(tmp_path), "--api", "http://127.0.0.1:9", "--agent", "true"]
+    call = [sys.executable, "-m", "mergedog", "watch", "acme/widgets", "1", "2", *options]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    watching = subprocess.Popen(call, env={**os.environ, "GITHUB_TOKEN": "ghp_" + "a" * 36}, **quiet)
+    try:
+        # No forge answers there, so both processes wait for it, longer each time.
+        assert after(lambda: len(list(tmp_path.rglob("state.json"))) == 2) and len(processes_of(tmp_path)) == 3
+        watching.send_signal(signal.Signals[name])
+        watching.wait(30)
+        assert after(lambda: not processes_of(tmp_path), 20), processes_of(tmp_path)
+    finally:
+        for left in processes_of(tmp_path):
+            os.kill(left, signal.SIGKILL)
 
 
 def saved(folder, number: int, who: str, why: str) -> None:

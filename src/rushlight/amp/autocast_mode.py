@@ -15,6 +15,7 @@ from rushlight.eager.pytree import map_tree
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16, float64
 from rushlight.support.errors import fail, require, warn
+from rushlight.support.interpreted import interpreted
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -90,6 +91,7 @@ class autocast:  # noqa: N801 - PyTorch's name
     def __call__(self, func: F) -> F:
         """Return the function, run in this region."""
 
+        @interpreted
         @functools.wraps(func)
         def run(*args: object, **kwargs: object) -> Any:
             with self:

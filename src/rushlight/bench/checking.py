@@ -30,9 +30,13 @@ def flat(result: object) -> list[Array]:
 
 def reference(case: Case, inputs: Inputs) -> list[Array]:
     """The results of the first calls, computed in float64."""
-    wide = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in inputs.items()}
-    work = numpy_work(case, wide)
+    work = numpy_work(case, widened(inputs))
     return [array for _ in range(case.calls) for array in flat(work())]
+
+
+def widened(inputs: Inputs) -> Inputs:
+    """Inputs with float64 in place of float32."""
+    return {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in inputs.items()}
 
 
 def worst_difference(actual: Sequence[Array], expected: Sequence[Array]) -> tuple[float, str]:

@@ -9,9 +9,10 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from rushlight.bench import worker
 from rushlight.bench.records import Record
@@ -53,7 +54,12 @@ def variables(framework: str, threads: int) -> dict[str, str]:
 
 def command(python: str, *arguments: str, **environment: str) -> list[str]:
     """The command line of a worker."""
-    return ["env", *[f"{name}={value}" for name, value in environment.items()], python, worker.__file__, *arguments]
+    return with_variables([python, worker.__file__, *arguments], environment)
+
+
+def with_variables(line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """A command line, with variables of the environment set for it."""
+    return ["env", *[f"{name}={value}" for name, value in environment.items()], *line]
 
 
 def frameworks_of(python: str) -> dict[str, str]:
@@ -89,15 +95,26 @@ def find(pythons: Sequence[Path], wanted: Sequence[str] | None) -> Field:
 class Contestant:
     """A worker, started when it is first asked and again after it has died. Its output goes to `folder`."""
 
-    def __init__(self, kind: Kind, python: str, threads: int, limit: float, folder: Path) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        python: str,
+        threads: int,
+        limit: float,
+        folder: Path,
+        words: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.kind = kind
         self.name = kind.name
+        self.words = words  # of the worker's command line, and variables of its environment
+        self.environment = dict(environment or {})
         self.python = python
         self.threads = threads
         self.limit = limit
         self.version = ""
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = folder / f"{kind.name}.txt"
+        self._said = folder / f"{quote(kind.name, safe=' ,=')}.txt"
 
     def ask(self, do: str, **values: object) -> Record:
         """An answer: its `status` is "ready", or another with a `reason`. A worker that dies or is late is one too."""
@@ -124,8 +141,9 @@ class Contestant:
         process.stdout.close()
 
     def _start(self) -> Record:
-        arguments = (self.kind.framework, self.kind.mode, str(self.threads))
-        line = command(self.python, *arguments, **variables(self.kind.framework, self.threads))
+        arguments = (self.kind.framework, self.kind.mode, str(self.threads), *self.words)
+        environment = {**variables(self.kind.framework, self.threads), **self.environment}
+        line = command(self.python, *arguments, **environment)
         with self._said.open("wb") as errors:
             self._process = subprocess.Popen(
                 line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0

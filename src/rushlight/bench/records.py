@@ -53,9 +53,18 @@ class Case:
         return TOLERANCES[self.dtype] if self.tolerance is None else self.tolerance
 
     def inputs(self) -> Inputs:
-        """The arrays that every contestant gets; float32 arrays are rounded to values of `dtype`."""
-        made = self.make(np.random.default_rng(SEED))
-        return {name: rounded(value) if self.dtype == "bfloat16" else value for name, value in made.items()}
+        """The arrays that every contestant gets."""
+        return drawn(self.make, self.dtype)
+
+
+def drawn(make: Callable[[np.random.Generator], Inputs], dtype: str) -> Inputs:
+    """The arrays that `make` draws; float32 arrays are rounded to values of `dtype`."""
+    return {name: rounded_to(array, dtype) for name, array in make(np.random.default_rng(SEED)).items()}
+
+
+def rounded_to(array: Array, dtype: str) -> Array:
+    """An array that has values of `dtype` only, where that is narrower than float32."""
+    return rounded(array) if dtype == "bfloat16" else array
 
 
 def normal(rng: np.random.Generator, *shape: int, scale: float = 1.0) -> Array:

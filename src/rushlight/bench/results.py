@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +13,11 @@ import numpy as np
 
 from rushlight.bench.checking import reference
 from rushlight.bench.contestants import OURS
-from rushlight.bench.records import Array, Case, Record
+from rushlight.bench.copying import CopyBandwidth
+from rushlight.bench.peak import FmaPeak
+from rushlight.bench.records import Array, Case, Inputs, Record
 from rushlight.bench.timing import Entrant, Turn, ratio, rounds_within, spread, take_turns
+from rushlight.runtime import llvm
 
 CEILING_SECONDS = 0.01  # that a sample of a ceiling takes, about
 
@@ -57,6 +61,46 @@ class Ceilings(NamedTuple):
         }
 
 
+def ceilings_of(threads: int) -> Ceilings:
+    """The ceilings of this machine with so many threads."""
+    peak, copies = FmaPeak(), CopyBandwidth()
+    return Ceilings(
+        Ceiling("peak", lambda _: peak.sample(threads)), Ceiling("copy", lambda moved: copies.sample(threads, moved))
+    )
+
+
+def machine_record(threads: int) -> Record:
+    """Where something is measured."""
+    return {"processor": llvm.host_target().cpu, "python": platform.python_version(), "threads": threads}
+
+
+def prepare_all(
+    case: str, entrants: Sequence[Entrant], inputs: Inputs, expected: Sequence[Array], say: Callable[[str], None]
+) -> dict[str, Record]:
+    """Every entrant's answer, by name, to whether it is ready for a case, and gives what is expected."""
+    with tempfile.TemporaryDirectory(prefix="rushlight-bench-") as folder:
+        store(Path(folder) / "inputs.npz", inputs)
+        store(Path(folder) / "expected.npz", {f"{number}": one for number, one in enumerate(expected)})
+        answers: dict[str, Record] = {}
+        for entrant in entrants:
+            say(f" {entrant.name}")
+            answers[entrant.name] = entrant.ask("prepare", case=case, folder=folder)
+    return answers
+
+
+def sample_all(
+    turns: Sequence[Turn], ceilings: Sequence[Turn], answers: Mapping[str, Record], rounds: int, budget: float
+) -> tuple[dict[str, Record], dict[str, list[float]]]:
+    """Entries of entrants, with how they were sampled or why they failed; and the seconds of samples."""
+    everyone = [*turns, *ceilings]
+    seconds, failed = take_turns(everyone, rounds_within(everyone, rounds, budget))
+    for turn in turns:
+        turn.entrant.ask("forget")
+    repeats = {turn.entrant.name: {"calls_per_sample": turn.repeat, "warm": turn.warm} for turn in turns}
+    entries = {name: {**repeats.get(name, {}), **answer, **failed.get(name, {})} for name, answer in answers.items()}
+    return entries, seconds
+
+
 def measure(
     case: Case,
     entrants: Sequence[Entrant],
@@ -69,25 +113,17 @@ def measure(
     say(f"{case.name}:")
     entrants = [one for one in entrants if not case.contestants or one.name in case.contestants]
     inputs = case.inputs()
-    about = {name: f"{value.dtype}{list(value.shape)}" for name, value in inputs.items()}
-    with tempfile.TemporaryDirectory(prefix="rushlight-bench-") as folder:
-        store(Path(folder) / "inputs.npz", inputs)
-        store(Path(folder) / "expected.npz", {f"{number}": one for number, one in enumerate(reference(case, inputs))})
-        inputs.clear()
-        answers: dict[str, Record] = {}
-        for entrant in entrants:
-            say(f" {entrant.name}")
-            answers[entrant.name] = entrant.ask("prepare", case=case.name, folder=folder)
+    about = described(inputs)
+    answers = prepare_all(case.name, entrants, inputs, reference(case, inputs), say)
+    inputs.clear()
     turns = [Turn(one, answers[one.name]["call_s"]) for one in entrants if answers[one.name]["status"] == "ready"]
     say(" samples\n")
-    everyone = [*turns, *ceilings.turns_for(case)]
-    seconds, failed = take_turns(everyone, rounds_within(everyone, rounds, budget))
-    for entrant in entrants:
-        if answers[entrant.name]["status"] == "ready":
-            entrant.ask("forget")
-    repeats = {turn.entrant.name: {"calls_per_sample": turn.repeat, "warm": turn.warm} for turn in turns}
-    entries = {name: {**repeats.get(name, {}), **answer, **failed.get(name, {})} for name, answer in answers.items()}
-    return to_record(case, about, entries, seconds)
+    return to_record(case, about, *sample_all(turns, ceilings.turns_for(case), answers, rounds, budget))
+
+
+def described(inputs: Inputs) -> dict[str, str]:
+    """The dtype and shape of each array."""
+    return {name: f"{value.dtype}{list(value.shape)}" for name, value in inputs.items()}
 
 
 def store(path: Path, arrays: Mapping[str, Array]) -> None:

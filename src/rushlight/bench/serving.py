@@ -6,7 +6,7 @@ import gc
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TextIO
@@ -18,6 +18,7 @@ from rushlight.bench.checking import worst_difference
 from rushlight.bench.records import Array, Case, Inputs, Record, Work
 from rushlight.support import clock
 
+Change = Callable[[list[Array]], list[Array]]
 MORE_CALLS = 3
 SHORT = 0.1  # seconds: shorter calls are called again before their time is estimated
 
@@ -66,10 +67,14 @@ class Server:
         self.host = host
         self.work: Work | None = None
 
+    def answers(self) -> Mapping[str, Callable[..., Record]]:
+        """What it can be asked, and who answers."""
+        return {"hello": self.hello, "prepare": self.prepare, "sample": self.sample, "forget": self.forget}
+
     def answer(self, question: Record) -> Record:
-        """The answer to `hello`, `prepare`, `sample` or `forget`."""
+        """The answer to a question."""
         with Caught() as caught:
-            return {"status": "ready", **ANSWERS[question.pop("do")](self, **question)}
+            return {"status": "ready", **self.answers()[question.pop("do")](**question)}
         self.work = None
         return caught.answer
 
@@ -80,18 +85,24 @@ class Server:
     def prepare(self, case: str, folder: str) -> Record:
         """Makes the case ready, checks the results of its first calls, and estimates how long a call takes."""
         self.forget()
-        self.work = work = self.host.prepare(CASES[case], load(folder, "inputs"))
+        work = self.host.prepare(CASES[case], load(folder, "inputs"))
+        answer = self.check(work, folder, CASES[case].allowed, CASES[case].calls)
+        return answer if self.work is None else {**answer, "call_s": estimate(work)}
+
+    def check(self, work: Work, folder: str, allowed: float, calls: int = 1, change: Change = list) -> Record:
+        """Be ready for the work if its first calls give what is expected. `change` alters results before that."""
+        self.work = work
         started = time.perf_counter()
         arrays = self.host.arrays(work())
         first = time.perf_counter() - started
-        for _ in range(CASES[case].calls - 1):
+        for _ in range(calls - 1):
             arrays += self.host.arrays(work())
-        worst, where = worst_difference(arrays, list(load(folder, "expected").values()))
+        worst, where = worst_difference(change(arrays), list(load(folder, "expected").values()))
         answer = {"first_call_s": first, "difference": worst}
-        if not worst <= CASES[case].allowed:
+        if not worst <= allowed:
             self.forget()
             return {**answer, "status": "wrong", "reason": where}
-        return {**answer, "call_s": estimate(work)}
+        return answer
 
     def sample(self, repeat: int, warm: bool) -> Record:
         """Seconds of one call, as the mean of `repeat` calls; if `warm`, after an untimed call."""
@@ -105,14 +116,6 @@ class Server:
         self.work = None
         gc.collect()
         return {}
-
-
-ANSWERS: dict[str, Callable[..., Record]] = {
-    "hello": Server.hello,
-    "prepare": Server.prepare,
-    "sample": Server.sample,
-    "forget": Server.forget,
-}
 
 
 def load(folder: str, name: str) -> Inputs:
@@ -149,9 +152,8 @@ def first(host: Host, case: str, inputs: Inputs) -> Record:
     return caught.answer
 
 
-def serve(host: Host, questions: Iterable[str], answers: TextIO) -> None:
+def serve(server: Server, questions: Iterable[str], answers: TextIO) -> None:
     """Answers until there are no more questions."""
-    server = Server(host)
     for line in questions:
         answers.write(json.dumps(server.answer(json.loads(line))) + "\n")
         answers.flush()

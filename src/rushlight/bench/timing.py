@@ -28,10 +28,11 @@ class Entrant(Protocol):
 
 
 class Turn(NamedTuple):
-    """An entrant ready for a case, and the approximate seconds of a call."""
+    """An entrant ready for a case, the approximate seconds of a call, and what it is asked for a sample."""
 
     entrant: Entrant
     call_s: float
+    question: str = "sample"
 
     @property
     def repeat(self) -> int:
@@ -68,7 +69,7 @@ def take_turns(turns: Sequence[Turn], rounds: int) -> tuple[dict[str, list[float
             if name in failed:
                 continue
             time.sleep(PAUSE)
-            answer = turn.entrant.ask("sample", repeat=turn.repeat, warm=turn.warm)
+            answer = turn.entrant.ask(turn.question, repeat=turn.repeat, warm=turn.warm)
             if answer["status"] == "ready":
                 seconds[name].append(answer["seconds"])
             else:

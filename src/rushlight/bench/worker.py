@@ -1,7 +1,7 @@
 """One framework in an interpreter of its own: `python worker.py FRAMEWORK MODE THREADS`, driven over pipes.
 
 With a case and the folder of its inputs as further arguments it makes one call and says how long that took; with the
-word `capture`, a program and a size it says what capture costs.
+word `capture`, a program and a size it says what capture costs; with `operators` it runs variants of operators.
 
 `python worker.py` alone says which frameworks the interpreter has. This is a script: a peer's interpreter need not
 have Rushlight. There the name `rushlight` means a package with our modules and the peer's attributes.
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+OPERATORS = "operators"
 PACKAGE = Path(__file__).resolve().parent.parent
 # The modules that each framework needs; its version is that of the first.
 FRAMEWORKS: dict[str, tuple[str, ...]] = {
@@ -73,6 +74,16 @@ CAPTURERS: dict[str, Callable[[], ModuleType]] = {
     "rushlight": lambda: importlib.import_module("rushlight.bench.hosts.capturing"),
     "torch": lambda: importlib.import_module("rushlight.bench.hosts.dynamo"),
 }
+
+
+def make_server(framework: str, host: Any, words: list[str]) -> Any:
+    """What answers: about cases, or about variants of operators."""
+    if words != [OPERATORS]:
+        return importlib.import_module("rushlight.bench.serving").Server(host)
+    serving = importlib.import_module("rushlight.bench.operators.serving")
+    ours = framework == "rushlight"
+    inside = importlib.import_module("rushlight.bench.operators.ours").Ours() if ours else serving.Unknown()
+    return serving.OperatorServer(host, inside)
 
 
 def import_framework(name: str) -> None:
@@ -128,13 +139,14 @@ def main() -> None:
             program, size = sys.argv[5:]
             answers.write(json.dumps(CAPTURERS[framework]().make_answer(mode, program, int(size))) + "\n")
             return
-        if sys.argv[4:]:
+        if sys.argv[4:] not in ([], [OPERATORS]):
             answers.write(json.dumps(first_call(framework, mode, threads, *sys.argv[4:])) + "\n")
             return
         threading.Thread(target=end_with_the_harness, daemon=True).start()
         import_framework(framework)
         host = HOSTS[framework]().make_host(framework, mode, threads)
-        importlib.import_module("rushlight.bench.serving").serve(host, sys.stdin, answers)
+        server = make_server(framework, host, sys.argv[4:])
+        importlib.import_module("rushlight.bench.serving").serve(server, sys.stdin, answers)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,16 @@ from rushlight.cli import (
     benchmarks,
     caching,
     devices,
+    embeddings,
     explaining,
     language,
     launching,
     machine,
+    operator_benchmarks,
     operators,
+    packaging,
     programs,
+    reproducing,
     training,
     tuning,
 )
@@ -41,11 +45,17 @@ app.command("doctor")(machine.doctor)
 _SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 app.command("explain", context_settings=_SCRIPT)(explaining.explain)
 app.command("run", context_settings={**_SCRIPT, "help_option_names": []})(programs.run)
+app.command("aot")(packaging.aot)
+app.command("shrink")(reproducing.shrink)
+app.command("bisect")(reproducing.bisect)
+app.command("diff")(reproducing.diff)
 app.command("launch", context_settings=_SCRIPT)(launching.launch)
+app.command("opbench")(operator_benchmarks.opbench)
 app.add_typer(caching.app, name="cache")
 app.add_typer(operators.app, name="ops")
 app.add_typer(operators.dispatch_app, name="dispatch")
 app.add_typer(devices.app, name="device")
+app.add_typer(embeddings.app, name="emb")
 app.add_typer(tuning.app, name="tune")
 app.add_typer(benchmarks.app, name="bench")
 

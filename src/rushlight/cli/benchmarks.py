@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import json
-import platform
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import rushlight as rl
 from rushlight.bench import capturing, catalog, parity, tracing
 from rushlight.bench.contestants import Contestant, Kind, find
-from rushlight.bench.copying import CopyBandwidth
 from rushlight.bench.lengths import measure_lengths
 from rushlight.bench.models import MODELS
 from rushlight.bench.overhead import stages
-from rushlight.bench.peak import FmaPeak
+from rushlight.bench.prtime import counting
+from rushlight.bench.prtime.opcodes import COUNTERS
+from rushlight.bench.ranks.collectives import as_table, measure_collectives
 from rushlight.bench.records import Case, Record
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import Table, aligned, as_markdown, as_text
-from rushlight.bench.results import Ceiling, Ceilings, measure
+from rushlight.bench.results import ceilings_of, machine_record, measure
 from rushlight.bench.startup import measure_starts
-from rushlight.runtime import llvm
 from rushlight.support.errors import error, fail
 
 app = typer.Typer(help="Measure, alone or beside peers in other interpreters.", no_args_is_help=True)
@@ -103,10 +102,10 @@ def compile_time(
     field = find(peer_python or (), peers.split(",") if peers else None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.mode == "compiled"}
     count = threads or rl.get_num_threads()
-    starts = [measure_starts(case, pythons, rounds, count, limit, _progress) for case in chosen]
+    starts = [measure_starts(case, pythons, rounds, count, limit, progress) for case in chosen]
     versions = {name: entry.get("version", "") for start in starts for name, entry in start["contestants"].items()}
     record = {
-        "machine": _machine(count),
+        "machine": machine_record(count),
         "contestants": {
             kind.name: {"version": versions[kind.name], "interpreter": python} for kind, python in pythons.items()
         },
@@ -125,16 +124,12 @@ def compare_sizes(
     threads: Threads = 0,
 ) -> None:
     """Compare code for unbacked sizes with code for hinted sizes, and its time with that for constants."""
-    chosen = models.split(",") if models else list(MODELS)
-    for name in chosen:
-        if name not in MODELS:
-            fail("A002", f"bench: there is no small model {name}", hint=f"one of {', '.join(MODELS)}")
-    if size not in parity.PRESETS:
-        fail("A002", f"bench: there are no sizes {size}", hint=f"one of {', '.join(parity.PRESETS)}")
+    chosen = known(models.split(",") if models else list(MODELS), MODELS, "bench: there is no small model {}")
+    known([size], parity.PRESETS, "bench: there are no sizes {}")
     rl.set_num_threads(threads or rl.get_num_threads())
     results: list[parity.Parity] = []
     for name in chosen:
-        _progress(f"{name}\n")
+        progress(f"{name}\n")
         results.append(parity.parity_of(name, size, rounds, budget))
     typer.echo("\n".join(aligned(parity.as_table(results))))
     raise typer.Exit(0 if all(one.holds for one in results) else 1)
@@ -156,11 +151,11 @@ def trace_sizes(
     results: list[tracing.Runs] = []
     for kind, count in [pair for pair in wanted if pair[1]]:
         python = tracing.interpreter(kind.framework, peer_python or ())
-        _progress(f"{kind.name}\n")
+        progress(f"{kind.name}\n")
         results.append(tracing.run(kind, python, (iters, batch), count, limit))
     tables = [tracing.as_table(results), *[tracing.stages_table(one) for one in results if one.kind is tracing.WHOLE]]
     if scaling:
-        tables.append(tracing.scaling(iters, rounds, limit, _progress))
+        tables.append(tracing.scaling(iters, rounds, limit, progress))
     _show_tables(tables)
 
 
@@ -173,13 +168,10 @@ def capture(
     out: Json = None,
 ) -> None:
     """Time capture by bytecodes and operators, and the guards of later calls."""
-    chosen = only or capturing.PROGRAMS
-    for name in chosen:
-        if name not in capturing.PROGRAMS:
-            fail("A002", f"bench: there is no program {name}", hint=f"one of {', '.join(capturing.PROGRAMS)}")
-    results = capturing.measure_programs(chosen, _capturers(peers, peer_python), limit, _progress)
+    chosen = known(only or capturing.PROGRAMS, capturing.PROGRAMS, "bench: there is no program {}")
+    results = capturing.measure_programs(chosen, _capturers(peers, peer_python), limit, progress)
     _show_tables([capturing.as_table(results), capturing.calls_table(results)])
-    _write(out, json.dumps([one.to_record() for one in results], indent=2) + "\n")
+    write(out, json.dumps([one.to_record() for one in results], indent=2) + "\n")
 
 
 @app.command("deep-nested-module")
@@ -192,11 +184,38 @@ def deep_nested_module(
 ) -> None:
     """Time the capture of modules in modules, and of one that is deeper than Python's limit of recursion."""
     chosen = [int(depth) for depth in depths.split(",")]
-    results = capturing.measure_depths(chosen, _capturers(peers, peer_python), limit, _progress)
+    results = capturing.measure_depths(chosen, _capturers(peers, peer_python), limit, progress)
     deepest = [(capturing.PARTS, sys.executable)]
-    results += capturing.measure_depths([capturing.DEEPEST], deepest, limit, _progress)
+    results += capturing.measure_depths([capturing.DEEPEST], deepest, limit, progress)
     _show_tables([capturing.depths_table(results)])
-    _write(out, json.dumps([one.to_record() for one in results], indent=2) + "\n")
+    write(out, json.dumps([one.to_record() for one in results], indent=2) + "\n")
+
+
+@app.command("pr-time")
+def count_programs(
+    only: Annotated[list[str] | None, typer.Argument(help="Programs; all by default.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All programs, as without names.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Print the programs.")] = False,
+    counter: Annotated[str, typer.Option("--count", help="bytecodes, or callgrind with valgrind.")] = "bytecodes",
+    runs: Annotated[int, typer.Option(min=1, help="Processes, one after the other.")] = 1,
+    check: Annotated[Path | None, typer.Option(help="Compare with this file; end with 1 where a count is off.")] = None,
+    accept: Annotated[Path | None, typer.Option(help="Write the counts to this file.")] = None,
+    tolerance: Annotated[float, typer.Option(min=0, help="What a count may be off.")] = counting.TOLERANCE,
+    plant: Annotated[float, typer.Option(min=0, help="Add this share of work, to see that it is told.")] = 0.0,
+) -> None:
+    """Count what captures, calls and the import take: bytecodes of Python, or instructions of the processor."""
+    names = counting.NAMES if everything or not only else only
+    known(names, counting.NAMES, "bench: there is no {} to count")
+    known([counter], COUNTERS, "bench: there is no {} to count")
+    if listed:
+        typer.echo("\n".join(names))
+        return
+    expected = counting.read(check, counter) if check is not None else {}
+    rounds = [counting.count_programs(names, counter, plant) for _ in range(runs)]
+    _show_tables([counting.as_table(rounds, expected, tolerance)])
+    if accept is not None:
+        write(accept, counting.updated(accept, counter, rounds[-1]))
+    raise typer.Exit(1 if counting.changes(rounds[-1], expected, tolerance) else 0)
 
 
 @app.command("lengths")
@@ -211,9 +230,26 @@ def many_lengths(
     (chosen,) = _cases(("lengths",), [case])
     field = find(peer_python or (), peers.split(",") if peers else None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.framework in ("rushlight", "torch")}
-    lengths = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, _progress)
+    lengths = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, progress)
     missing = [f"{name} was not measured: {reason}" for name, reason in field.missing.items()]
     typer.echo("\n".join([*aligned(lengths), *missing]))
+
+
+@app.command("collectives")
+def collectives(
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=2, help="How many ranks, of this machine.")] = 2,
+    peer_python: PeerPython = None,
+    only: Annotated[str, typer.Option(help="Verbs: all_reduce, ..., S0-R, ..., save, load; all by default.")] = "",
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each, one after the other.")] = 7,
+    limit: Limit = 120.0,
+    out: Json = None,
+) -> None:
+    """Time collectives, redistributions of 64 MB and checkpoints of 512 MB beside torch's, in turns."""
+    python = tracing.interpreter("torch", peer_python or ())
+    chosen = only.split(",") if only else ()
+    results = measure_collectives(python, ranks, rounds, limit, progress, chosen)
+    _show_tables([as_table(results)])
+    write(out, json.dumps([one._asdict() for one in results], indent=2) + "\n")
 
 
 @app.command()
@@ -254,10 +290,7 @@ def _run(
     chosen = _cases(families, only)
     field = find(pythons or (), peers.split(",") if peers else None)
     count = threads or rl.get_num_threads()
-    peak, copies = FmaPeak(), CopyBandwidth()
-    ceilings = Ceilings(
-        Ceiling("peak", lambda _: peak.sample(count)), Ceiling("copy", lambda moved: copies.sample(count, moved))
-    )
+    ceilings = ceilings_of(count)
     results: list[Record] = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rushlight-bench-")))
@@ -265,10 +298,10 @@ def _run(
         for entrant in entrants:
             stack.callback(entrant.close)
         for case in chosen:
-            results.append(measure(case, entrants, ceilings, rounds, budget, _progress))
+            results.append(measure(case, entrants, ceilings, rounds, budget, progress))
         who = {one.name: {"version": one.version, "interpreter": one.python} for one in entrants}
     return {
-        "machine": _machine(count),
+        "machine": machine_record(count),
         "contestants": who,
         "missing": field.missing,
         "ceilings": ceilings.to_record(),
@@ -288,19 +321,24 @@ def _show_tables(tables: Sequence[Table]) -> None:
     typer.echo("\n\n".join(["\n".join(lines) for lines in shown]))
 
 
-def _progress(text: str) -> None:
+def known(names: Sequence[str], choices: Collection[str], message: str) -> Sequence[str]:
+    """The names, all of which are choices. Errors: A002, with the name in the message's braces."""
+    for name in names:
+        if name not in choices:
+            fail("A002", message.format(name), hint=f"one of {', '.join(choices)}")
+    return names
+
+
+def progress(text: str) -> None:
+    """Says what is done, at the side."""
     typer.echo(text, err=True, nl=False)
-
-
-def _machine(threads: int) -> dict[str, Any]:
-    return {"processor": llvm.host_target().cpu, "python": platform.python_version(), "threads": threads}
 
 
 def _show(records: Sequence[Record], out: Path | None, html: Path | None, markdown: bool) -> None:
     for record in records:
         typer.echo(as_markdown(record) if markdown else as_text(record))
-        _write(out, json.dumps(record, indent=2) + "\n")
-    _write(html, as_html(records))
+        write(out, json.dumps(record, indent=2) + "\n")
+    write(html, as_html(records))
 
 
 def _read(file: Path) -> Record:
@@ -310,7 +348,8 @@ def _read(file: Path) -> Record:
         raise error("A002", f"bench: {file} is no record of measurements", cause=str(cause)) from cause
 
 
-def _write(out: Path | None, content: str) -> None:
+def write(out: Path | None, content: str) -> None:
+    """Writes a file, if one is named. Errors: P003."""
     if out is None:
         return
     try:

@@ -1,16 +1,20 @@
-"""`rushlight cache ls|clear|verify`."""
+"""`rushlight cache ls|clear|verify|pack|import`."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from rushlight.build.cache_archive import pack as write_archive
+from rushlight.build.cache_archive import unpack
 from rushlight.runtime import objects
 
-app = typer.Typer(help="Look at, empty or check the cache of compiled code.", no_args_is_help=True)
+app = typer.Typer(help="Look at, empty, check or carry the cache of compiled code.", no_args_is_help=True)
 
 
 @app.command()
@@ -46,13 +50,32 @@ def clear() -> None:
 def verify() -> None:
     """Check every entry; exit with 1 if one is corrupt."""
     cache = objects.shared()
-    count, corrupt = len(cache.ls()), cache.verify()
+    (count, _), corrupt = cache.usage(), cache.verify()
     for path in corrupt:
         typer.echo(f"corrupt: {path}")
     typer.echo(f"{count} entries, {len(corrupt)} corrupt")
     if corrupt:
         typer.echo("they are ignored when met; `rushlight cache clear` removes them")
         raise typer.Exit(1)
+
+
+@app.command()
+def pack(file: Annotated[Path, typer.Argument(help="the archive to write")]) -> None:
+    """Write the cache to an archive that machines with the same processor and versions import."""
+    count = write_archive(objects.shared(), file)
+    typer.echo(f"{count} entries in {file}, {size_text(file.stat().st_size)}")
+
+
+@app.command(name="import")
+def import_archive(
+    file: Annotated[Path, typer.Argument(help="an archive of `rushlight cache pack`")],
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="take code of another processor whose features this one has")
+    ] = False,
+) -> None:
+    """Put the entries of an archive into the cache."""
+    cache = objects.shared()
+    typer.echo(f"{unpack(file, cache, adopt)} entries of {file} in {cache.directory}")
 
 
 def size_text(size_bytes: float) -> str:

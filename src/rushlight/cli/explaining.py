@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -53,7 +53,7 @@ def explain(
     raise typer.Exit(status)
 
 
-def _run(script: Path, arguments: list[str]) -> tuple[int, dict[str, Any]]:
+def _run(script: Path, arguments: list[str]) -> tuple[int, dict[str, object]]:
     """Runs a script as Python would; its exit status and its globals."""
     try:
         return 0, run_script([str(script), *arguments])
@@ -69,8 +69,8 @@ def account() -> list[str]:
     lines = ["", *explanation(compiled_function.compiled_functions()).lines()]
     for kind, title in TOLD.items():
         lines += _reasons(title, [str(event.reason) for event in events.events(kind)])
-    hits, misses = events.count("cache_hit"), events.count("cache_miss")
-    lines.append(f"cache: {hits} hits, {misses} misses")
+    hits, misses, bypasses = (events.count(kind) for kind in ("cache_hit", "cache_miss", "cache_bypass"))
+    lines.append(f"cache: {hits} hits, {misses} misses{f', {bypasses} times not asked' if bypasses else ''}")
     spent = clock.spent_ms()
     if spent:
         lines.append(f"CPU time by stage, in ms: {', '.join([f'{name} {ms:.1f}' for name, ms in spent.items()])}")

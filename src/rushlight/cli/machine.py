@@ -27,7 +27,7 @@ def info() -> None:
     console = Console()
     host = llvm.host_target()
     cache = objects.shared()
-    entries = cache.ls()
+    entries, size_bytes = cache.usage()
     values = settings.get()
     changed = [row for name, row in settings.SETTINGS.items() if getattr(values, name) != row.default]
     facts = {
@@ -41,8 +41,8 @@ def info() -> None:
         "target": values.target,
         "threads": f"{rl.get_num_threads()} of {limits.available_cores()} processors",
         "memory": size_text(limits.memory_bytes()),
-        "cache": f"{cache.directory or 'in memory only'}: {len(entries)} entries, "
-        f"{size_text(sum([entry.size_bytes for entry in entries]))} of at most {size_text(cache.limit_bytes)}",
+        "cache": f"{cache.directory or 'in memory only'}: {entries} entries, "
+        f"{size_text(size_bytes)} of at most {size_text(cache.limit_bytes)}",
         "settings": ", ".join([f"{row.variable}={getattr(values, row.name)}" for row in changed])
         or "all as by default",
     }

@@ -12,12 +12,14 @@ from rich.table import Table
 
 import rushlight as rl
 from rushlight.eager.dispatch import answers, backend_key, explained
+from rushlight.eager.execution.device import ON_COPIES, way_of
 from rushlight.ops.record import OPERATORS, Fact, Operator
 from rushlight.support import lazy
 from rushlight.support.errors import fail
 
 app = typer.Typer(help="The registry of operators.", no_args_is_help=True)
 dispatch_app = typer.Typer(help="Who answers a call.", no_args_is_help=True)
+_NOBODY = "nobody"
 _TENSOR = re.compile(r"^(?P<dtype>\w+)\[(?P<shape>[\d, ]*)\](?:@(?P<device>\w+))?(?P<grad>:grad)?$")
 
 
@@ -74,19 +76,24 @@ def coverage(
     missing: Annotated[bool, typer.Option("--missing", help="Name the operators that it lacks.")] = False,
 ) -> None:
     """Print how many operators a kind of device answers, and by what."""
-    key = backend_key(device)
     by: dict[str, list[str]] = {}
     for name, op in OPERATORS.items():
-        found = next(answer for answer in answers(op) if answer.key is key)
-        by.setdefault(found.by or "nobody", []).append(name)
+        by.setdefault(_answered_by(op, device), []).append(name)
     table = Table("by", "operators")
     for how, names in sorted(by.items()):
         table.add_row(how, str(len(names)))
-    answered = len(OPERATORS) - len(by.get("nobody", ()))
-    typer.echo(f"{device}: {answered}/{len(OPERATORS)} operators")
+    lacking = sorted([*by.get(_NOBODY, ()), *by.get(ON_COPIES, ())])
+    typer.echo(f"{device}: {len(OPERATORS) - len(lacking)}/{len(OPERATORS)} operators")
     Console().print(table)
     if missing:
-        typer.echo("\n".join(sorted(by.get("nobody", ()))))
+        typer.echo("\n".join(lacking))
+
+
+def _answered_by(op: Operator, device: str) -> str:
+    if device not in ("cpu", "meta"):
+        return way_of(rl.backends.get(device), op)
+    key = backend_key(device)
+    return next(answer.by for answer in answers(op) if answer.key is key) or _NOBODY
 
 
 @dispatch_app.command("explain")

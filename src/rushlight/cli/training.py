@@ -9,9 +9,11 @@ import typer
 from rich.console import Console
 
 from rushlight.demo.config import Config, Way
+from rushlight.demo.dlrm import Training, train
 from rushlight.demo.session import continue_prompt, resume_demo, run_demo
 from rushlight.support.errors import fail
 
+Kind = Annotated[str, typer.Argument(help="gpt, or dlrm.")]
 Steps = Annotated[int | None, typer.Option(min=1, help="Training steps in all.", show_default=str(Config().steps))]
 Eager = Annotated[bool, typer.Option("--eager", help="Run each operator on its own, without compiling the step.")]
 Threads = Annotated[int, typer.Option(min=0, help="Threads to compute on; 0 for all that this process may use.")]
@@ -29,6 +31,7 @@ Set = Annotated[list[str] | None, typer.Option("--set", hidden=True, help="A fie
 
 
 def demo(
+    kind: Kind = "gpt",
     steps: Steps = None,
     eager: Eager = False,
     threads: Threads = 0,
@@ -41,9 +44,18 @@ def demo(
 ) -> None:
     """Train a small GPT on the source of Python's standard library, and let it write some.
 
+    `demo dlrm` trains a click model of embedding tables on generated logs for two minutes instead; the ranks of
+    `rushlight launch` divide its tables.
+
     Ctrl-C saves a checkpoint; --resume continues from it, bit for bit.
     """
     console = Console()
+    if kind == "dlrm":
+        plan = Training(seed=seed or 0) if steps is None else Training(seed=seed or 0, steps=steps)
+        train(plan, console)
+        return
+    if kind != "gpt":
+        fail("A002", f"demo: there is no {kind}", hint="gpt or dlrm")
     way = Way(eager, threads, device, parallel)
     if resume is None:
         given = {"steps": steps, "seed": seed}

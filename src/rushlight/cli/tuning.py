@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rushlight import tune
+from rushlight.distributed.simulation.calibrating import measure_tables
+from rushlight.distributed.simulation.costs import write_tables
 from rushlight.ir.choice import Product
 from rushlight.ir.gemm_tile import choose_tile, narrow_products
 from rushlight.runtime import llvm
 from rushlight.support import settings
-from rushlight.support.errors import require
+from rushlight.support.errors import error, require
 from rushlight.tune.measure import Problem
 from rushlight.tune.records import tile_text
 from rushlight.tune.search import Trial
@@ -28,19 +33,43 @@ def mm(
     inner: Annotated[int, typer.Argument(min=1)],
     dtype: Annotated[str, typer.Option(help=f"One of {', '.join(DTYPES)}.")] = "float32",
     budget: Annotated[int, typer.Option(min=0, help="Seconds for the search.")] = 10,
-    explain: Annotated[bool, typer.Option("--explain", help="Print each tile that is tried.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print each tile that is tried, and a picture.")] = False,
 ) -> None:
     """Tune the product of two matrices that lie row by row; nothing is measured if it is known."""
     target = llvm.target_named(settings.get().target)
     valid = dtype in ("float32", "float64") or (dtype in DTYPES and dtype in narrow_products(target))
     require(valid, "A002", "tune: this machine has no product of that dtype", dtype=dtype)
     tile = choose_tile(dtype, target.vector_bytes, a_packed=False, b_packed=False)
+    trials: list[Trial] = []
+
+    def tell(problem: Problem, trial: Trial) -> None:
+        trials.append(trial)
+        _print(problem, trial)
+
     with settings.override(tuning_s=budget):
-        tuner = tune.tuner_here(_print if explain else None)
+        tuner = tune.tuner_here(tell if explain else None)
     product = Product(tile, (1, rows, columns, inner), False)
     chosen = tuner.choose(product)
+    if trials:
+        typer.echo("\n".join(picture(trials)))
     record = tuner.records.get(tuner.machine, Problem.of(product).name)
-    typer.echo(f"{tile_text(chosen)}  ({'' if record is None else record.measured})")
+    measured = "the model's choice: without a budget nothing is measured" if record is None else record.measured
+    typer.echo(f"{tile_text(chosen)}  ({measured})")
+
+
+@app.command()
+def collectives(
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
+) -> None:
+    """Measure what collectives take between ranks of this machine, for simulations of jobs, and keep it."""
+    counts = [int(count) for count in ranks.split(",")]
+    require(min(counts) > 1, "A002", "tune: collectives are between at least two ranks", ranks=ranks)
+    tables = measure_tables(counts, lambda text: typer.echo(text, err=True, nl=False))
+    for verb, by_ranks in tables.items():
+        for count, table in by_ranks.items():
+            times = " ".join([f"{size:.0f} B {1e6 * seconds:.0f} us," for size, seconds in table]).rstrip(",")
+            typer.echo(f"{verb.value} of {count}: {times}")
+    typer.echo(f"kept in {write_tables(tables)}")
 
 
 @app.command()
@@ -50,6 +79,46 @@ def records() -> None:
     typer.echo("kept by this process alone" if kept.path is None else str(kept.path))
     for record in kept.all():
         typer.echo(str(record))
+
+
+@app.command()
+def merge(
+    files: Annotated[list[Path], typer.Argument(help="Files of records, as `rushlight tune records` names.")],
+) -> None:
+    """Take the records of other files over; the last line about a kernel counts."""
+    kept = tune.shared_records()
+    for file in files:
+        try:
+            count = kept.merge(file)
+        except (OSError, UnicodeDecodeError) as cause:
+            raise error("A002", f"tune: {file} cannot be read", cause=str(cause)) from cause
+        typer.echo(f"{count} records from {file}")
+
+
+@app.command()
+def export(file: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
+    """Write what was found to a file that can be committed, and merged elsewhere."""
+    found = tune.shared_records().all()
+    try:
+        file.write_text("".join([f"{record}\n" for record in sorted(map(str, found))]), encoding="utf-8")
+    except OSError as cause:
+        raise error("A002", f"tune: {file} cannot be written", cause=str(cause)) from cause
+    typer.echo(f"{len(found)} records to {file}")
+
+
+def picture(trials: Sequence[Trial]) -> list[str]:
+    """The least time of each shape of a register tile, as a table: rows by `mr`, columns by vectors."""
+    least: dict[tuple[int, int], float] = {}
+    for trial in trials:
+        if trial.seconds is not None:
+            shape = (trial.tile.mr, trial.tile.vectors)
+            least[shape] = min(trial.seconds, least.get(shape, math.inf))
+    columns = sorted({vectors for _, vectors in least})
+    lines = ["rows x vectors in registers, ms", "".join(["    ", *[f"{column:>9}" for column in columns]])]
+    for row in sorted({rows for rows, _ in least}):
+        cells = [f"{1e3 * least[row, column]:9.3f}" if (row, column) in least else " " * 9 for column in columns]
+        lines.append("".join([f"{row:>4}", *cells]))
+    return lines
 
 
 def _print(problem: Problem, trial: Trial) -> None:

@@ -90,7 +90,7 @@ def flag() -> Kind[bool]:
 
 
 def text(allowed: str) -> Kind[str]:
-    """Any text; `allowed` describes it."""
+    """A text; `allowed` describes it."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):

@@ -125,11 +125,23 @@ class Settings:
     )
     cache_limit_mb = Setting(whole_number(1), 1024, "Size in MiB above which the oldest cache entries are removed.")
     tuning_s = Setting(
-        whole_number(0), 10, 'Seconds that `mode="max-autotune"` may search for the tile of one matrix product.'
+        whole_number(0),
+        10,
+        'Seconds that `mode="max-autotune"` may search for the tile of one matrix product; 0 for no search.',
+    )
+    tuning_timings = Setting(
+        folder(),
+        "",
+        "Note the timings of searches in this file; if it is there already, replay them in place of measuring.",
     )
     log = Setting(topics(), (), "What to write to standard error.")
     dump = Setting(folder(), "", "Write every stage of each compilation to this folder.")
     edit = Setting(folder(), "", "Read stages back from this folder, edited.")
+    repro = Setting(
+        folder(),
+        "",
+        "Write each compiled graph to this folder as a script that compiles and checks it, when it first runs.",
+    )
     compile_profile = Setting(
         folder(), "", "Write a profile of each trace, export and compilation to this folder, for a flame graph."
     )
@@ -257,6 +269,7 @@ def read_environment(environment: Mapping[str, str]) -> Settings:
 _OF_LAUNCHERS = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
     *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"),
+    *("OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 )
 
 
@@ -265,10 +278,11 @@ def of_launcher() -> dict[str, str]:
     return {name: os.environ[name] for name in _OF_LAUNCHERS if name in os.environ}
 
 
-def tell_program(variables: Mapping[str, str]) -> None:
-    """Set variables of the environment that programs read, unless they are set."""
+def tell_program(variables: Mapping[str, str], *, replace: bool = False) -> None:
+    """Set variables of the environment that programs read, unless they are set and kept."""
     for name, value in variables.items():
-        os.environ.setdefault(name, value)
+        if replace or name not in os.environ:
+            os.environ[name] = value
 
 
 def _load() -> Settings:

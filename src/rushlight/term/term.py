@@ -18,14 +18,15 @@ class Op:
     """The operator of a Term. Languages subclass it with their rules; here it is only a name.
 
     Ops are compared by identity; a language holds one object per name. Of one with an `effect` each term is an event
-    beyond its value: kept, once, and in order.
+    beyond its value: kept, once, and in order. One that is `inlined` has no terms: the calls that it consists of are.
     """
 
-    __slots__ = ("effect", "name")
+    __slots__ = ("effect", "inlined", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.effect = False
+        self.inlined = False
 
     @property
     def unbacked_outputs(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def tolerances_of(dtype: np.dtype[Any]) -> Tolerances:
 
 
 def unlike(actual: Array, expected: Array) -> NDArray[np.bool_]:
-    """Where two arrays of one shape and dtype differ in bits. Any NaN is like another; complex numbers go by parts."""
+    """Where two arrays of one shape and dtype differ in bits. All NaNs are alike; complex numbers go by parts."""
     if expected.dtype.kind == "c":
         return unlike(np.real(actual), np.real(expected)) | unlike(np.imag(actual), np.imag(expected))
     if expected.dtype.kind not in "fV":

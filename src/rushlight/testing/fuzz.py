@@ -17,8 +17,8 @@ where an input was not used.
 
 Sizes that are 1 in a sample stay 1, since they are there to be broadcast, and so does the size of a dim whose slices
 become results of their own, as in `unbind`: the number of results of a program is part of it. An index that points
-nowhere is an error that depends on data (I001), and so is a value that an operator refuses (A002); such runs are left
-out.
+nowhere is an error that depends on data (I001, E006), and so is a value that an operator refuses (A002); such runs are
+left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rushlight.ops import OPERATORS
-from rushlight.ops.index_ranges import RULES
+from rushlight.ops.index_ranges import CODES, RULES
 from rushlight.support.errors import RushlightError
 from rushlight.support.frozen import frozen
 from rushlight.testing.making import make_program, sized_operators
@@ -140,7 +140,7 @@ class _Session:
         An index out of range comes before it in eager code, where a trace knows no values.
         """
         errors = {run_eagerly(program, name).error for name in SETS}
-        agreed = None not in errors and not {code, "I001"}.isdisjoint(errors)
+        agreed = None not in errors and not {code, *CODES}.isdisjoint(errors)
         self.outcomes["raised"] += len(SETS) * agreed
         return agreed
 
@@ -153,7 +153,7 @@ class _Session:
         ):  # what is made of nothing has data, and does not go with what has none
             outcome = run_eagerly(traced.program, name)
             verdict = traced.judge(outcome)
-        if outcome.error == "I001" or (outcome.error == "A002" and _looks_at_values(traced.program)):
+        if outcome.error in CODES or (outcome.error == "A002" and _looks_at_values(traced.program)):
             self.outcomes["left out"] += 1
             return None
         if verdict in AGREED:
@@ -173,7 +173,7 @@ class _Session:
             try:
                 results = running.run([outcome.given for outcome in outcomes].__getitem__)
             except RushlightError as error:
-                if error.code != "I001":
+                if error.code not in CODES:
                     raise
                 wrong = _out_of_range(running, outcomes, samples, range(len(ready)))
                 self.findings.extend([Finding("refused", ready[row][0].program, name, str(error)) for row in wrong])
@@ -204,7 +204,7 @@ def _out_of_range(
     try:
         running.run(given.__getitem__)
     except RushlightError as error:
-        if error.code != "I001":
+        if error.code not in CODES:
             raise
         if len(rows) == 1:
             return {*rows}

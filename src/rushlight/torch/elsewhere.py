@@ -68,18 +68,24 @@ _DISTRIBUTED = {
     "_composable.fsdp": "fsdp",
     "_functional_collectives": "_functional_collectives",
     "_tensor": "tensor",
+    "_tensor.device_mesh": "device_mesh",
     "checkpoint": "checkpoint",
+    "checkpoint.state_dict": "checkpoint.state_dict",
+    "checkpoint.stateful": "checkpoint",
     "device_mesh": "device_mesh",
     "distributed_c10d": "",
     "fsdp": "fsdp",
+    "optim": "optim",
     "pipelining": "pipelining",
     "tensor": "tensor",
-    "tensor.experimental": "tensor",
+    "tensor.experimental": "tensor.experimental",
     "tensor.parallel": "tensor.parallel",
 }
 
 ELSEWHERE: dict[str, str] = {
     "_tensor": "rushlight",
+    "_functorch.aot_autograd": "rushlight.compiler.aot_autograd",
+    "_functorch.compilers": "rushlight.compiler.aot_autograd",
     "_functorch.partitioners": "rushlight.compiler.partition",
     "functional": "rushlight",
     "fx._symbolic_trace": "rushlight.fx._symbolic_trace",
@@ -91,6 +97,8 @@ ELSEWHERE: dict[str, str] = {
     "utils.hooks": "rushlight.eager.autograd.node",
     "autograd.function": "rushlight.eager.autograd.function",
     "autograd.gradcheck": "rushlight.autograd",
+    "_dynamo.backends.common": "rushlight.compiler.aot_autograd",
+    "_dynamo.backends.registry": "rushlight.compiler.backends",
     "_dynamo.callback": "rushlight.compiler.callback",
     "_dynamo.compiled_autograd": "rushlight.compiler.compiled_autograd",
     **{f"nn.modules.{layer}": f"rushlight.nn.modules.{layer}" for layer in _LAYERS},
@@ -98,6 +106,7 @@ ELSEWHERE: dict[str, str] = {
     "nn.parallel.distributed": "rushlight.nn.parallel",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     "autograd.variable": "rushlight.autograd",
+    "distributed._tensor.placement_types": "rushlight.ir.placement",
     "distributed.tensor.placement_types": "rushlight.ir.placement",
     **{
         f"distributed.{name}": f"rushlight.distributed.{module}".removesuffix(".")

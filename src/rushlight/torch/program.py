@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from rushlight.distributed.launch import prepare
+from rushlight.distributed.launch import note_exit, prepare
 from rushlight.torch.finder import install
 
 USAGE = "usage: rushlight run [-m MODULE | SCRIPT] [ARGUMENT]..."
@@ -32,7 +32,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     prepare()
     try:
         run_module(program) if as_module else run_script(program)
-    except SystemExit:
+    except SystemExit as ended:
+        note_exit(ended)
         raise
     except BaseException as problem:  # noqa: BLE001 - the process ends as Python ends it
         show(problem)

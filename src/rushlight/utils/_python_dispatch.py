@@ -15,6 +15,7 @@ from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import PYTHON, Handle
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.override.operator_function import OperatorFunction
 from rushlight.eager.subclass import flattens, transformed
 
 __all__ = [
@@ -65,9 +66,10 @@ def return_and_correct_aliasing(
         return return_and_correct_aliasing(func, args, kwargs, out)
     ```
     """
-    if not isinstance(func, Mutation):
+    operator = func.operator if isinstance(func, OperatorFunction) else func
+    if not isinstance(operator, Mutation):
         return out
-    return (kwargs or {})["out"] if func.out else args[0]
+    return (kwargs or {})["out"] if operator.out else args[0]
 
 
 def _get_current_dispatch_mode_stack() -> list[object]:

@@ -26,6 +26,7 @@ from mergedog.github.forge import GitHub
 from mergedog.github.transport import Transport
 from mergedog.governor import Attribution, Governor, Turnstile
 from mergedog.policy import default_text, read_policy
+from mergedog.processes import end_with_parent, ended_in_order
 from mergedog.secrets import Secret
 from mergedog.session import Again, Done, Outcome, Wait, World
 from mergedog.shepherd import Shepherd
@@ -93,7 +94,7 @@ def run(
     store = Store(folder / f"pull-{number}")
     governor = Governor(folder / "governor", rules.governor, clock)
     turnstile = Turnstile(governor, Attribution(folder / "calls.jsonl", number, clock))
-    with store.locked(), closing(Transport(api, token, clock, turnstile)) as transport:
+    with ended_in_order(), store.locked(), closing(Transport(api, token, clock, turnstile)) as transport:
         tape = next_tape(store.folder)
         world = World(
             GitHub(transport, repository),
@@ -124,12 +125,13 @@ def watch(
 
     def launch(number: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "mergedog", "run", repository, str(number), *options]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        silent = subprocess.DEVNULL
+        return subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent, preexec_fn=end_with_parent)
 
     kennel = Kennel(launch, SystemClock())
-    kennel.start(numbers)
     try:
-        with Live(console=console, refresh_per_second=1) as live:
+        with ended_in_order(), Live(console=console, refresh_per_second=1) as live:
+            kennel.start(numbers)
             left = True
             while left:
                 left = kennel.tend()

@@ -1,6 +1,5 @@
 """An agent that is a command: `CMD PROMPT WORKTREE`, in a process group of its own, with a time limit."""
 
-import ctypes
 import hashlib
 import os
 import shlex
@@ -14,18 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mergedog.agent import Ending, How
+from mergedog.processes import die_with_parent
 from mergedog.secrets import scrub
 from mergedog.untrusted import Untrusted
 
 REASON_BYTES = 4000
-PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill the agent when the harness is killed; elsewhere the time limit has to do."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if hasattr(libc, "prctl"):
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ class CommandAgent:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         except OSError:
             return How.FAILED

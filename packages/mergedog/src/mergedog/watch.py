@@ -1,5 +1,6 @@
 """Many pull requests side by side, one process each: the crash of one leaves the others."""
 
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -8,6 +9,7 @@ from mergedog.clock import Clock
 
 RESTARTS = 5
 FIRST_PAUSE_SECONDS = 5.0
+LAST_WORDS_SECONDS = 10.0
 
 
 class Process(Protocol):
@@ -19,6 +21,10 @@ class Process(Protocol):
 
     def terminate(self) -> None:
         """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End it."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
@@ -79,9 +85,13 @@ class Kennel:
         return found
 
     def stop(self) -> None:
-        """End all processes."""
+        """End all processes; one that does not hear is killed."""
         running = [child.process for child in self.children.values() if child.process is not None]
         for process in running:
             process.terminate()
         for process in running:
-            process.wait(10)
+            try:
+                process.wait(LAST_WORDS_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -72,7 +72,7 @@ class Capture:
 
     def guards(self, compiled: Any, function: Any, operands: Sequence[Any]) -> Callable[[], object]:
         """See `Capturer`. They are the lines of an entry before it asks for the plan of its inputs' forms."""
-        whole = rl.compile(function, backend="reference")
+        whole = rl.compile(function, backend="reference", fullgraph=True)  # its entry takes the arguments as they are
         whole(*operands)
         (entry,) = explain_entries(whole)
         lines, found, _ = entry.text.partition("    key = (")

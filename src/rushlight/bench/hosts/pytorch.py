@@ -28,6 +28,9 @@ def make_modes(framework: str, mode: str) -> Modes:
     """The functions that a mode compiles."""
     if mode == "eager":
         return Modes(as_is, as_is, as_is, as_is, as_is)
+    if mode == "max-autotune":
+        tuned = functools.partial(rl.compile, mode=mode)
+        return Modes(tuned, tuned, tuned, as_is, tuned)
     if mode == "traced":
         return Modes(*[traced(framework)] * 5)
     if framework == "rushlight":

@@ -98,7 +98,7 @@ def _eager(calls: NativeCalls) -> dict[str, Callable[[], object]]:
     terms = (x, y, None)  # and no factor
     for _ in range(3):
         _ = x + y, x * y, w * x
-    launch = planned(add, terms)
+    launch = planned(add, terms, {})
     assert launch is not None, "a sum is one short launch"
     run = calls.faster(launch, terms, _nothing)
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from rushlight.bench.records import Record
@@ -23,8 +23,8 @@ LABELS, BARS, VALUES = 120, 240, 90  # widths of a chart's columns, in pixels
 ROW, BAR = 20, 13
 
 
-def as_html(records: Sequence[Record]) -> str:
-    """The page of some runs. It is well-formed XML too."""
+def as_html(records: Sequence[Record], tables: Callable[[Record], Sequence[Table]] = tables_of) -> str:
+    """The page of some runs. It is well-formed XML too. Charts stand with the table of their cases' family."""
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8"/><title>Rushlight benchmarks</title>',
@@ -34,7 +34,7 @@ def as_html(records: Sequence[Record]) -> str:
     ]
     for record in records:
         parts.append(f"<p>{escape(machine_line(record))}</p>")
-        for table in tables_of(record):
+        for table in tables(record):
             charts = [chart(case) for case in record.get("cases", []) if case["family"] == table.title]
             parts += [f"<h2>{escape(table.title)}</h2>", f'<div class="charts">{"".join(charts)}</div>', *shown(table)]
     return "\n".join([*parts, "</body></html>", ""])
@@ -58,7 +58,7 @@ def bar(name: str, entry: Record, top: int, longest: float) -> Iterator[str]:
     baseline, middle = top + BAR - 1, top + (BAR + 2) / 2
     yield f'<text x="{LABELS - 6}" y="{baseline}" text-anchor="end">{escape(name)}</text>'
     if "median_s" not in entry:
-        reason = escape(entry["reason"])
+        reason = escape(entry.get("reason", "not timed"))
         yield f'<text x="{LABELS}" y="{baseline}">{escape(entry["status"])}<title>{reason}</title></text>'
         return
     width, low, high = (BARS * entry[key] / longest for key in ("median_s", "p10_s", "p90_s"))

@@ -49,9 +49,14 @@ def duration(seconds: float) -> str:
 def cell(entry: Record, notes: Notes) -> str:
     """The median and its spread, or why there is none."""
     if "median_s" not in entry:
-        return f"{entry['status']} [{notes.number(entry['reason'].splitlines()[0][:200])}]"
+        return failure(entry, notes)
     middle = entry["median_s"]
     return f"{duration(middle)} ±{(entry['p90_s'] - entry['p10_s']) / 2 / middle:.0%}"
+
+
+def failure(entry: Record, notes: Notes) -> str:
+    """How an entry without numbers ended, and the number of the note that says why."""
+    return f"{entry['status']} [{notes.number(entry['reason'].splitlines()[0][:200])}]"
 
 
 def contestants(record: Record) -> list[str]:
@@ -171,10 +176,12 @@ def aligned(table: Table) -> list[str]:
 
 def as_markdown(record: Record) -> str:
     """All tables as Markdown shows them."""
-    lines = [machine_line(record)]
-    for table in tables_of(record):
-        head, *rows = table.rows
-        lines += ["", "| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-        lines += ["| " + " | ".join(row) + " |" for row in rows]
-        lines += ["", *[f"- {note}" for note in table.notes]]
-    return "\n".join(lines)
+    return "\n".join([machine_line(record), *[line for table in tables_of(record) for line in markdown_of(table)]])
+
+
+def markdown_of(table: Table) -> list[str]:
+    """A table and its notes as Markdown shows them."""
+    head, *rows = table.rows
+    lines = ["", "| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return [*lines, "", *[f"- {note}" for note in table.notes]]

@@ -11,13 +11,24 @@ import warnings
 from collections.abc import Hashable
 from typing import NoReturn
 
-from rushlight.support.errors import codes_arguments, codes_building, codes_ranks, codes_running, codes_sharding
+from rushlight.support.errors import (
+    codes_arguments,
+    codes_building,
+    codes_embeddings,
+    codes_onnx,
+    codes_planning,
+    codes_ranks,
+    codes_running,
+    codes_sharding,
+    codes_tile,
+)
 from rushlight.support.errors.classes import (
     ArgumentError,
     ArgumentRuntimeError,
     ArgumentTypeError,
     ArgumentValueError,
     AutogradError,
+    CacheError,
     CacheWarning,
     CaptureWarning,
     CheckpointError,
@@ -59,6 +70,7 @@ __all__ = [
     "ArgumentTypeError",
     "ArgumentValueError",
     "AutogradError",
+    "CacheError",
     "CacheWarning",
     "CaptureWarning",
     "CheckpointError",
@@ -96,7 +108,17 @@ __all__ = [
 ]
 
 # The modules of tables are imported for what they register.
-TABLES = (codes_arguments, codes_running, codes_ranks, codes_sharding, codes_building)
+TABLES = (
+    codes_arguments,
+    codes_running,
+    codes_ranks,
+    codes_sharding,
+    codes_embeddings,
+    codes_onnx,
+    codes_planning,
+    codes_tile,
+    codes_building,
+)
 
 _warned: set[tuple[str, Hashable]] = set()
 

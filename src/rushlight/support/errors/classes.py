@@ -91,7 +91,7 @@ def _rebuild(
 
 
 class RushlightError(Report, Exception):
-    """Any error that Rushlight raises on purpose."""
+    """An error that Rushlight raises on purpose."""
 
 
 class ShapeError(RushlightError, RuntimeError):
@@ -190,6 +190,10 @@ class CheckpointFileError(CheckpointError, OSError):
     """A checkpoint's file is missing or cannot be written."""
 
 
+class CacheError(RushlightError, RuntimeError):
+    """An archive of the cache cannot be written, read or used."""
+
+
 class SettingError(RushlightError, ValueError):
     """A setting is unknown or has a value that is not allowed."""
 
@@ -199,7 +203,7 @@ class InternalError(RushlightError, AssertionError):
 
 
 class RushlightWarning(Report, UserWarning):
-    """Any warning that Rushlight gives on purpose."""
+    """A warning that Rushlight gives on purpose."""
 
 
 class CacheWarning(RushlightWarning):

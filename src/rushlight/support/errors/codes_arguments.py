@@ -112,7 +112,7 @@ register_code(
     ShapeError,
     "A tensor of several elements has no single value",
     "Truth, int(), float() and item() are defined for tensors of exactly one element.",
-    "use any(), all() or an index",
+    "use any(), all() or an index, or choose element by element with rl.where",
 )
 
 register_code(

@@ -3,6 +3,7 @@
 from rushlight.support.errors.classes import (
     ArgumentTypeError,
     ArgumentValueError,
+    CacheError,
     CacheWarning,
     CaptureWarning,
     CheckpointError,
@@ -266,6 +267,22 @@ register_code(
 )
 
 register_code(
+    "C043",
+    CompileError,
+    "A graph that is to be shrunk is not wrong",
+    "What is looked for is a part of the graph whose compiled code gives other bits than its calls one by one. Here it "
+    "gives the same. It may be wrong on other inputs, or in what the calls themselves give.",
+    "give the script of a graph that fails on this machine; rushlight diff compares two scripts",
+)
+register_code(
+    "C044",
+    CompileError,
+    "The loops of a graph are too long to evaluate",
+    "To tell which pass makes a difference the stages of the compiler are evaluated in numpy, over all indices.",
+    "shrink the graph first, or write a script of it with smaller inputs",
+)
+
+register_code(
     "K001",
     CacheWarning,
     "The cache folder cannot be used",
@@ -285,6 +302,29 @@ register_code(
     "A cache entry could not be written",
     "The disk is full, or the file system refused. The program goes on with what is in memory.",
     "rushlight cache clear makes room",
+)
+register_code(
+    "K004",
+    CacheError,
+    "An archive of the cache cannot be written or read",
+    "The file is missing, no archive of a cache, cut short or changed, or larger than the cache may be. Nothing was "
+    "put into the cache.",
+    "pack the cache again: rushlight cache pack FILE",
+)
+register_code(
+    "K005",
+    CacheError,
+    "An archive of the cache is of no use here",
+    "Compiled code is found by the processor that it was made for, llvmlite's version and the source of Rushlight. "
+    "Nothing was put into the cache.",
+    "pack it with the same versions; --adopt takes the code of a processor whose features this one has",
+)
+register_code(
+    "K006",
+    CacheWarning,
+    "A record of tuning has no effect",
+    "The line cannot be read, or names no choice that there is on this machine. The cost model's choice is taken.",
+    "correct the line, or remove it: what is missing is measured again",
 )
 
 register_code(
@@ -345,6 +385,21 @@ register_code(
     "A checkpoint names code",
     "Its pickle uses a class or function that is not on the list of what loading knows. Nothing was executed.",
     "save the state_dict(); or allow a class that you trust with rl.serialization.add_safe_globals([...])",
+)
+
+register_code(
+    "P010",
+    CompileError,
+    "A program needs Python",
+    "A native package runs without an interpreter. Calls that only the host can run (LAPACK, custom operators, "
+    "collectives), sizes that values decide, random numbers, and numbers that Python computes at each call are not in "
+    "one yet.",
+)
+register_code(
+    "P011",
+    ArgumentValueError,
+    "A package cannot be named so, or made for that",
+    "The name begins the names of C functions, so it is an identifier; platforms are those of docs/packages.md.",
 )
 
 register_code(

@@ -12,6 +12,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import TorchDispatchMode
+from rushlight.eager.override.operator_function import OperatorFunction
 from rushlight.support.errors import AutogradError, RushlightError, fail, require
 from rushlight.support.peer_names import absent_name
 from rushlight.utils.checkpoint.recomputation import Recomputation, Surroundings
@@ -80,11 +81,15 @@ class OperatorLog(TorchDispatchMode):
         self._within = within
 
     def __torch_dispatch__(
-        self, func: Any, types: object, args: Sequence[object] = (), kwargs: dict[str, object] | None = None
+        self,
+        func: OperatorFunction,
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         """Notes one call."""
         shown = [str(arg.form.type) for arg in args if isinstance(arg, Handle)]
-        self.lines.append(f"{func.name}({', '.join(shown)})")
+        self.lines.append(f"{func.__name__}({', '.join(shown)})")
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> OperatorLog:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
 
 from rushlight.eager.handle import Handle, Version, share
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.eager.mutation import Mutation
+from rushlight.eager.override.operator_function import OperatorFunction
 from rushlight.eager.pytree import map_tree
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.support.errors import fail, require
@@ -46,18 +46,18 @@ class SelectiveCheckpointContext:
 
 
 Policy = Callable[..., object]
-SavedResults = dict[Operator, list[tuple[object, list[tuple[Version, int]]]]]
+SavedResults = dict[OperatorFunction, list[tuple[object, list[tuple[Version, int]]]]]
 
 
 def decided(
     policy: Policy,
     context: SelectiveCheckpointContext,
-    op: object,
+    op: OperatorFunction,
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> bool:
     """Whether a policy keeps a result; what writes always runs again."""
-    if not isinstance(op, Operator) or op.name == "detach":
+    if not isinstance(op.operator, Operator) or op.operator is OPERATORS["detach"]:
         return False
     decision = policy(context, op, *args, **kwargs)
     if isinstance(decision, bool):
@@ -78,7 +78,11 @@ class KeepResults(SelectiveMode):
     """The first run: keeps what the policy says."""
 
     def __torch_dispatch__(
-        self, func: Any, types: object, args: Sequence[object] = (), kwargs: dict[str, object] | None = None
+        self,
+        func: OperatorFunction,
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         """Runs one call, and keeps its result if the policy says so."""
         kwargs = kwargs or {}
@@ -103,24 +107,32 @@ class GiveResults(SelectiveMode):
         return super().__enter__()
 
     def __torch_dispatch__(
-        self, func: Any, types: object, args: Sequence[object] = (), kwargs: dict[str, object] | None = None
+        self,
+        func: OperatorFunction,
+        types: object,
+        args: Sequence[object] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         """Gives the result that was kept of a call, or runs it."""
         kwargs = kwargs or {}
-        if isinstance(func, Mutation) or not decided(
+        if isinstance(func.operator, Mutation) or not decided(
             self.policy, SelectiveCheckpointContext(is_recompute=True), func, args, kwargs
         ):
             return func(*args, **kwargs)
         number = self._next.get(func, 0)
         results = self.kept.get(func, [])
         if number >= len(results):
-            fail("G020", f"checkpoint: the second run calls {func.name} more often than the first", first=len(results))
+            fail(
+                "G020",
+                f"checkpoint: the second run calls {func.__name__} more often than the first",
+                first=len(results),
+            )
         self._next[func] = number + 1
         result, versions = results[number]
         if not self._mutation_allowed and any(version.value != before for version, before in versions):
             fail(
                 "G003",
-                f"checkpoint: a result of {func.name} that was kept was changed in place",
+                f"checkpoint: a result of {func.__name__} that was kept was changed in place",
                 hint="allow_cache_entry_mutation=True leaves that unchecked",
             )
         return map_tree(_shared, result)
@@ -131,9 +143,11 @@ def _shared(tensor: object) -> object:
 
 
 def _operator_of(operator: object) -> object:
-    """An operator that a list names: itself, its name, or the function that calls it."""
+    """An operator that a list names: itself, its name, or a function that calls it."""
     if isinstance(operator, Operator):
         return operator
+    if isinstance(operator, OperatorFunction):
+        return operator.operator
     name = operator if isinstance(operator, str) else getattr(operator, "__name__", "")
     op = OPERATORS.get(name) if isinstance(name, str) else None
     require(

@@ -9,7 +9,7 @@ __all__ = ["export", "is_in_onnx_export", "register_custom_op_symbolic"]
 
 def export(*args: object, **options: object) -> object:
     """Raise A006."""
-    refuse("torch.onnx.export", "use export.export and export.save")
+    refuse("torch.onnx.export", "export.export makes a program, and onnx.export writes it as a model")
 
 
 def is_in_onnx_export() -> bool:

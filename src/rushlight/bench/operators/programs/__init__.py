@@ -1,0 +1,1 @@
+"""The benchmarks, by family: numpy's result beside the text in PyTorch's API that Rushlight and torch run."""
