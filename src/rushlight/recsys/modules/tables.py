@@ -44,7 +44,10 @@ class Slots:
         return ordered.repeated([unique.index(name) for name in self.features], self.names)
 
     def looked_up(self, ids: Tensor, bounds: Sequence[int], weights: Sequence[Tensor]) -> list[Tensor]:
-        """Return the rows of each slot's ids, which lie between two bounds and are known to be rows of its table."""
+        """Return the rows of each slot's ids, which are known to be rows of its table.
+
+        A slot's ids lie between two bounds.
+        """
         parts = itertools.pairwise(bounds)
         return [embedding(ids[low:high], weights[table]) for (low, high), table in zip(parts, self.tables, strict=True)]
 
