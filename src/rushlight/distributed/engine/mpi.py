@@ -121,6 +121,7 @@ class Process:
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             faulthandler.dump_traceback_later(_ABORT, exit=True, file=nowhere)
             self.library.COMM_WORLD.Abort(code)
+            os._exit(code)  # some versions of MPICH return where the launcher is gone
 
     def leave(self) -> None:
         """Tells the others that this process makes no more calls."""
