@@ -6,6 +6,7 @@ import pytest
 
 from rushlight.bench.ranks import collectives
 from rushlight.bench.ranks.collectives import Measured, as_table, measure_collectives
+from rushlight.cli import benchmarks
 from rushlight.support.errors import RushlightError
 
 needs_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
@@ -32,6 +33,12 @@ def test_a_job_that_ends_is_an_error(monkeypatch):
     with pytest.raises(RushlightError, match="a job has ended with status") as caught:
         measure_collectives(None, 2, 1, 120.0, lambda text: None)
     assert caught.value.code == "A002"
+
+
+def test_a_verb_that_there_is_not_is_an_error_with_the_names():
+    with pytest.raises(RushlightError, match="there is no collective nonsense") as caught:
+        benchmarks.collectives(only="nonsense")
+    assert caught.value.code == "A002" and "all_reduce" in str(caught.value)
 
 
 def test_ratios_are_of_turns_beside_each_other():

@@ -1,9 +1,12 @@
 """Causes of the errors that the support floor raises itself."""
 
+from pathlib import Path
+
 import pytest
 
 from errorcases import triggers
 from rushlight.support import errors, events, log, settings
+from rushlight.tune.journal import Journal
 
 
 @triggers("T001")
@@ -30,6 +33,12 @@ def number_not_allowed():
 @triggers("T003")
 def unknown_topic():
     settings.read_environment({"RUSHLIGHT_LOG": "guards,fushion"})
+
+
+@triggers("T004")
+def line_of_timings_cannot_be_read(tmp_path: Path):
+    (tmp_path / "timings.txt").write_text("a race | a choice | fast\n")
+    Journal(str(tmp_path / "timings.txt"))
 
 
 @triggers("T003", "topic")

@@ -232,6 +232,8 @@ def test_narrow_floats_are_summed_in_wide_ones():
     ("code", "run"),
     [
         ("A002", lambda: kernels.jsd(rl.zeros(1, 1), rl.zeros(1, 1), beta=1.5)),
+        ("A002", lambda: kernels.jsd(rl.zeros(0, 0), rl.zeros(0, 0), beta=-0.5)),
+        ("A002", lambda: kernels.linear_jsd(*[rl.zeros(0, 0)] * 4, beta=float("nan"))),
         ("A002", lambda: kernels.kl(rl.zeros(1, 1), rl.zeros(1, 1), reduction="most")),
         ("A002", lambda: kernels.top_k_routing(rl.zeros(1, 3), 4)),
         ("S003", lambda: kernels.int4_mm(rl.zeros(1, 3), rl.zeros(1, 1, dtype=rl.int8))),

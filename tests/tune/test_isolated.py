@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,18 @@ import pytest
 from tests.tune.test_search import model
 
 import rushlight as rl
-from rushlight.build import pipeline
+from rushlight.build import native, pipeline
 from rushlight.build.native import compile_native
 from rushlight.ir.choice import BLOCKS, Product
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS
 from rushlight.support import events, settings
-from rushlight.tune import search
+from rushlight.tune import isolated, search
 from rushlight.tune.isolated import Worker
-from rushlight.tune.journal import Journal
+from rushlight.tune.journal import Journal, JournaledRace
 from rushlight.tune.measure import Always, Problem, product_race
-from rushlight.tune.records import FILE, Record, Records, tile_text
+from rushlight.tune.records import FILE, Record, Records, is_tile, tile_text
 from rushlight.tune.search import Tuner, neighbours
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the worker is asked over pipes of POSIX")
@@ -50,7 +51,9 @@ def workers() -> Iterator[Callable[..., Worker]]:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches try three tiles."""
-    monkeypatch.setattr(search, "neighbours", lambda tile: list(neighbours(tile))[:3])
+    monkeypatch.setattr(
+        search, "neighbours", lambda tile: [one for one in neighbours(tile) if is_tile(one) and one != tile][:3]
+    )
 
 
 def small(size: int = 32) -> Product:
@@ -201,6 +204,104 @@ def test_many_threads_tune_at_once(workers: Callable[..., Worker], few: None):
     assert not failures
     assert counted("search") == before + 3
     assert dict(os.environ) == environment
+
+
+@pytest.mark.row("6.4")
+def test_settings_of_a_block_reach_who_compiles_and_who_times(
+    workers: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The threads that compile, and the worker, which keeps the cores that it makes in the block's folder."""
+    seen: list[str] = []
+
+    def compile_code(*args: Any) -> Any:
+        seen.append(settings.get().numerics)
+        return native.compile_code(*args)
+
+    monkeypatch.setattr(isolated, "compile_code", compile_code)
+    with settings.override(numerics="fast", cache=True, cache_dir=str(tmp_path)):
+        with closing(product_race(Problem.of(small()), tuner_with(workers())._race)) as race:
+            assert race.run(small().tile, small().tile)[0] > 0
+        assert seen == ["fast"]
+        assert list(tmp_path.glob("*.rlo"))
+
+
+def test_settings_of_a_block_reach_searches_of_several_products(workers: Callable[..., Worker]):
+    seen: list[str] = []
+
+    class Asked(Tuner):
+        def choose(self, product: Product) -> GemmTile:
+            seen.append(settings.get().numerics)
+            return product.tile
+
+    with settings.override(numerics="fast"):
+        Asked(Records(""), "cpu", 2, worker=workers()).choose_all([small(8), small(16)])
+    assert seen == ["fast", "fast"]
+
+
+def test_the_pipes_of_a_worker_are_closed_when_it_ends(workers: Callable[..., Worker]):
+    worker = workers(idle_s=0.1)
+    assert worker.ask(folder="/nowhere", choice="", best="") is None
+    with closing(product_race(Problem.of(small()), tuner_with(worker)._race)) as race:
+        race.run(small().tile, small().tile)
+    process = worker._process
+    assert process is not None
+    deadline = time.monotonic() + 60
+    while worker._process is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process.stdin.closed and process.stdout.closed
+
+
+def test_a_process_that_tuned_ends_without_warnings(tmp_path: Path):
+    environment = {**os.environ, "RUSHLIGHT_CACHE_DIR": str(tmp_path), "RUSHLIGHT_TUNING_S": "1"}
+    words = [sys.executable, "-X", "dev", "-W", "error", "-c", PROGRAM]
+    said = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert not said.stderr
+
+
+def test_code_that_was_compiled_without_a_search_is_searched_for_later(
+    workers: Callable[..., Worker], few: None, tmp_path: Path
+):
+    graph = parse_graph(
+        "g(%x: f32[32, 16], %y: f32[16, 48]) {\n  %0 = matmul(%x, %y) : f32[32, 48]\n  return %0\n}", OPERATORS
+    )
+    records = Records("")
+    skipping, searching = Tuner(records, "cpu", 2, budget_s=0), Tuner(records, "cpu", 2, 60, worker=workers())
+    with settings.override(cache=True, cache_dir=str(tmp_path)):
+        first = compile_native(graph, skipping)
+        assert not first.cached and compile_native(graph, skipping).cached
+        kept = compile_native(graph, searching)
+        assert not kept.cached and len(records.all()) == 1
+        assert compile_native(graph, searching).cached and compile_native(graph, skipping).cached
+        (found,) = records.all()
+        sound = [tile_text(tile) for tile in neighbours(small().tile) if is_tile(tile)]
+        other = next(text for text in sound if text != found.tile)
+        records.put(Record(found.machine, found.product, other, "by hand"))
+        assert not compile_native(graph, searching).cached
+        assert compile_native(graph, searching).cached
+
+
+def test_a_question_that_was_asked_twice_is_replayed_twice(tmp_path: Path):
+    """The best is compared with the first again in the end, and that may say something else."""
+    path = tmp_path / "timings.txt"
+    path.write_text("race | one | two | 1.0 2.0\nrace | one | two | 3.0 2.0\n")
+    with closing(JournaledRace("race", Journal(str(path)), lambda: None, str)) as race:
+        assert [race.run("one", "two") for _ in range(3)] == [(1.0, 2.0), (3.0, 2.0), (3.0, 2.0)]
+
+
+@pytest.mark.parametrize("line", ["nonsense", "a | b | c | 1.0", "a | b | c | fast 1.0", "a | b | 1.0 2.0"])
+def test_a_line_of_timings_that_cannot_be_read_is_an_error_with_its_place(line: str, tmp_path: Path):
+    path = tmp_path / "timings.txt"
+    path.write_text(f"race | one | two | 1.0 2.0\n{line}\n")
+    with pytest.raises(rl.RushlightError) as caught:
+        Journal(str(path))
+    assert caught.value.code == "T004"
+    assert f"{path}:2" in caught.value.values["place"]
+
+
+def test_a_folder_of_timings_is_an_error(tmp_path: Path):
+    with pytest.raises(rl.RushlightError) as caught:
+        Journal(str(tmp_path))
+    assert caught.value.code == "T004"
 
 
 PROGRAM = """

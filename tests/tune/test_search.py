@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import tune
-from rushlight.build.native import compile_native
+from rushlight.build.native import Chooser, compile_native
 from rushlight.ir.choice import BLOCKS, Blocks, Product
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
 from rushlight.ir.graph import Graph
@@ -53,7 +53,7 @@ def searches() -> int:
     return events.counters().get(("tuning", "search"), 0)
 
 
-class Watching:
+class Watching(Chooser):
     """Sees what there is to choose, and follows the model."""
 
     def __init__(self, seen: list[Product]) -> None:

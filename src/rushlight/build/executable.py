@@ -59,6 +59,8 @@ class Summary:
     tiles: tuple[GemmTile, ...] = ()
     compile_ns: int = 0
     once: Once | None = None
+    choices: tuple[tuple[str, str], ...] = ()
+    """What a chooser noted of its tiles."""
 
     def to_json(self) -> bytes:
         """As JSON text."""
@@ -70,6 +72,7 @@ class Summary:
         values = json.loads(text)
         values["messages"] = tuple(values["messages"])
         values["tiles"] = tuple([GemmTile(**tile) for tile in values["tiles"]])
+        values["choices"] = tuple([(name, text) for name, text in values["choices"]])
         once = values["once"]
         if once is not None:
             results = tuple([(name, tuple(shape)) for name, shape in once["results"]])

@@ -6,6 +6,7 @@ import functools
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rushlight import build
@@ -49,6 +50,14 @@ class Chooser(Protocol):
         """Hears that a graph is compiled now, in these blocks: its tiles will be asked for one after the other."""
         ...
 
+    def note(self, product: Product) -> tuple[str, str] | None:
+        """A product's name, and what is recorded for it; None where the graph's key says what is chosen."""
+        return None
+
+    def holds(self, notes: Sequence[tuple[str, str]]) -> bool:
+        """Whether code with tiles of these notes is what would be compiled now."""
+        return not notes
+
 
 @functools.lru_cache(maxsize=8)
 def _target(name: str) -> Target:
@@ -70,27 +79,29 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
     with clock.stage("key"):
         key = graph_key(graph, target, choices)
     loaded = None if stages.lacking else _loaded.get(key)
-    module = None if loaded is None else loaded[0]()
+    module = None if loaded is None or not _holds(chooser, loaded[1]) else loaded[0]()
     if loaded is not None and module is not None:
         events.record("cache_hit", "memory", f"{graph.name} {key[:12]}")
         return NativeExecutable.of_graph(graph, module, loaded[1], cached=True)
     with clock.stage("cache"):
         stored = None if stages.lacking else objects.shared().get(key)
-    if stored is not None:
-        obj, summary = stored["object"], Summary.from_json(stored["summary"])
+    summary = None if stored is None else Summary.from_json(stored["summary"])
+    if stored is not None and summary is not None and _holds(chooser, summary):
+        obj, cached = stored["object"], True
         events.record("cache_hit", "disk", f"{graph.name} {key[:12]}")
     else:
         events.record("cache_miss", "disk", f"{graph.name} {key[:12]}")
+        cached = False
         obj, summary = _compile(graph, target, stages, chooser, blocks)
         with clock.stage("cache"):
             objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
     module = _load(obj, summary, target)
     with _lock:
         loaded = _loaded.get(key)
-        shared = None if loaded is None else loaded[0]()
+        shared = None if loaded is None or loaded[1].choices != summary.choices else loaded[0]()
         if shared is None:
             _loaded[key] = weakref.ref(module, functools.partial(_loaded.pop, key)), summary
-    return NativeExecutable.of_graph(graph, module if shared is None else shared, summary, cached=stored is not None)
+    return NativeExecutable.of_graph(graph, module if shared is None else shared, summary, cached=cached)
 
 
 def compile_code(graph: Graph, chooser: Chooser) -> tuple[bytes, Summary]:
@@ -108,6 +119,20 @@ def _chosen(chooser: Chooser, graph: Graph) -> tuple[str | None, Blocks]:
     blocks = chooser.blocks(graph)
     key = chooser.key(graph)
     return None if key is None else f"{key} {blocks}", blocks
+
+
+def _holds(chooser: Chooser | None, summary: Summary) -> bool:
+    """Whether code with the tiles of a summary is what the chooser would have compiled now."""
+    return chooser is None or chooser.holds(summary.choices)
+
+
+def _chosen_tile(chooser: Chooser, notes: dict[str, str], product: Product) -> GemmTile:
+    """The tile for a product, which is noted."""
+    tile = chooser.choose(product)
+    note = chooser.note(product)
+    if note is not None:
+        notes[note[0]] = note[1]
+    return tile
 
 
 def _load(obj: bytes, summary: Summary, target: Target) -> llvm.LoadedModule:
@@ -131,7 +156,8 @@ def _compile(
 ) -> tuple[bytes, Summary]:
     if chooser is not None:
         chooser.prepare(graph, blocks)
-    choose = by_model if chooser is None else chooser.choose
+    notes: dict[str, str] = {}
+    choose = by_model if chooser is None else functools.partial(_chosen_tile, chooser, notes)
     start = time.perf_counter_ns()
     code: Code = build.pipeline.run_passes(graph, target, stages, choose=choose, blocks=blocks)
     with clock.stage("LLVM"):
@@ -146,5 +172,6 @@ def _compile(
         tiles=plan.tiles,
         compile_ns=time.perf_counter_ns() - start,
         once=_once(plan),
+        choices=tuple(notes.items()),
     )
     return obj, summary

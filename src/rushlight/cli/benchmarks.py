@@ -20,7 +20,7 @@ from rushlight.bench.models import MODELS
 from rushlight.bench.overhead import stages
 from rushlight.bench.prtime import counting
 from rushlight.bench.prtime.opcodes import COUNTERS
-from rushlight.bench.ranks.collectives import as_table, measure_collectives
+from rushlight.bench.ranks.collectives import as_table, cases, measure_collectives
 from rushlight.bench.records import Case, Record
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import Table, aligned, as_markdown, as_text
@@ -183,7 +183,7 @@ def deep_nested_module(
     out: Json = None,
 ) -> None:
     """Time the capture of modules in modules, and of one that is deeper than Python's limit of recursion."""
-    chosen = [int(depth) for depth in depths.split(",")]
+    chosen = whole_numbers(depths, "--depths")
     results = capturing.measure_depths(chosen, _capturers(peers, peer_python), limit, progress)
     deepest = [(capturing.PARTS, sys.executable)]
     results += capturing.measure_depths([capturing.DEEPEST], deepest, limit, progress)
@@ -245,8 +245,9 @@ def collectives(
     out: Json = None,
 ) -> None:
     """Time collectives, redistributions of 64 MB and checkpoints of 512 MB beside torch's, in turns."""
+    verbs = list(dict.fromkeys([case.partition("/")[0] for case in cases()]))
+    chosen = known(only.split(",") if only else (), verbs, "bench: there is no collective {}")
     python = tracing.interpreter("torch", peer_python or ())
-    chosen = only.split(",") if only else ()
     results = measure_collectives(python, ranks, rounds, limit, progress, chosen)
     _show_tables([as_table(results)])
     write(out, json.dumps([one._asdict() for one in results], indent=2) + "\n")
@@ -327,6 +328,14 @@ def known(names: Sequence[str], choices: Collection[str], message: str) -> Seque
         if name not in choices:
             fail("A002", message.format(name), hint=f"one of {', '.join(choices)}")
     return names
+
+
+def whole_numbers(text: str, option: str) -> list[int]:
+    """The numbers of an option, which are separated by commas."""
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise typer.BadParameter("it is whole numbers, separated by commas", param_hint=option)
+    return [int(part) for part in parts]
 
 
 def progress(text: str) -> None:

@@ -21,7 +21,7 @@ from rushlight.bench.records import Record
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import aligned, machine_line, markdown_of
 from rushlight.bench.results import ceilings_of, machine_record
-from rushlight.cli.benchmarks import PeerPython, known, progress, write
+from rushlight.cli.benchmarks import PeerPython, known, progress, whole_numbers, write
 from rushlight.support.errors import fail
 
 ALL = "all"
@@ -75,7 +75,7 @@ def opbench(
     sides = [text for text in (side_a, side_b) if text]
     if len(sides) == 1:
         raise typer.BadParameter("an A/B run has two sides", param_hint="--side-a, --side-b")
-    sized = None if shape is None else tuple(_number(part) for part in shape.split(","))
+    sized = None if shape is None else tuple(whole_numbers(shape, "--shape"))
     asked = Wanted(modes, "splitk" if splitk else shapes, sized, only.split(",") if only else (), sides)
     count = threads or rl.get_num_threads()
     sampled = any(metrics.METRICS[name].sampled for name in columns)
@@ -96,12 +96,6 @@ def _benchmarks(names: Sequence[str]) -> list[Benchmark]:
     if not wanted or wanted == [ALL]:
         return list(BENCHMARKS.values())
     return [BENCHMARKS[name] for name in known(wanted, BENCHMARKS, "opbench: there is no operator {}")]
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise typer.BadParameter("a shape is numbers, separated by commas", param_hint="--shape")
-    return int(text)
 
 
 def _described(benchmark: Benchmark) -> Iterator[str]:

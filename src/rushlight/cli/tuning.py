@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rushlight import tune
+from rushlight.cli.benchmarks import whole_numbers
 from rushlight.distributed.simulation.calibrating import measure_tables
 from rushlight.distributed.simulation.costs import write_tables
 from rushlight.ir.choice import Product
@@ -62,7 +63,7 @@ def collectives(
     ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
 ) -> None:
     """Measure what collectives take between ranks of this machine, for simulations of jobs, and keep it."""
-    counts = [int(count) for count in ranks.split(",")]
+    counts = whole_numbers(ranks, "--ranks")
     require(min(counts) > 1, "A002", "tune: collectives are between at least two ranks", ranks=ranks)
     tables = measure_tables(counts, lambda text: typer.echo(text, err=True, nl=False))
     for verb, by_ranks in tables.items():

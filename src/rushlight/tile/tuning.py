@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rushlight import tune as tuner
+from rushlight.build.native import Chooser
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.memory import array_of
 from rushlight.ir.choice import BLOCKS, AxisBlock, AxisSpace, by_model
@@ -39,7 +40,7 @@ class Tunable(Protocol):
         ...
 
 
-class Declared:
+class Declared(Chooser):
     """Chooses the blocks that a kernel's loops name as numbers, and what the cost model says."""
 
     def __init__(self, kernel: Tunable) -> None:
@@ -70,7 +71,7 @@ def declared_blocks(spaces: Sequence[AxisSpace]) -> Blocks:
     return blocks
 
 
-class Searching:
+class Searching(Chooser):
     """Chooses what a tuner finds on operands, as long as there are any; afterwards what is recorded."""
 
     def __init__(self, tuner: Tuner, kernel: Tunable, operands: list[Any]) -> None:
@@ -94,6 +95,14 @@ class Searching:
         spaces = self.kernel.spaces
         self.found = self.tuner.search_blocks(graph, self.operands, declared_blocks(spaces), spaces)
         return self.found
+
+    def note(self, product: Product) -> tuple[str, str] | None:
+        """What is recorded for a product."""
+        return self.tuner.note(product)
+
+    def holds(self, notes: Sequence[tuple[str, str]]) -> bool:
+        """Whether the records say the same still."""
+        return self.tuner.holds(notes)
 
     def prepare(self, graph: Graph, blocks: Blocks) -> None:
         """The search of blocks has asked for the tiles too."""

@@ -5,7 +5,9 @@ A choice whose code crashes or hangs costs the worker's life, and no more: the n
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import contextvars
 import json
 import math
 import os
@@ -25,10 +27,10 @@ import numpy as np
 from rushlight.build.native import Chooser, compile_code
 from rushlight.ir.graph import Graph
 from rushlight.ir.text import format_graph
-from rushlight.support import events
+from rushlight.support import events, settings
 from rushlight.support.errors import RushlightError
 from rushlight.tune.measure import Answer, Array, Choice
-from rushlight.tune.worker import CODE, GRAPH, SUMMARY
+from rushlight.tune.worker import CODE, GRAPH, SETTINGS, SUMMARY
 
 IDLE_S = 30.0
 LIMIT_S = 30.0
@@ -100,8 +102,14 @@ class Worker:
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(self._words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
             # An idle process ends by itself: somebody waits for it, so that it does not stay as a zombie.
-            threading.Thread(target=self._process.wait, daemon=True).start()
+            threading.Thread(target=self._await, args=(self._process,), daemon=True).start()
         return self._process
+
+    def _await(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        with self._lock:
+            if self._process is process:
+                self._end()
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -130,6 +138,7 @@ class IsolatedRace(Generic[Choice]):
         self._lock = threading.Lock()
         self._path = Path(self._folder.name)
         (self._path / GRAPH).write_text(format_graph(graph, facts=True), encoding="utf-8")
+        (self._path / SETTINGS).write_text(settings.to_json(), encoding="utf-8")
         for number, operand in enumerate(operands):
             np.save(self._path / f"{number}.npy", operand)
 
@@ -137,7 +146,9 @@ class IsolatedRace(Generic[Choice]):
         """Begins to compile a choice."""
         with self._lock:
             if choice not in self._names:
-                self._names[choice] = self._compiling.submit(self._compile, choice, str(len(self._names)))
+                self._names[choice] = self._compiling.submit(
+                    contextvars.copy_context().run, self._compile, choice, str(len(self._names))
+                )
             return self._names[choice]
 
     def run(self, choice: Choice, best: Choice) -> Answer:
@@ -173,3 +184,11 @@ def shared_worker(threads: int) -> Worker:
     """The process that times code of so many threads; one that was forked off has its own."""
     with _workers_lock:
         return _workers.setdefault((os.getpid(), threads), Worker(threads))
+
+
+@atexit.register
+def _close_workers() -> None:
+    """Ends the workers of this process, and closes their pipes."""
+    for (owner, _), worker in _workers.items():
+        if owner == os.getpid():
+            worker.close()

@@ -135,7 +135,7 @@ def product_race(problem: Problem, race: Callable[..., Contest[GemmTile]] = Race
     return race(graph, [_operand(call.type, random) for call in graph.parameters], Always)
 
 
-class Always:
+class Always(Chooser):
     """Chooses the sizes of one tile, and blocks, for code that is not cached."""
 
     def __init__(self, tile: GemmTile | None = None, blocks: Blocks = BLOCKS) -> None:

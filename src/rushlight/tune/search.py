@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import itertools
 import math
@@ -59,7 +60,7 @@ def _is_taken(seconds: float | None, best_seconds: float) -> bool:
     return seconds is not None and seconds < GAIN * best_seconds
 
 
-class Tuner:
+class Tuner(Chooser):
     """Chooses tiles and blocks by measurement: from the records, or by a search whose outcome is recorded.
 
     `budget_s` is the time for one search; `threads` how many it uses. `tell` hears of each candidate. From `deadline`
@@ -122,6 +123,21 @@ class Tuner:
             self.records.warn(record, "it says no tile that fits this machine")
         return tile or product.tile
 
+    def note(self, product: Product) -> tuple[str, str]:
+        """The product's name, and the tile that is recorded for it; no text where none is."""
+        name = str(Problem.of(product))
+        record = self.records.get(self.machine, name)
+        return name, "" if record is None else record.tile
+
+    def holds(self, notes: Sequence[tuple[str, str]]) -> bool:
+        """Whether the records say the same still, and nothing that they lack could be searched now."""
+        searches = self._end() > time.perf_counter()
+        for name, text in notes:
+            record = self.records.get(self.machine, name)
+            if (record is None and searches) or ("" if record is None else record.tile) != text:
+                return False
+        return True
+
     def blocks(self, graph: Graph) -> Blocks:
         """The blocks that are recorded for a graph; the cost model's where none are."""
         return self._blocks_of(self.records.get(self.machine, name_of(graph)))
@@ -138,7 +154,8 @@ class Tuner:
         if self.worker is None or len(products) < 2:
             return [self.choose(product) for product in products]
         with ThreadPoolExecutor(AT_ONCE, "rushlight-search") as searches:
-            return list(searches.map(self.choose, products))
+            found = [searches.submit(contextvars.copy_context().run, self.choose, one) for one in products]
+            return [one.result() for one in found]
 
     def _unknown_products(self, graph: Graph, blocks: Blocks) -> list[Product]:
         """The products that a graph's kernels have and the records lack, each once."""

@@ -20,10 +20,11 @@ from rushlight.build.native import load_code
 from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import pool
+from rushlight.support import settings
 from rushlight.tune.measure import Runner, compare
 
 MOST_FOLDERS = 8  # whose operands and code are kept
-GRAPH, CODE, SUMMARY = "graph.txt", "o", "json"
+GRAPH, SETTINGS, CODE, SUMMARY = "graph.txt", "settings.json", "o", "json"
 
 
 class Bench:
@@ -33,6 +34,7 @@ class Bench:
         self.folder = folder
         self.graph = parse_graph((folder / GRAPH).read_text(encoding="utf-8"), OPERATORS)
         self.operands = [np.load(folder / f"{number}.npy") for number in range(len(self.graph.parameters))]
+        self.settings = (folder / SETTINGS).read_text(encoding="utf-8")
         self.runners: dict[str, Runner] = {}
 
     def runner(self, name: str) -> Runner:
@@ -44,13 +46,14 @@ class Bench:
 
 
 def answer(question: dict[str, str], benches: dict[str, Bench]) -> dict[str, Any]:
-    """The seconds of both choices."""
+    """The seconds of both choices, under the settings of who asks."""
     folder = question["folder"]
     bench = benches.pop(folder, None) or Bench(Path(folder))
     benches[folder] = bench
     while len(benches) > MOST_FOLDERS:
         benches.pop(next(iter(benches)))
-    mine, best = compare(bench.runner(question["choice"]), bench.runner(question["best"]))
+    with settings.override_json(bench.settings):
+        mine, best = compare(bench.runner(question["choice"]), bench.runner(question["best"]))
     return {"seconds": mine, "best_seconds": best}
 
 

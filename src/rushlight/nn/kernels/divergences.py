@@ -61,6 +61,7 @@ def jsd(
     >>> kernels.jsd(rl.randn(2, 8).log_softmax(1), rl.randn(2, 8).log_softmax(1)).shape
     Size([])
     """
+    _require_share("jsd", beta)
     m, n = log_q.shape
     loss = empty(m, dtype=compute_dtype(log_q.dtype))
     for i in tile(m):
@@ -109,6 +110,7 @@ def linear_jsd(
     >>> kernels.linear_jsd(x, w, x, w).item()
     0.0
     """
+    _require_share("linear_jsd", beta)
     m = student.shape[0]
     loss = empty(m, dtype=compute_dtype(student.dtype))
     for i in tile(m):
@@ -119,9 +121,12 @@ def linear_jsd(
     return _reduced("linear_jsd", loss, reduction, kept, student_weight.shape[0])
 
 
+def _require_share(name: str, beta: float) -> None:
+    require(0 <= beta <= 1, "A002", f"{name}: beta is from 0 to 1", beta=beta)
+
+
 def _divergence(x: Tensor, y: Tensor, beta: float) -> Tensor:
     """The sums over rows of the divergence of `exp(x)` and `exp(y)`."""
-    require(0 <= beta <= 1, "A002", "jsd: beta is from 0 to 1", beta=beta)
     if beta == 0:
         return (y.exp() * (y - x)).sum(1)
     if beta == 1:

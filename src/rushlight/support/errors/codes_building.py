@@ -420,6 +420,13 @@ register_code(
     "There is no such log topic",
     "RUSHLIGHT_LOG is a list of topics, separated by commas.",
 )
+register_code(
+    "T004",
+    SettingError,
+    "A file that a setting names cannot be read",
+    "RUSHLIGHT_TUNING_TIMINGS names a file of timings that searches replay; a line's loss would change what they find.",
+    "remove the line, or name a file that is not there yet",
+)
 
 register_code(
     "X001",
