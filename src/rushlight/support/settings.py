@@ -6,12 +6,11 @@ Nothing else reads the environment. `settings.get()` returns the values in force
     with settings.override(numerics="fast"): ...
 """
 
-import json
 import os
 import sys
 from array import array
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Generic, TypeVar, cast, overload
 
@@ -221,14 +220,9 @@ def key() -> str:
     return get().key
 
 
-def to_json() -> str:
-    """Return the values in force as text, which `override_json` takes over in another process."""
-    return json.dumps({name: getattr(get(), name) for name in SETTINGS})
-
-
-def override_json(text: str) -> AbstractContextManager[Settings]:
-    """Change settings for the statements within to those of another process."""
-    return override(**json.loads(text))
+def values() -> dict[str, object]:
+    """Return the values in force by name, which `override` takes in another process."""
+    return {name: getattr(get(), name) for name in SETTINGS}
 
 
 def cache_dir() -> str:

@@ -138,7 +138,7 @@ class IsolatedRace(Generic[Choice]):
         self._lock = threading.Lock()
         self._path = Path(self._folder.name)
         (self._path / GRAPH).write_text(format_graph(graph, facts=True), encoding="utf-8")
-        (self._path / SETTINGS).write_text(settings.to_json(), encoding="utf-8")
+        (self._path / SETTINGS).write_text(json.dumps(settings.values()), encoding="utf-8")
         for number, operand in enumerate(operands):
             np.save(self._path / f"{number}.npy", operand)
 

@@ -34,7 +34,7 @@ class Bench:
         self.folder = folder
         self.graph = parse_graph((folder / GRAPH).read_text(encoding="utf-8"), OPERATORS)
         self.operands = [np.load(folder / f"{number}.npy") for number in range(len(self.graph.parameters))]
-        self.settings = (folder / SETTINGS).read_text(encoding="utf-8")
+        self.settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         self.runners: dict[str, Runner] = {}
 
     def runner(self, name: str) -> Runner:
@@ -52,7 +52,7 @@ def answer(question: dict[str, str], benches: dict[str, Bench]) -> dict[str, Any
     benches[folder] = bench
     while len(benches) > MOST_FOLDERS:
         benches.pop(next(iter(benches)))
-    with settings.override_json(bench.settings):
+    with settings.override(**bench.settings):
         mine, best = compare(bench.runner(question["choice"]), bench.runner(question["best"]))
     return {"seconds": mine, "best_seconds": best}
 
