@@ -53,6 +53,7 @@ b23:
 )
 
 
+@pytest.mark.row("10.4")
 @pytest.mark.parametrize("name", MODELS)
 def test_open_sizes_have_the_code_of_backed_ones_in_one_graph(name: str):
     found = parity_of(name, "tiny", 0, 0.0)
@@ -127,6 +128,7 @@ def test_other_sizes_are_allowed_and_differ(name: str):
             )
 
 
+@pytest.mark.row("10.4")
 def test_a_slower_artifact_a_second_graph_and_other_code_are_no_parity():
     same, times = Code(3, (), (0, 0)), Times([1.0, 1.02, 1.0], [1.0, 1.0, 1.0])
     assert Parity("gpt", same, 1, times).holds

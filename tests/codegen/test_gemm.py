@@ -203,6 +203,7 @@ def test_packing_b_follows_the_formula(dtype: str, transposed: bool) -> None:
         assert (got[real] == wanted[real]).all()
 
 
+@pytest.mark.row("6.10")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="guards memory with Linux's mprotect")
 @pytest.mark.parametrize(("a_format", "b_format"), [("row", "row"), ("column", "column")])
 @pytest.mark.parametrize("dtype", ["float32", *sorted(narrow_products(llvm.host_target()))])

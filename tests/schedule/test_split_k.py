@@ -37,6 +37,7 @@ def on_all_threads(function: Callable[[], rl.Tensor]) -> rl.Tensor:
     return found[0]
 
 
+@pytest.mark.row("6.6")
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 16, 8192), (2, 3, 40001), (40, 30, 2049), (5, 24, 20000)])
 def test_bits_are_those_of_the_order(m: int, n: int, k: int, transposed: bool) -> None:

@@ -95,6 +95,7 @@ def test_a_worker_that_is_killed_is_replaced(workers: Callable[..., Worker], few
     assert tile_text(tile) == tuner.records.all()[0].tile
 
 
+@pytest.mark.row("5.9")
 def test_code_that_takes_too_long_is_not_taken(workers: Callable[..., Worker], few: None):
     before = counted("crashed")
     tuner = tuner_with(workers(limit_s=0.001))
@@ -102,6 +103,7 @@ def test_code_that_takes_too_long_is_not_taken(workers: Callable[..., Worker], f
     assert counted("crashed") > before
 
 
+@pytest.mark.row("5.9")
 def test_a_candidate_that_cannot_be_compiled_is_not_taken(
     workers: Callable[..., Worker], few: None, monkeypatch: pytest.MonkeyPatch
 ):

@@ -132,6 +132,7 @@ def test_a_candidate_with_other_bits_is_seen(monkeypatch: pytest.MonkeyPatch):
     assert race.run(other, tile)[0] is None
 
 
+@pytest.mark.row("6.1")
 def test_the_search_walks_to_the_fastest(monkeypatch: pytest.MonkeyPatch):
     tile = model()
     best = next(one for one in neighbours(tile) if is_tile(one) and one.mr != tile.mr)
@@ -169,6 +170,7 @@ def test_without_time_the_model_is_followed():
     assert Tuner(Records(""), "cpu", 1, budget_s=0).choose(Product(tile, (1, 64, 64, 64), False)) == tile
 
 
+@pytest.mark.row("6.1")
 def test_what_is_recorded_is_not_measured_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(search, "product_race", Scripted)
     monkeypatch.setattr(Scripted, "seconds", {}, raising=False)

@@ -7,9 +7,7 @@ for all sizes is timed beside one for the example's sizes alone.
 from __future__ import annotations
 
 import difflib
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import rushlight as rl
@@ -19,9 +17,7 @@ from rushlight.bench.records import Record, Work
 from rushlight.bench.reports.tables import Table, duration
 from rushlight.bench.serving import estimate, time_calls
 from rushlight.bench.timing import Turn, ratio, rounds_within, spread, take_turns
-from rushlight.support import settings
 
-CODE = "08-kernels.ll"
 DIFFERENT_LINES = 24  # of a difference that are shown
 LEAST, MOST = 0.97, 1.03  # ratios that are no difference
 PRESETS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
@@ -133,10 +129,7 @@ class Compiled:
     def first_call(self, sizes: Sequence[int]) -> list[str]:
         """The LLVM text of all native parts, in the order in which they were compiled."""
         inputs = self.inputs(sizes)
-        with tempfile.TemporaryDirectory(prefix="rushlight-parity-") as folder, settings.override(dump=folder):
-            self(inputs)
-            paths = sorted(Path(folder).glob(f"*/{CODE}"), key=lambda path: path.stat().st_mtime_ns)
-            return [path.read_text(encoding="utf-8") for path in paths]
+        return rl.compiler.run_and_get_code(self, inputs)[1]
 
 
 def other_sizes(record: SmallModel, sizes: Sequence[int]) -> list[tuple[int, ...]]:

@@ -127,8 +127,9 @@ def _merge(graph: Graph, context: PassContext) -> Graph:
 
 
 def _lower(graph: Graph, context: PassContext) -> Schedule:
-    target = context.target
-    return lower(graph, ScheduleTarget(target.vector_bytes, narrow_products(target), context.choose, context.blocks))
+    target, without = context.target, frozenset(settings.get().without)
+    narrow = narrow_products(target)
+    return lower(graph, ScheduleTarget(target.vector_bytes, narrow, context.choose, context.blocks, without))
 
 
 def _fold(schedule: Schedule, context: PassContext) -> Schedule:

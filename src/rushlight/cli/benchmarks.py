@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import rushlight as rl
-from rushlight.bench import capturing, catalog, parity, tracing
+from rushlight.bench import ablations, capturing, catalog, parity, tracing
 from rushlight.bench.contestants import Contestant, Kind, find
 from rushlight.bench.lengths import measure_lengths
 from rushlight.bench.models import MODELS
@@ -216,6 +216,39 @@ def count_programs(
     if accept is not None:
         write(accept, counting.updated(accept, counter, rounds[-1]))
     raise typer.Exit(1 if counting.changes(rounds[-1], expected, tolerance) else 0)
+
+
+@app.command("ablations")
+def leave_out(
+    groups: Annotated[
+        list[str] | None, typer.Argument(help=f"Of {', '.join(ablations.GROUPS)}; all by default.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Trials whose names have this text.")] = "",
+    rounds: Annotated[int, typer.Option(min=1, help="Samples of each, taken in turns.")] = 15,
+    budget: Annotated[float, typer.Option(min=0, help="Seconds of sampling for each trial.")] = 10.0,
+    threads: Threads = 0,
+    clock: Annotated[str, typer.Option(help="wall, or cpu for one thread beside other work.")] = "wall",
+    out: Json = None,
+) -> None:
+    """Time mechanisms of the compiler on and off; ends with 1 where the bits differ."""
+    chosen = known(groups or list(ablations.GROUPS), ablations.GROUPS, "bench: there is no group {}")
+    trials = {name: [one for one in ablations.GROUPS[name]() if only in one.name] for name in chosen}
+    if not any(trials.values()):
+        names = [one.name for name in chosen for one in ablations.GROUPS[name]()]
+        fail("A002", f"bench: there is no trial {only}", hint=f"one of {', '.join(names)}")
+    known([clock], ablations.CLOCKS, "bench: there is no clock {}")
+    rl.set_num_threads(threads or rl.get_num_threads())
+    ceilings = ceilings_of(rl.get_num_threads())
+    measured: list[ablations.Outcome] = []
+    for name, some in trials.items():
+        outcomes: list[ablations.Outcome] = []
+        for trial in some:
+            progress(f"{trial.name}\n")
+            outcomes.append(ablations.measure(trial, ceilings, rounds, budget, clock))
+        _show_tables([ablations.as_table(name, outcomes)] if outcomes else [])
+        measured += outcomes
+    write(out, json.dumps([one.to_record() for one in measured], indent=2) + "\n")
+    raise typer.Exit(0 if all(one.same for one in measured) else 1)
 
 
 @app.command("lengths")

@@ -14,6 +14,7 @@ from rushlight.capture.steering import (
 )
 from rushlight.compiler import callback, compiled_autograd, partition
 from rushlight.compiler.backends import list_backends, lookup_backend, register_backend
+from rushlight.compiler.code import run_and_get_code
 from rushlight.compiler.explanation import Explanation, explain
 from rushlight.compiler.proposals import propose_specs
 from rushlight.compiler.regions import region
@@ -50,6 +51,7 @@ __all__ = [
     "register_backend",
     "report",
     "reset",
+    "run_and_get_code",
     "set_stance",
     "shape_report",
     "substitute_in_graph",

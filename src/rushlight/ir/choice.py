@@ -122,9 +122,23 @@ BLOCKS = Blocks()
 
 @frozen
 class ScheduleTarget:
-    """What plans are made for: the width of vectors, the narrow dtypes that it multiplies, and what was chosen."""
+    """What plans are made for: the width of vectors, the narrow dtypes that it multiplies, and what was chosen.
+
+    `without` names mechanisms that are left out.
+    """
 
     vector_bytes: int
     products: frozenset[str] = frozenset()
     choose: Choose = by_model
     blocks: Blocks = BLOCKS
+    without: frozenset[str] = frozenset()
+
+    @property
+    def splits(self) -> bool:
+        """Whether threads share long sums to few results."""
+        return self.blocks.splits and "splits" not in self.without
+
+    @property
+    def chains(self) -> bool:
+        """Whether chains of kernels run by blocks of rows."""
+        return self.blocks.chains and "chains" not in self.without

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rushlight.ir.choice import ScheduleTarget
@@ -140,7 +140,7 @@ class LaunchMaker:
             parts = split_ranges(open_group(group, self.aliases))
             kernels: dict[str, Kernel | GemmKernel] = {}
             for part in parts:
-                step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}", self.walk))
+                step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}", self.walk, self.target.without))
                 if len(parts) > 1:  # A text costs 3 % of a kernel: for ranges of one nest alone, which may be equal.
                     step = replace(step, kernel=kernels.setdefault(kernel_text(step.kernel), step.kernel))
                 yield step
@@ -162,14 +162,15 @@ class LaunchMaker:
         self.add(Group(0, (node,), None))
 
 
-def _step_of(nest: LoopNest, name: str, walk: Walk) -> Step:
+def _step_of(nest: LoopNest, name: str, walk: Walk, without: Container[str]) -> Step:
     """The kernel of a nest."""
     collapse(nest)
     running = build_scan(nest, name)
     if running is not None:
         return running
-    spill_row_values(nest)
-    return sum_rows(nest, name) or build_kernel(nest, name, walk)
+    if "row_reuse" not in without:
+        spill_row_values(nest)
+    return (sum_rows(nest, name) if "row_sums" not in without else None) or build_kernel(nest, name, walk)
 
 
 def _grain(work: Size, steps: int) -> Size:

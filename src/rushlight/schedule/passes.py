@@ -16,7 +16,7 @@ from rushlight.ir.scalar import Buffer
 from rushlight.schedule.fuse.fusion import Group, fuse_nodes
 from rushlight.schedule.fuse.order import order_groups
 from rushlight.schedule.fuse.split_reductions import split_reductions
-from rushlight.schedule.gemm.recognition import widen_products
+from rushlight.schedule.gemm.recognition import settle_products
 from rushlight.schedule.loops.row_blocks import find_chains, groups_of, made_in_chains
 from rushlight.schedule.lower.constants import cached_constants
 from rushlight.schedule.lower.folding import Dissected
@@ -39,7 +39,7 @@ from rushlight.schedule.record import Schedule
 def lower(graph: Graph, target: ScheduleTarget) -> Schedule:
     """Gives every value of a graph a definition: one scalar for each index. Results get buffers of the caller."""
     lowered = lower_graph(graph)
-    widen_products(lowered.definitions, target.products)
+    settle_products(lowered.definitions, target.products)
     outputs = alias_results(graph, lowered)
     mutations = mutated_values(graph, lowered, outputs[len(graph.outputs) :])
     inputs = tuple([lowered.buffers[id(call)] for call in graph.parameters])
@@ -50,7 +50,7 @@ def fold(schedule: Schedule) -> Schedule:
     """Folds cheap values into their users, and splits long reductions at the edges of their blocks."""
     dissected = [Dissected.of(definition) for definition in schedule.definitions]
     results = set(schedule.outputs)
-    split = split_reductions if schedule.target.blocks.splits else list
+    split = split_reductions if schedule.target.splits else list
     if not schedule.graph.frozen:
         return replace(schedule, nodes=tuple(split(make_nodes(dissected, results))))
     nodes = make_nodes(dissected, results, cached_constants(dissected))
@@ -64,7 +64,8 @@ def fold(schedule: Schedule) -> Schedule:
 
 def fuse(schedule: Schedule) -> Schedule:
     """Gathers nodes in groups, one kernel each, and decides which values are stored in memory."""
-    fused, once = fuse_nodes(schedule.nodes), fuse_nodes(schedule.once_nodes)
+    without = schedule.target.without
+    fused, once = fuse_nodes(schedule.nodes, without), fuse_nodes(schedule.once_nodes, without)
     stored = stored_buffers([*once.groups, *fused.groups])
     return replace(
         schedule,
@@ -78,7 +79,7 @@ def order(schedule: Schedule) -> Schedule:
     """Orders the groups, finds chains that run by row blocks, and decides which buffers share memory."""
     in_place = overwrites(schedule.mutations, schedule.groups)
     groups = order_groups(schedule.groups, in_place, schedule.asserted)
-    parts = find_chains(groups, in_place) if schedule.target.blocks.chains else groups
+    parts = find_chains(groups, in_place) if schedule.target.chains else groups
     schedule = replace(schedule, once_parts=tuple(order_groups(schedule.once_groups, {})), parts=tuple(parts))
     schedule = with_buffers(schedule, place_mutations(schedule.mutations, groups_of(parts), schedule.asserted))
     groups = groups_of(schedule.parts)

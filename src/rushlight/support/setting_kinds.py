@@ -22,6 +22,18 @@ LOG_TOPICS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+MECHANISMS: Mapping[str, str] = MappingProxyType(
+    {
+        "epilogues": "pointwise work on a product's tiles while they are in the cache",
+        "rows": "reductions of rows in one kernel with what reads them",
+        "row_reuse": "expensive elements of a reduction that wait in the result's memory",
+        "row_sums": "sums per column that add whole rows, in memory order",
+        "splits": "long sums to few results that threads share",
+        "chains": "kernels of blocks of rows in a chain, as attention",
+    }
+)
+"""What the compiler can leave out, to measure what it gains."""
+
 T = TypeVar("T")
 
 
@@ -110,6 +122,19 @@ def folder() -> Kind[str]:
         return os.path.expanduser(path) if path else path
 
     return Kind("a folder", read)
+
+
+def mechanisms() -> Kind[tuple[str, ...]]:
+    """Names of mechanisms of the compiler."""
+
+    def read(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else cast(tuple[str, ...], value)
+        names = {part.strip() for part in parts if part.strip()}
+        if not names <= set(MECHANISMS):
+            raise ValueError
+        return tuple(sorted(names))
+
+    return Kind("names separated by commas, of " + ", ".join(MECHANISMS), read)
 
 
 def topics() -> Kind[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast, overload
 
 from rushlight.support.errors import SettingError, error, fail
 from rushlight.support.names import did_you_mean
-from rushlight.support.setting_kinds import Kind, choice, flag, folder, share, text, topics, whole_number
+from rushlight.support.setting_kinds import Kind, choice, flag, folder, mechanisms, share, text, topics, whole_number
 
 PREFIX = "RUSHLIGHT_"
 T = TypeVar("T")
@@ -100,6 +100,13 @@ class Settings:
         1.0,
         "The share of activations that a compiled forward pass may keep for its backward pass: 1 for those of which "
         "making them again takes time, 0 for the fewest bytes. Gradients have the same bits.",
+    )
+    without = Setting(
+        mechanisms(),
+        (),
+        "Mechanisms of the compiler to leave out: `rushlight bench ablations` measures what each gains. Results are "
+        "the same bits.",
+        in_key=True,
     )
     nan_asserts = Setting(
         flag(),

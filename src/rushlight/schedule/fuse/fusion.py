@@ -7,7 +7,7 @@ same outer index, and it is free if the code generator keeps row results in regi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from rushlight.ir.scalar import Buffer
 from rushlight.schedule.fuse.verdict import Verdict, no, yes
@@ -94,10 +94,11 @@ class Fused:
     missed: tuple[Missed, ...]
 
 
-def fuse_nodes(nodes: Sequence[Node]) -> Fused:
+def fuse_nodes(nodes: Sequence[Node], without: Container[str] = ()) -> Fused:
     """Gathers nodes greedily, in program order.
 
-    A node joins the group of a producer if it can, otherwise a group that reads the same data.
+    A node joins the group of a producer if it can, otherwise a group that reads the same data. Mechanisms `without`
+    which it does join none.
     """
     groups: list[_GrowingGroup] = []
     home: dict[Buffer, _GrowingGroup] = {}
@@ -112,7 +113,8 @@ def fuse_nodes(nodes: Sequence[Node]) -> Fused:
         ordered = sorted(producers, reverse=True) + sorted(set(siblings) - set(producers), reverse=True)
         for number in ordered:
             group = groups[number]
-            verdict = can_join(group, node, groups, producers) and _is_timely(group, node, last)
+            verdict = _is_wanted(group, node, without) and can_join(group, node, groups, producers)
+            verdict = verdict and _is_timely(group, node, last)
             if verdict:
                 chosen = group
                 break
@@ -159,6 +161,14 @@ def can_join(
         return no("the kernel would be too large", len(group.nodes), len(group.reads))
     shape = _can_share_axes(group, node)
     return shape if not shape else _can_forward(group, node)
+
+
+def _is_wanted(group: _GrowingGroup, node: Node, without: Container[str]) -> Verdict:
+    """Whether the mechanism that would join them is not left out."""
+    if group.gemm is not None and "epilogues" in without:
+        return no("epilogues are left out")
+    rows = group.gemm is None and (node.reduces or any(member.reduces for member in group.nodes))
+    return no("rows are left out") if rows and "rows" in without else yes("wanted")
 
 
 def _is_timely(group: _GrowingGroup, node: Node, last: Mapping[Buffer, int]) -> Verdict:

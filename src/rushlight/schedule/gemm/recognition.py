@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition, ScatterDefinition
-from rushlight.ir.scalar import BLOCKED, OPS, Scalar, cast, contract
+from rushlight.ir.scalar import BLOCKED, OPS, Scalar, apply, cast, constant, contract
 from rushlight.schedule.gemm.matrices import Axes, count, made_format, matrices
 from rushlight.schedule.lower.constants import is_constant
 from rushlight.schedule.lower.nodes import Node
@@ -53,13 +53,31 @@ class GemmShape:
     parted: tuple[tuple[SizeExpr, Size], ...] = ()
 
 
-def widen_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
-    """Widens the elements of products in dtypes for which the target has no instruction; this is exact."""
+def settle_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
+    """Makes products of one step pointwise, and widens elements for which the target has no instruction; both exact."""
     for position, definition in enumerate(definitions):
         if isinstance(definition, Definition):
             definitions[position] = Definition(
-                definition.buffer, definition.axes, _with_wide_products(definition.body, products)
+                definition.buffer,
+                definition.axes,
+                _with_wide_products(_without_single_steps(definition.body), products),
             )
+
+
+def _without_single_steps(body: Scalar) -> Scalar:
+    """A body whose contractions of one step are pointwise, so that they fuse as such; a sum begins at +0."""
+    single = [
+        term
+        for term in postorder([body])
+        if term.op is OPS["contract"] and not term.type.is_complex and count(term.attr("axes")) == 1
+    ]
+    return replace_terms([body], {term: _only_step(term) for term in single}, rebuild)[0] if single else body
+
+
+def _only_step(term: Scalar) -> Scalar:
+    at = Substitution(dict.fromkeys(term.attr("axes"), 0))
+    a, b = (cast(at(operand), term.type) for operand in term.operands)
+    return apply("fma", a, b, constant(0.0, term.type)) if term.type.is_floating_point else apply("mul", a, b)
 
 
 def _with_wide_products(body: Scalar, products: frozenset[str]) -> Scalar:

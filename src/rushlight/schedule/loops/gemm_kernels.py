@@ -103,7 +103,7 @@ def build_gemm(
     if b is None and prologue is None:
         b = yield from _pack_b(b_term, shape, tile, split, name)
     epilogue = _epilogue(group, shape, aliases, name) if c is None else None
-    room = _room_for_sums(tile, sizes) if shared else None
+    room = _room_for_sums(tile, sizes) if shared and target.splits else None
     sums = None if room is None else Buffer(f"{name}_sums", TensorType(room, node.contraction.type), "arena")
     kernel = GemmKernel(name, tile, epilogue, prologue, split_k=sums is not None)
     yield _product(kernel, shape, (a, b, c), split, sums)
