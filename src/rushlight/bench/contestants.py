@@ -52,9 +52,9 @@ def variables(framework: str, threads: int) -> dict[str, str]:
     return limits
 
 
-def command(python: str, *arguments: str, **environment: str) -> list[str]:
-    """The command line of a worker."""
-    return with_variables([python, worker.__file__, *arguments], environment)
+def command(python: str, *arguments: str, script: str = worker.__file__, **environment: str) -> list[str]:
+    """The command line of a worker, of this checkout or of the one whose `script` it is."""
+    return with_variables([python, script, *arguments], environment)
 
 
 def with_variables(line: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -104,8 +104,10 @@ class Contestant:
         folder: Path,
         words: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        script: str = worker.__file__,
     ) -> None:
         self.kind = kind
+        self.script = script
         self.name = kind.name
         self.words = words  # of the worker's command line, and variables of its environment
         self.environment = dict(environment or {})
@@ -143,7 +145,7 @@ class Contestant:
     def _start(self) -> Record:
         arguments = (self.kind.framework, self.kind.mode, str(self.threads), *self.words)
         environment = {**variables(self.kind.framework, self.threads), **self.environment}
-        line = command(self.python, *arguments, **environment)
+        line = command(self.python, *arguments, script=self.script, **environment)
         with self._said.open("wb") as errors:
             self._process = subprocess.Popen(
                 line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
