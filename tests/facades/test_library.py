@@ -67,6 +67,56 @@ def test_a_function_defined_again_takes_the_place_of_the_earlier_one(operators: 
         )
 
 
+def again_times(factor: int) -> library.CustomOpDef:
+    """The operator mine::again, defined, or defined again."""
+
+    @library.custom_op("mine::again", mutates_args=())
+    def again(x: rl.Tensor) -> rl.Tensor:
+        return rl.tensor(array(x) * factor)
+
+    again.register_fake(rl.empty_like)
+    return again
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_compiled_functions_reach_by_name_what_is_defined_now(operators: None, fullgraph: bool) -> None:
+    programs = [
+        lambda x: rl.ops.mine.again(x) + 1,
+        lambda x: rl.ops.mine.again.default(x) + 1,
+        lambda x: rl.vmap(rl.ops.mine.again)(x) + 1,
+        lambda x: rl.cond(x.sum() > 0, rl.ops.mine.again, rl.neg, (x,)) + 1,
+    ]
+    again_times(2)
+    compiled = [rl.compile(program, fullgraph=fullgraph) for program in programs]
+    for factor in (2, 3, 4):
+        again_times(factor)
+        for function in compiled:
+            assert function(rl.ones(3)).tolist() == [factor + 1.0] * 3
+
+
+def test_an_operator_that_was_defined_again_says_so_to_who_holds_it(operators: None) -> None:
+    held = again_times(2)
+    compiled = rl.compile(lambda x: held(x) + 1, fullgraph=True)
+    compiled(rl.ones(3))
+    again_times(3)
+    for call in (held, held.default, compiled):
+        assert code_of(lambda call=call: call(rl.ones(3))) == "A011"
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_rules_that_are_registered_later_count_in_compiled_functions(operators: None, fullgraph: bool) -> None:
+    again = again_times(2)
+    compiled = rl.compile(lambda x: again(x) + 1, fullgraph=fullgraph)
+    mapped = rl.compile(lambda x: rl.vmap(again)(x) + 1, fullgraph=fullgraph)
+    x = drawn(3, 2)
+    compiled(x), mapped(x.detach())
+    again.register_autograd(lambda ctx, g: g * 2)
+    assert same(grad(compiled(x).sum(), x)[0], rl.full((3, 2), 2.0, dtype=rl.float64))
+    again.register_vmap(lambda info, dims, x: (again(x) * info.batch_size, 0))
+    assert same(mapped(x.detach()), again(x.detach()) * 3 + 1)
+    assert same(mapped(x.detach()[:2]), again(x.detach()[:2]) * 2 + 1)
+
+
 def faulty(fault: str) -> tuple[library.CustomOpDef, tuple[Any, ...]]:
     """An operator with one fault."""
     wrong = {"write": fault == "write", "alias": fault == "alias"}

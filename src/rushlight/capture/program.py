@@ -217,6 +217,7 @@ class Recorder:
             result = function(*args, **kwargs)
             self.walk.refuse_changes()
             refuse_fixed(self.scope, {self.scope.symbols[name]: text for name, text in self.dynamic.items()})
+            self.walk.assumed.revised |= self.tracer.revised
             return self._program_of(result)
 
     def _program_of(self, result: object) -> Program:

@@ -15,6 +15,7 @@ from rushlight.eager.functions import stack
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, make
 from rushlight.eager.mapping import Level, level_of, mapped
 from rushlight.eager.mutation import COPY
+from rushlight.eager.symbols import wrap_size
 from rushlight.eager.tensor_meta import form_of_type
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import GraphBuilder
@@ -341,7 +342,7 @@ def _by_places(
     flags = map_operands(operands, lambda one: level_of(one) == level)
     flat = list(zip(flatten(values), flatten(flags), strict=True))
     rows: list[tuple[Handle, ...]] = []
-    for place in range(int(level.size)):
+    for place in range(int(wrap_size(level.size))):  # a trace is for so many
         rest = iter([OPERATORS["select"](one, 0, place) if flag else one for one, flag in flat])
         result: Any = call_function(op, map_operands(values, lambda _: next(rest)), attrs)  # noqa: B023 - used here
         rows.append(result if isinstance(result, tuple) else (result,))
@@ -355,7 +356,7 @@ def _by_places(
 class VmapInfo:
     """What a rule for batches is told of the batch."""
 
-    def __init__(self, batch_size: int, randomness: str) -> None:
+    def __init__(self, batch_size: Any, randomness: str) -> None:
         self.batch_size = batch_size
         self.randomness = randomness
 
@@ -368,7 +369,7 @@ def _by_rule(
     args, kwargs = arguments_of(schema, op.named(values, attrs))
     nothing = dict.fromkeys([parameter.name for parameter in schema.attributes])
     in_dims, _ = arguments_of(schema, op.named(dims, nothing))
-    answer = rule(VmapInfo(int(level.size), level.randomness), tuple(in_dims), *args, **kwargs)
+    answer = rule(VmapInfo(wrap_size(level.size), level.randomness), tuple(in_dims), *args, **kwargs)
     if not isinstance(answer, tuple) or len(answer) != 2:
         fail("A012", f"{op.name}: the rule for batches gives results and their dims", given=type(answer).__name__)
     results = results_of(schema, answer[0])
@@ -378,5 +379,5 @@ def _by_rule(
 
 def _in_front(value: Any, dim: object, level: Level) -> Handle:
     if dim is None:
-        return OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.shape))
+        return OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
     return value.movedim(dim, 0)

@@ -63,6 +63,7 @@ class Definition:
         self._fake: Rule | None = None
         self._rules: dict[Key, list[Registration]] = {}
         self._interceptions: dict[type, Rule] = {}
+        self.revision = 0  # grows with each change of what a trace depends on
         text = registry_schema(name, schema)
         with _lock:
             self._operator = self._defined(text, doc)
@@ -112,6 +113,7 @@ class Definition:
 
     def _at(self, key: Key, rule: Rule, operator: Operator, **how: bool) -> None:
         self._rules.setdefault(key, []).append(register(operator, key, rule, **how))
+        self.revision += 1
 
     # What answers at the keys.
 
@@ -254,6 +256,9 @@ class CustomOpDef(Definition):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Calls the operator."""
+        tracer = STATE.tracer
+        if tracer is not None:
+            tracer.revised.setdefault(id(self), (self, self.revision))
         if self._composite is not None:
             return self._composite(*args, **kwargs)
         operands, attrs = self._operator.bind(args, kwargs)
@@ -281,6 +286,7 @@ class CustomOpDef(Definition):
         if device is not None and device.lower() == _COMPOSITE:
             require(self._composite is None, "A011", f"{self._qualname}: there is a composite kernel already")
             self._composite = function
+            self.revision += 1
             return
         name = "default" if device is None or device.lower() in _EVERYWHERE else device.lower()
         key = None if name in ("default", "cpu") or name in _foreign else backend_key(name)
@@ -297,11 +303,13 @@ class CustomOpDef(Definition):
         """Registers how types follow from types: a function on tensors without data that returns such ones."""
         require(self._fake is None, "A011", f"{self._qualname}: there is a fake kernel already")
         self._fake = function
+        self.revision += 1
         return function
 
     def forget_fake(self) -> None:
         """Takes the fake kernel back."""
         self._fake = None
+        self.revision += 1
 
     def register_autograd(self, backward: Rule, /, *, setup_context: Rule | None = None) -> None:
         """Registers the derivative: `backward(ctx, *gradients)`, and `setup_context(ctx, inputs, output)`.
@@ -323,6 +331,7 @@ class CustomOpDef(Definition):
         def attach(function: F) -> F:
             require(self._vmap is None, "A011", f"{self._qualname}: there is a rule for batches already")
             self._vmap = function
+            self.revision += 1
             return function
 
         return attach if func is None else attach(func)
@@ -332,6 +341,7 @@ class CustomOpDef(Definition):
 
         def attach(function: F) -> F:
             self._interceptions[torch_dispatch_class] = function
+            self.revision += 1
             return function
 
         return attach if func is None else attach(func)
@@ -358,6 +368,7 @@ class CustomOpDef(Definition):
             if OPERATORS.get(self._qualname) is not self:
                 return
             del OPERATORS[self._qualname]
+            self.revision += 1
             for registrations in self._rules.values():
                 for registration in registrations:
                     registration.remove()

@@ -42,10 +42,11 @@ class Part(NamedTuple):
 class Assumed:
     """What a trace has looked into: each by identity, once. `tensors` are those that its operators are given."""
 
-    __slots__ = ("_absent", "_classes", "_contents", "_functions", "_objects", "_shown", "_slots", "tensors")
+    __slots__ = ("_absent", "_classes", "_contents", "_functions", "_objects", "_shown", "_slots", "revised", "tensors")
 
     def __init__(self) -> None:
         self.tensors: dict[int, Handle] = {}
+        self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}
         self._classes: dict[int, type] = {}
         self._shown: set[int] = set()  # classes of which all attributes are seen
@@ -135,6 +136,9 @@ class Assumed:
             if hasattr(memory, "shape"):
                 failed += f" or {text}.shape != {names(memory.shape)}"
             yield Guard("constant", f"the {type(memory).__name__} {text}", "as it was", failed)
+        for operator, revision in self.revised.values():
+            failed = f"{names(operator)}.revision != {revision}"
+            yield Guard("operator", f"{operator!r}", "as it was defined", failed)
         for (_, name), owner in self._slots.items():
             path = f"{type(owner).__qualname__}.{name}"
             yield Guard("attribute", path, "absent", f"hasattr({names(owner)}, {name!r})")

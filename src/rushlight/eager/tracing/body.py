@@ -46,6 +46,7 @@ class BodyTracer(Tracer):
         self.detaches = outer.detaches
         self.refuses_python = outer.refuses_python
         self.names = outer.names
+        self.revised = outer.revised
         self.gradients_read = outer.gradients_read
         self.touched: list[Handle] = []
 

@@ -70,6 +70,7 @@ class Tracer(TensorValues):
         self.hooked: dict[int, Handle] = {}  # leaves that gradients arrived at, whose hooks have run, by identity
         # By identity: what a tensor's `grad` was when the program first read it, WRITTEN if it wrote it before.
         self.gradients_read: dict[int, object] = {}
+        self.revised: dict[int, tuple[Any, int]] = {}  # custom operators that were called, and their revisions
         self.names: dict[int, str] = {}  # what tensors from outside are for people, by identity
         self.histories = Histories()
         # Tensors, by identity, of which the program has set more than elements, and tables of hooks; and when it did.
