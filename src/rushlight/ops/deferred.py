@@ -1971,7 +1971,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             ),
             Declaration(
                 "pooled_segments(Tensor[] tables, Tensor indices, Tensor offsets, Tensor? weights, int[] features, bool[] means) -> Tensor",
-                "The rows of each feature's table, summed or averaged segment by segment, side by side: an equal number of segments for each of `features`, which are places of tables. Ids name rows: `ids_within` sees to that.",
+                "The rows of each feature's table, summed or averaged segment by segment, side by side: an equal number of segments for each of `features`, which are places of tables. Ids without a row are left out; `ids_within` refuses them.",
                 Fact.PROMISED,
                 "float",
                 None,

@@ -294,7 +294,8 @@ pooled_segments = define(
     "pooled_segments(Tensor[] tables, Tensor indices, Tensor offsets, Tensor? weights, int[] features, bool[] means)"
     " -> Tensor",
     "The rows of each feature's table, summed or averaged segment by segment, side by side: an equal number of "
-    "segments for each of `features`, which are places of tables. Ids name rows: `ids_within` sees to that.",
+    "segments for each of `features`, which are places of tables. Ids without a row are left out; `ids_within` refuses "
+    "them.",
     dtypes="float",
     variants="",
     facts=Fact.PROMISED,
@@ -404,6 +405,7 @@ def pooled_segments_samples(rng: np.random.Generator) -> Iterator[Sample]:
     ids = integers(rng, 0, 3, 9)
     yield Sample(tables, ids, offsets, None, (0, 1), (False, True))
     yield Sample(tables, ids, offsets, normal(rng, 9), (1, 0, 1), (False, False, False))
+    yield Sample(tables, np.array([0, 99, 1, -1, 2, 3, 0, 5, 2]), offsets, None, (0, 1), (False, True))
 
 
 quantized_segment_sum = define(
