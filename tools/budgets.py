@@ -48,7 +48,10 @@ DOORS: dict[str, tuple[str, ...]] = {
         "rushlight.recsys.modules",
         "rushlight.recsys.sparse",
     ),
-    "rushlight.export": ("rushlight.export.packaging",),  # it needs the code generators
+    "rushlight.export": (
+        "rushlight.export.gpu",
+        "rushlight.export.packaging",
+    ),  # it needs the code generators
     "rushlight.tune": ("rushlight.tune.records", "rushlight.tune.search"),
     "rushlight.support.log": ("rushlight.support.log_output",),
     "rushlight.support.lazy": ("hashlib", "json"),

@@ -62,5 +62,23 @@ def test_flint_computes_some_operators_in_parts_or_by_way_of_the_cpu(tmp_path: P
     assert "failed" not in printed, printed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["memory", "compile", "serialisation", "buckets"])
+def test_the_emulated_gpu_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
+    printed = asked(tmp_path, "--device", "simt", "--tier", tier, "--device-tolerance", "0", packages=("simt",))
+    assert " passed" in printed, printed
+    assert "failed" not in printed, printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", ["eager", "autograd"])
+def test_the_emulated_gpu_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str):
+    some = "mul or softmax or gather or arange or as_number or item or cumsum or igamma or not gives and not gradients"
+    wanted = ("--device", "simt", "--tier", tier, "--device-tolerance", "0", "-k", some)
+    printed = asked(tmp_path, *wanted, packages=("simt",))
+    assert " passed" in printed, printed
+    assert "failed" not in printed, printed
+
+
 def test_a_device_must_be_named(tmp_path: Path):
     assert "name a device" in asked(tmp_path)

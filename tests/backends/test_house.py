@@ -32,7 +32,7 @@ def named(tree: ast.AST) -> list[str]:
 @pytest.mark.row("1.7")
 @pytest.mark.row("1.9")
 def test_no_module_outside_a_device_names_one():
-    assert NAMES == ["flint", "mica"]
+    assert NAMES == ["flint", "mica", "simt"]
     found = {
         str(path.relative_to(ROOT)): texts
         for path in sorted((ROOT / "src").rglob("*.py"))
@@ -71,16 +71,16 @@ def test_an_import_is_not_slower_where_devices_are_installed(tmp_path: Path):
     new = CliRunner().invoke(app, ["device", "new", "slate", "--into", str(tmp_path)])
     assert new.exit_code == 0
     folders = [*[plugins.EXAMPLES / name for name in NAMES], tmp_path / "rushlight-slate"]
-    paths = [path for folder in folders for path in plugins.install(tmp_path / "site" / folder.name, folder)]
+    paths = list(dict.fromkeys([path for folder in folders for path in plugins.install(tmp_path / "site", folder)]))
     counted = (
         "import sys; count = [0]; sys.path += {}\n"
         "def called(frame, event, what): count[0] += event in ('call', 'c_call')\n"
         "sys.setprofile(called); import rushlight as rl; sys.setprofile(None); print(count[0])\n"
-        "print(*[name for name in rl.backends.installed() if name in ('flint', 'mica', 'slate')])"
+        "print(*[name for name in rl.backends.installed() if name in ('flint', 'mica', 'simt', 'slate')])"
     )
     (without, nothing), (beside, names) = (run(counted.format(more), []).splitlines() for more in ([], paths))
     assert int(without) <= int(beside) < int(without) * 1.01
-    assert (nothing, names) == ("", "flint mica slate")
+    assert (nothing, names) == ("", "flint mica simt slate")
 
 
 def test_a_new_device_passes_the_first_tier(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Causes of the errors of devices that packages bring."""
 
+import importlib
 import sys
 import tempfile
 import types
@@ -12,6 +13,7 @@ import numpy as np
 import plugins
 import rushlight as rl
 from errorcases import triggers
+from rushlight.codegen.llvm.kernel import loops
 from rushlight.runtime import backend as backends
 
 
@@ -67,6 +69,19 @@ def a_plug_in_cannot_be_imported():
 @triggers("V006", "name")
 def a_plug_in_gives_something_else():
     _asked_for(lambda: lambda: 3)
+
+
+@triggers("V008")
+def a_thread_of_an_emulated_gpu_races():
+    with tempfile.TemporaryDirectory() as folder, plugins.installed(Path(folder), plugins.EXAMPLES / "simt"):
+        simt = importlib.import_module("simt.backend")
+        barrier, key = loops.emit_barrier, simt.Grids.key
+        loops.emit_barrier = lambda ctx, scope: None
+        simt.Grids.key = lambda self, graph: None  # such code is not cached
+        try:
+            rl.ones(3, 70, device="simt").softmax(-1)
+        finally:
+            loops.emit_barrier, simt.Grids.key = barrier, key
 
 
 @triggers("A006", "device-graphs")

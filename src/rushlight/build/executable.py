@@ -215,6 +215,10 @@ class NativeExecutable(Executable):
         executable.reads = once.reads
         return executable
 
+    def symbol(self, name: str) -> int | None:
+        """The address of a function or variable of its code; None if the code has none of that name."""
+        return self._module.address(name) if name in self._module.names() else None
+
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Commit, ...] = ()) -> None:
         """Runs natively; a failed assert of sizes is error R002 with its message, one of values has its own."""
         _keep, pointer = descriptor.pointers(addresses)

@@ -30,6 +30,7 @@ from rushlight.ir.verify import broken, verify_graph
 from rushlight.ir.verify_kernel import verify_plan
 from rushlight.ir.verify_memory import undecided_writes, verify_memory
 from rushlight.ops.record import OPERATORS
+from rushlight.schedule.loops.grid import to_grid
 from rushlight.schedule.memory.filling import fill_first
 from rushlight.schedule.passes import fold, fuse, lower, order, tile
 from rushlight.schedule.record import Schedule
@@ -156,11 +157,11 @@ def _tile(schedule: Schedule, context: PassContext) -> Plan:
     for write in undecided:
         when = "it was filled before" if write.filled else "it is filled first"
         events.record("undecided_write", write.kernel, f"{write.buffer.name}: {write.reason}; {when}")
-    return plan
+    return to_grid(plan) if context.blocks.grid else plan
 
 
 def _emit(plan: Plan, context: PassContext) -> Code:
-    return Code(*emit_module(plan, context.target), plan)
+    return Code(*emit_module(plan, context.target, grid=context.blocks.grid), plan)
 
 
 def _graph_text(graph: Graph) -> str:

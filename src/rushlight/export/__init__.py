@@ -12,6 +12,7 @@ from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.support.peer_names import absent_name
 
 if TYPE_CHECKING:
+    from rushlight.export.gpu import ptx
     from rushlight.export.packaging import Package, package
 
 __all__ = [
@@ -26,11 +27,15 @@ __all__ = [
     "export",
     "load",
     "package",
+    "ptx",
     "save",
 ]
 
 
 def __getattr__(name: str) -> object:
+    # These need the code generators.
     if name in ("Package", "package"):
-        return getattr(import_module("rushlight.export.packaging"), name)  # it needs the code generators
+        return getattr(import_module("rushlight.export.packaging"), name)
+    if name == "ptx":
+        return import_module("rushlight.export.gpu").ptx
     raise absent_name(__name__, name, __all__)

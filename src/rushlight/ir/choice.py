@@ -63,7 +63,7 @@ class Blocks:
     grain: the least work of a thread's share, in scalar steps. row_bytes: the scratch memory of a block of rows of a
     chain of kernels. chains: whether such chains are made. splits: whether long sums to few results are split. unroll:
     how many neighbours along the last outer axis share a loop. inverted: whether outer axes are walked in the opposite
-    order. axes: blocks of single axes.
+    order. axes: blocks of single axes. grid: whether loops become the blocks and threads of a GPU.
     """
 
     grain: int = Target.GRAIN_STEPS
@@ -73,6 +73,7 @@ class Blocks:
     unroll: int = 1
     inverted: bool = False
     axes: tuple[AxisBlock, ...] = ()
+    grid: bool = False
 
     def __str__(self) -> str:
         words = [f"{name}={int(getattr(self, name))}" for name in _WORDS]
@@ -114,10 +115,12 @@ class Blocks:
         }
 
 
-_WORDS = tuple([one.name for one in fields(Blocks) if one.name != "axes"])
+_WORDS = tuple([one.name for one in fields(Blocks) if one.name not in ("axes", "grid")])
 
 BLOCKS = Blocks()
 """What the cost model says."""
+GRID = Blocks(grain=1, chains=False, grid=True)
+"""What a GPU gets."""
 
 
 @frozen

@@ -13,7 +13,7 @@ from enum import Enum
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr
+from rushlight.sym import Size, SizeExpr, bounds
 
 
 class AxisKind(Enum):
@@ -21,7 +21,8 @@ class AxisKind(Enum):
 
     VECTOR: in the lanes of vectors. PARALLEL: shared among threads. PARALLEL_VECTOR: shared among threads, each of
     which runs its iterations in lanes. At most one of the loops around a store runs in lanes. If none does, reductions
-    run in lanes along their innermost axis, where their `Order` allows it.
+    run in lanes along their innermost axis, where their `Order` allows it. BLOCK: one iteration for each block of
+    threads. THREAD: one iteration for each thread of a block; threads beyond the extent wait.
     """
 
     SERIAL = "serial"
@@ -34,7 +35,7 @@ class AxisKind(Enum):
     @property
     def is_parallel(self) -> bool:
         """Whether threads share the iterations."""
-        return self is AxisKind.PARALLEL or self is AxisKind.PARALLEL_VECTOR
+        return self in (AxisKind.PARALLEL, AxisKind.PARALLEL_VECTOR, AxisKind.BLOCK)
 
     @property
     def is_vector(self) -> bool:
@@ -109,6 +110,20 @@ class Kernel:
             body = body[0].body
         return tuple(axes)
 
+    @property
+    def threads(self) -> int:
+        """The threads of a block: the most that any of its loops over threads has; 0 if there is none."""
+        return max([_most_threads(loop.axis) for loop in self.loops() if loop.axis.kind is AxisKind.THREAD], default=0)
+
+    def loops(self) -> Iterator[Loop]:
+        """All loops, outer ones before inner ones."""
+        stack: list[Statement] = list(reversed(self.body))
+        while stack:
+            statement = stack.pop()
+            if isinstance(statement, Loop):
+                yield statement
+                stack.extend(reversed(statement.body))
+
     def stores(self) -> Iterator[Store]:
         """All stores, in program order."""
         stack: list[Statement] = list(reversed(self.body))
@@ -118,6 +133,14 @@ class Kernel:
                 yield statement
             elif isinstance(statement, Loop):
                 stack.extend(reversed(statement.body))
+
+
+def _most_threads(axis: Axis) -> int:
+    """The bound of the threads of an axis, which has one."""
+    assert not isinstance(axis.extent, Scalar), "threads are counted before the kernel runs"
+    most = axis.extent if isinstance(axis.extent, int) else bounds(axis.extent)[1]
+    assert isinstance(most, int), f"threads without a bound: {axis}"
+    return most
 
 
 # The arguments of a matrix product begin with these: three addresses, then sizes and strides in elements. `a_batch`,

@@ -15,7 +15,7 @@ from rushlight.schedule.fuse.dedupe import LaunchCopy, StructuralKey
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.blocks import STRAIGHT, Walk
 from rushlight.schedule.loops.gemm_kernels import build_gemm
-from rushlight.schedule.loops.kernels import LoopNest, Step, build_kernel, collapse, open_group
+from rushlight.schedule.loops.kernels import LoopNest, Step, build_kernel, build_plain, collapse, open_group
 from rushlight.schedule.loops.ranges import split_ranges
 from rushlight.schedule.loops.row_blocks import FusedChain, localise, row_block_launch
 from rushlight.schedule.loops.row_reuse import spill_row_values
@@ -132,7 +132,7 @@ class LaunchMaker:
 
     def _steps(self, group: Group, shared: bool) -> Iterator[Step]:
         """The kernels of one group."""
-        if group.gemm is not None:
+        if group.gemm is not None and not self.target.blocks.grid:
             yield from build_gemm(group, self.target, self.aliases, len(self.kernels), walk=self.walk, shared=shared)
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.aliases, len(self.kernels))
@@ -140,10 +140,16 @@ class LaunchMaker:
             parts = split_ranges(open_group(group, self.aliases))
             kernels: dict[str, Kernel | GemmKernel] = {}
             for part in parts:
-                step = part.moved(_step_of(part.nest, f"k{len(self.kernels)}", self.walk, self.target.without))
+                step = part.moved(self._step_of(part.nest, f"k{len(self.kernels)}"))
                 if len(parts) > 1:  # A text costs 3 % of a kernel: for ranges of one nest alone, which may be equal.
                     step = replace(step, kernel=kernels.setdefault(kernel_text(step.kernel), step.kernel))
                 yield step
+
+    def _step_of(self, nest: LoopNest, name: str) -> Step:
+        """The kernel of a nest."""
+        if self.target.blocks.grid:
+            return _plain_step(nest, name)
+        return _step_of(nest, name, self.walk, self.target.without)
 
     def _launch(self, step: Step) -> Launch:
         """Adds a kernel, unless it is there, and returns its launch."""
@@ -160,6 +166,12 @@ class LaunchMaker:
         at = tuple([0 if size == 1 else axis for axis, size in zip(axes, source.type.shape, strict=True)])
         (node,) = make_nodes([Dissected.of(Definition(target, axes, load(source, *at)))], {target})
         self.add(Group(0, (node,), None))
+
+
+def _plain_step(nest: LoopNest, name: str) -> Step:
+    """The kernel of a nest whose loops become blocks and threads: no lanes, tiles or values kept between loops."""
+    collapse(nest)
+    return build_scan(nest, name) or build_plain(nest, name)
 
 
 def _step_of(nest: LoopNest, name: str, walk: Walk, without: Container[str]) -> Step:

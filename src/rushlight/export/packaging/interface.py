@@ -98,7 +98,7 @@ def interface_of(program: ExportedProgram, name: str, offsets: Mapping[str, int]
 
     P010 where a part of the program cannot run without Python.
     """
-    _require_native(program.graph)
+    require_native(program.graph)
     return _Maker(program, name, offsets).made()
 
 
@@ -123,16 +123,17 @@ def _tensor(program: ExportedProgram, source: Input) -> Tensor:
     return owned[str(source.target)]
 
 
-def _require_native(graph: Graph) -> None:
+def require_native(graph: Graph, asked: str = "package") -> None:
+    """Errors with the name of what was asked for: P010 where a part of a graph cannot run without Python."""
     for call in graph.calls:
         if is_host(call):
             hint = "leave that part out of the program, and run it between two packages"
             fail(
-                "P010", f"package: {call.op.name} runs in Python alone", frame=next(iter(call.frames), None), hint=hint
+                "P010", f"{asked}: {call.op.name} runs in Python alone", frame=next(iter(call.frames), None), hint=hint
             )
     if is_segmented(graph):
         hint = "return the mask, or the tensor before its rows are chosen"
-        fail("P010", "package: a size is known only when the program runs", hint=hint)
+        fail("P010", f"{asked}: a size is known only when the program runs", hint=hint)
 
 
 class _Maker:

@@ -203,6 +203,13 @@ def build_kernel(nest: LoopNest, name: str, walk: Walk = STRAIGHT) -> Step:
     return _flat(nest, name, walk)
 
 
+def build_plain(nest: LoopNest, name: str) -> Step:
+    """Writes the loops as they are: outer axes are parallel, and the last inner axis of a store runs in lanes."""
+    if any(store.inner for store in nest.stores):
+        return _rows(nest, name, STRAIGHT)
+    return finish_kernel(nest, name, nest.outer, _stores(nest.stores, [Substitution({})]), _reduced(nest))
+
+
 def _part_last(nest: LoopNest) -> None:
     """Splits the last outer axis by remainders that conditions ask for; each remainder gets its own loop."""
     if not nest.outer or nest.conditions or any(store.inner for store in nest.stores):

@@ -238,6 +238,14 @@ register_code(
     "The device has no kernel for it: operands are copied to the CPU and results back, at each call. The warning is "
     "given once for each operator; rl.backends.fallbacks() counts the calls.",
 )
+register_code(
+    "V008",
+    DeviceError,
+    "A thread of an emulated GPU does what it must not",
+    "It reads or writes outside of a buffer, or touches an element of shared memory that another thread of its block "
+    "writes before the next barrier. On a GPU the result would depend on chance.",
+    "this is a defect of the kernel's schedule: please report it",
+)
 
 register_code(
     "R001",

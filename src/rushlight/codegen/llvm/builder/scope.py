@@ -272,16 +272,22 @@ class Context:
             if buffer in self.kernel.buffers:
                 at = self.argument(self.kernel.buffers.index(buffer))
                 address = self.entry.let(f"load ptr, ptr {at}, align 8")
-            elif buffer.scope == "local":
-                elements = 1
-                for size in buffer.type.shape:
-                    assert isinstance(size, int), f"local buffer {buffer.name} has no fixed size"
-                    elements *= size
-                address = self.allocate("i8", max(elements, 1) * buffer.type.dtype.itemsize)
+            elif buffer.scope == "shared" and self.target.is_gpu:
+                address = self.shared_memory(len(self.entry.sizes), fixed_bytes(buffer))
+            elif buffer.scope in ("local", "shared"):
+                address = self.allocate("i8", fixed_bytes(buffer))
             else:
                 raise KeyError(f"kernel {self.kernel.name} has no buffer {buffer.name}")
             self.entry.sizes[buffer] = address
         return address
+
+    def shared_memory(self, number: int, nbytes: int) -> str:
+        """The address of memory of a block; that of each `number` is another."""
+        name = self.functions.add(
+            "shared",
+            lambda name: f"@{name} = internal addrspace(3) global [{nbytes} x i8] undef, align 16 ; {number}",
+        )
+        return f"addrspacecast (ptr addrspace(3) @{name} to ptr)"
 
     def size_symbol(self, symbol: SizeExpr) -> str:
         """The value of a size that is an argument of the kernel."""
@@ -296,6 +302,15 @@ class Context:
     def argument(self, index: int) -> str:
         """The address of one 64-bit word of the arguments."""
         return "%args" if index == 0 else self.entry.let(f"getelementptr i64, ptr %args, i64 {index}")
+
+
+def fixed_bytes(buffer: Buffer) -> int:
+    """The bytes of a buffer of a fixed size, at least one element."""
+    elements = 1
+    for size in buffer.type.shape:
+        assert isinstance(size, int), f"buffer {buffer.name} has no fixed size"
+        elements *= size
+    return max(elements, 1) * buffer.type.dtype.itemsize
 
 
 def widen(value: Value, shape: Shape) -> str:

@@ -10,11 +10,12 @@ class CodeTarget:
     """Architecture and width of vector registers in bytes.
 
     On x86-64, 64 means AVX-512 (F, BW, DQ, VL) and 32 means AVX2 with FMA and F16C. `fma` and the rounding instructions
-    need one of the two.
+    need one of the two. With `grid`, kernels have blocks and threads, and a thread has no vectors.
     """
 
     architecture: str = "x86_64"
     vector_bytes: int = 64
+    grid: bool = False
 
     @property
     def attributes(self) -> str:
@@ -23,6 +24,16 @@ class CodeTarget:
             return "nounwind"
         bits = 8 * self.vector_bytes
         return f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether threads of a block run at once. Elsewhere they run one after the other, and accesses are checked."""
+        return self.architecture == "nvptx64"
+
+    @property
+    def emulates(self) -> bool:
+        """Whether a processor runs the threads of a grid."""
+        return self.grid and not self.is_gpu
 
     @property
     def has_masks(self) -> bool:

@@ -30,12 +30,15 @@ class MachineTarget(Protocol):
         ...
 
 
-def emit_module(plan: Plan, target: MachineTarget, name: str = ENTRY) -> tuple[str, tuple[str, ...]]:
+def emit_module(
+    plan: Plan, target: MachineTarget, name: str = ENTRY, grid: bool = False
+) -> tuple[str, tuple[str, ...]]:
     """The LLVM IR of a plan, and the messages of its assertions by number.
 
-    Kernels with the same code are one function. Cores of matrix products are declared, not defined.
+    Kernels with the same code are one function. Cores of matrix products are declared, not defined. The kernels of a
+    `grid` run here, threads one after the other.
     """
-    module = _Module(CodeTarget(target.architecture, target.vector_bytes))
+    module = _Module(CodeTarget(target.architecture, target.vector_bytes, grid))
     if plan.once is not None:
         module.add(plan.once, ONCE)
     module.add(plan, name)

@@ -16,7 +16,7 @@ from rushlight.codegen.llvm.kernel.reductions import emit_reduction
 from rushlight.codegen.llvm.math.minmax import emit_minmax
 from rushlight.codegen.llvm.math.scaling import emit_scale
 from rushlight.codegen.llvm.math.terms import TERM_HANDLERS
-from rushlight.ir.kernel import Axis, Kernel, Loop, Statement
+from rushlight.ir.kernel import Axis, Barrier, Kernel, Loop, Statement
 
 _HANDLERS: dict[str, Handler] = {
     **TERM_HANDLERS,
@@ -49,13 +49,18 @@ def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_na
     for _ in axes:
         assert isinstance(body[0], Loop)
         body = body[0].body
+    if target.emulates:
+        body = (Barrier(), *body)  # blocks run one after the other here, and none races with the next
     if not axes:
         emit_statements(ctx, body, ctx.entry)
     else:
         _emit_parallel(ctx, axes, body)
     fence_nontemporal(ctx)
+    linkage, attributes = "", target.attributes
+    if target.is_gpu:
+        linkage, attributes = "internal ", f"{attributes} alwaysinline"
     lines = [
-        f"define void @{function_name}(ptr noalias %args, i64 %begin, i64 %end) {target.attributes} {{",
+        f"define {linkage}void @{function_name}(ptr noalias %args, i64 %begin, i64 %end) {attributes} {{",
         "entry:",
         *ctx.allocations,
         "  %any = icmp slt i64 %begin, %end",

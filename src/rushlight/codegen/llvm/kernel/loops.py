@@ -14,6 +14,7 @@ from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.analysis import RISKY_LOAD
 from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.builder.vector_types import shape_of
+from rushlight.codegen.llvm.kernel.grid import emit_barrier, enter_thread, thread_index
 from rushlight.codegen.llvm.kernel.loop_close import close_loop
 from rushlight.codegen.llvm.kernel.memory import emit_stores
 from rushlight.codegen.llvm.kernel.prefetch import prefetch_next_iteration
@@ -24,13 +25,13 @@ from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
 from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below
 from rushlight.codegen.llvm.math.terms import value
 from rushlight.ir.dtype import int64
-from rushlight.ir.kernel import Loop, Statement, Store
+from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, bounds
 
 
 def emit_statements(ctx: Context, statements: tuple[Statement, ...], scope: Scope) -> None:
-    """Emits statements in order; barriers emit nothing, since one thread runs all of a range."""
+    """Emits statements in order. Outside of grids barriers emit nothing, since one thread runs all of a range."""
     for is_store, group in groupby(statements, lambda statement: isinstance(statement, Store)):
         if is_store:
             emit_stores(ctx, [store for store in group if isinstance(store, Store)], scope)
@@ -38,15 +39,41 @@ def emit_statements(ctx: Context, statements: tuple[Statement, ...], scope: Scop
         for statement in group:
             if isinstance(statement, Loop):
                 _emit_loop(ctx, statement, scope)
+            elif ctx.target.grid:
+                emit_barrier(ctx, scope)
 
 
 def _emit_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
     axis = loop.axis
     start, extent = bound_text(ctx, axis.start, scope), bound_text(ctx, axis.extent, scope)
+    if axis.kind is AxisKind.THREAD:
+        _emit_threads(ctx, loop, scope, extent)
+        return
     end = extent if start == "0" else scope.let(f"add i64 {start}, {extent}")
     runs = not isinstance(axis.extent, Scalar) and _is_positive(axis.extent)
     fixed = axis.extent if isinstance(axis.extent, int) else None
     emit_range(ctx, axis.symbol, loop.body, scope, (start, end), runs, fixed, axis.kind.is_vector)
+
+
+def _emit_threads(ctx: Context, loop: Loop, scope: Scope, extent: str) -> None:
+    """What each thread of a block does: one iteration, or all of them in turn where a processor runs the grid."""
+    symbol, names = loop.axis.symbol, scope.names
+    hold = ctx.analysis.stored_in(loop.body) | RISKY_LOAD
+    inner = scope.inner(names.label(), ctx.analysis.axis_bits[symbol], -1 if ctx.target.emulates else hold)
+    if ctx.target.emulates:
+        counter = inner.sizes[symbol] = names.value()
+        enter_thread(ctx, inner, counter)
+        emit_statements(ctx, loop.body, inner)
+        close_loop(scope, inner, counter, ("0", extent))
+        return
+    inner.sizes[symbol] = thread_index(ctx)
+    emit_statements(ctx, loop.body, inner)
+    after = names.label()
+    scope.branch(scope.let(f"icmp slt i64 {inner.sizes[symbol]}, {extent}"), inner.first, after)
+    scope.block(inner.first)
+    scope.append(inner)
+    scope.jump(after)
+    scope.block(after)
 
 
 def _is_positive(size: Size) -> bool:

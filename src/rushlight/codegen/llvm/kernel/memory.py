@@ -13,6 +13,7 @@ from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.scope import Context, Lanes, Mask, Scope, Value, splat, widen
 from rushlight.codegen.llvm.builder.sizes import Affine, Offset, Part
 from rushlight.codegen.llvm.builder.vector_types import Shape, shape_of, vector_type
+from rushlight.codegen.llvm.kernel.grid import checked_address
 from rushlight.codegen.llvm.kernel.nontemporal import cached_bit, store_nontemporal
 from rushlight.codegen.llvm.kernel.row_scratch import row_address
 from rushlight.codegen.llvm.kernel.transposed_loads import (
@@ -218,6 +219,8 @@ def _is_whole(ctx: Context, lanes: Lanes, mask: Mask) -> bool:
 
 def _load_scalar(ctx: Context, buffer: Buffer, pointer: str, scope: Scope, mask: Mask | None) -> Value:
     shape = shape_of(buffer.type.dtype)
+    if ctx.target.emulates:
+        pointer = checked_address(ctx, scope, buffer, pointer, writes=False, mask=None if mask is None else mask.text)
     if mask is not None:
         condition = mask.text
         if mask.lanes > 1:
@@ -485,7 +488,10 @@ def _store_scalar(
         inside = scope.names.label()
         scope.branch(mask.text, inside, after)
         scope.block(inside)
-    _combine_scalar(scope, shape, store.combine, access.pointer, stored.text)
+    pointer = access.pointer
+    if ctx.target.emulates:
+        pointer = checked_address(ctx, scope, store.buffer, pointer, writes=True)
+    _combine_scalar(scope, shape, store.combine, pointer, stored.text)
     if mask is not None:
         scope.jump(after)
         scope.block(after)

@@ -30,7 +30,7 @@ def emit_reduction(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) 
     vector = scope.vector
     across = vector is not None and bool(ctx.analysis.free[term] & vector.axes)
     count = product(group.extents)
-    if across or (group.order is not None and group.order.lanes == 1):
+    if across or ctx.target.grid or (group.order is not None and group.order.lanes == 1):
         assert vector is not None or not across
         results = _ChainReduction(ctx, group, scope, mask, vector.width if across and vector is not None else 1).emit(
             count

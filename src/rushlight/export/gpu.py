@@ -1,0 +1,25 @@
+"""`ptx`: the kernels of an exported program as PTX text, for a GPU that need not be here."""
+
+from __future__ import annotations
+
+from rushlight.build.gpu import GpuCode, compile_ptx
+from rushlight.export.packaging.interface import require_native
+from rushlight.export.program import ExportedProgram
+from rushlight.ir.graph import with_dense_outputs
+from rushlight.support.errors import require
+
+
+def ptx(program: ExportedProgram, architecture: str = "sm_80") -> GpuCode:
+    """Write the kernels of an exported program as PTX text for "sm_80", "sm_90a" or "sm_100".
+
+    The result has the `text`, which `ptxas` assembles or a driver loads, and `entries`: the name of each kernel's entry
+    in the order of its launches' kernels, the threads of a block, and the number of its argument words.
+
+    C006 for an unknown architecture; P010 where a part of the program needs Python.
+
+    >>> program = rl.export.export(model, (rl.ones(3, 8),))
+    >>> print(rl.export.ptx(program, "sm_90a").text)
+    """
+    require(isinstance(program, ExportedProgram), "A001", "ptx: this is no exported program", got=type(program))
+    require_native(program.graph, "ptx")
+    return compile_ptx(with_dense_outputs(program.graph), architecture)
