@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rushlight as rl
-from rushlight.build.native import compile_native
+from rushlight.build.native import Chooser, compile_native
 from rushlight.ir.choice import GRID, Blocks, Product
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
@@ -17,7 +17,7 @@ from simt.program import Program
 ALIGNMENT = 64
 
 
-class Grids:
+class Grids(Chooser):
     """Chooses blocks and threads for every graph."""
 
     def key(self, graph: Graph) -> str:
