@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.state.reachable import StateWalk, walk_function
+from rushlight.capture.subclass.direct import UNKNOWN, DirectCalls, GeneralCall
 from rushlight.capture.subclass.packing import (
     Packer,
     Packing,
@@ -127,7 +128,6 @@ class _Filled:
                 refuse("a container of tensors of subclasses changes", next(filter(is_packed, before)))
 
 
-UNKNOWN = object()  # what a call gives for which there is no graph
 Graphs = TypeVar("Graphs", bound=Callable[..., Any])
 
 
@@ -144,11 +144,13 @@ class WrapperCalls(Generic[Graphs]):
         self._reached: list[Handle] = []
         self._packer = Packer()
         self.kinds: list[tuple[Taking, Graphs]] = []
+        self._direct: dict[int, DirectCalls] = {}
         self.in_parts = False
 
     def reset(self) -> None:
         """Forgets all graphs."""
         self.kinds.clear()
+        self._direct.clear()
         self._reached.clear()
         self._packer.clear()
         self.in_parts = False
@@ -166,11 +168,18 @@ class WrapperCalls(Generic[Graphs]):
             found.pop(id(value), None)
         before = self._reached
         self._reached = [tensor for tensor in found.values() if is_packed(tensor) and is_wrapper(tensor)]
-        return not are_same(before, self._reached)
+        if are_same(before, self._reached):
+            return False
+        self._direct.clear()
+        return True
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object], *, known: bool = False) -> object:
         """What a call gives; UNKNOWN for tensors that there is no graph for, if they must be `known`."""
         try:
+            for direct in () if kwargs else self._direct.values():
+                result = UNKNOWN if direct.call is None else direct.call(args)
+                if result is not UNKNOWN:
+                    return result
             return self._run(args, kwargs, known)
         except CompileError as error:
             if error.code != "C036" or not self.looks_again(args, kwargs):
@@ -190,14 +199,13 @@ class WrapperCalls(Generic[Graphs]):
         if graphs is None and known:
             return UNKNOWN
         parts = tuple([parts for _, parts in taken])
-        outcome = self._first(packings, reached, emptied, parts) if graphs is None else graphs(*emptied, parts)
-        value, written, rewritten, values = outcome
-        rebuilt = Rebuilt(given)
-        for position in written:
-            given[position].version.value += 1
-        for position, made in zip(rewritten, values, strict=True):
-            _rewrite(given[position], rebuilt.tensor(made))
-        return rebuilt.value(value)
+        if graphs is None:
+            return _finished(given, self._first(packings, reached, emptied, parts))
+        outcome = graphs(*emptied, parts)
+        result = _finished(given, outcome)
+        direct = self._direct.setdefault(id(graphs), DirectCalls(graphs, _finished))
+        direct.learn(GeneralCall(emptied, _is_placeholder, given, len(reached), packings, parts, outcome, result))
+        return result
 
     def _first(
         self, packings: tuple[Packing, ...], reached: Sequence[Handle], emptied: tuple[object, object], parts: object
@@ -211,6 +219,21 @@ class WrapperCalls(Generic[Graphs]):
         except BaseException:
             self.kinds.remove(made)
             raise
+
+
+def _is_placeholder(value: object) -> bool:
+    return isinstance(value, Placeholder)
+
+
+def _finished(given: Sequence[Handle], outcome: Any) -> object:
+    """The result of a call of what a graph gave, after the writes that belong to it."""
+    value, written, rewritten, values = outcome
+    rebuilt = Rebuilt(given)
+    for position in written:
+        given[position].version.value += 1
+    for position, made in zip(rewritten, values, strict=True):
+        _rewrite(given[position], rebuilt.tensor(made))
+    return rebuilt.value(value)
 
 
 def _emptied(value: object, given: list[Handle]) -> object:

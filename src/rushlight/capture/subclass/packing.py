@@ -81,7 +81,7 @@ class Made(NamedTuple):
     names: tuple[str, ...]
     recorded: bool
     marked: bool
-    parts: tuple[object, ...]
+    parts: tuple[Any, ...]
     context: Any
     size: tuple[object, ...]
     stride: tuple[object, ...]

@@ -55,6 +55,7 @@ class DTensor(Tensor):
     _local_tensor: Tensor
     _spec: DTensorSpec
     _is_copy: ClassVar[bool] = False
+    __tensor_context__ = "_spec"
 
     @staticmethod
     def __new__(
