@@ -273,6 +273,12 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     return int(found)
 
 
+def get_node_local_size() -> int:
+    """How many ranks this machine has, as a launcher tells; all where none does."""
+    told = settings.of_launcher()
+    return int(told["LOCAL_WORLD_SIZE"]) if "LOCAL_WORLD_SIZE" in told else get_world_size()
+
+
 def is_initialized() -> bool:
     """Whether there is a default process group."""
     return current() is not None

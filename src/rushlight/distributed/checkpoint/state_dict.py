@@ -16,7 +16,6 @@ from rushlight.eager.creation import zeros_like
 from rushlight.eager.pytree import map_tree
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parallel import DistributedDataParallel
 from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import fail, require
 
@@ -181,7 +180,10 @@ def _init_optim_state(optim: Optimizer) -> None:
 
 
 def _plain(model: Module) -> Module:
-    return model.module if isinstance(model, DistributedDataParallel) else model
+    """The model in what wraps it: its names are those of the state."""
+    while getattr(model, "wraps_model", False):
+        model = model.module
+    return model
 
 
 def _listed(optimizers: Optimizers) -> Sequence[Optimizer]:

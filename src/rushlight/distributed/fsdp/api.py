@@ -7,13 +7,14 @@ from typing import Any, cast
 
 from rushlight.capture.steering import disable
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
-from rushlight.distributed.fsdp.policy import MixedPrecisionPolicy
+from rushlight.distributed.fsdp.policy import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
 from rushlight.distributed.fsdp.unit import Place, Unit, unpack
 from rushlight.distributed.group import get_world_size
 from rushlight.eager.autograd.saved import saved_tensors_hooks
 from rushlight.eager.pytree import flatten_tree, map_tree
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import Kind
+from rushlight.ir.type import CPU
 from rushlight.nn.modules.module import Module
 from rushlight.support.errors import require
 
@@ -73,6 +74,7 @@ def fully_shard(
     mesh: DeviceMesh | None = None,
     reshard_after_forward: bool | None = None,
     mp_policy: MixedPrecisionPolicy | None = None,
+    offload_policy: OffloadPolicy | None = None,
     ignored_params: Iterable[Parameter] = (),
     **options: object,
 ) -> Module:
@@ -92,6 +94,9 @@ def fully_shard(
     """
     require(not options, "A006", "fully_shard: options that are not supported", options=sorted(options))
     require(not isinstance(module, FSDPModule), "A002", "fully_shard: the module is sharded already")
+    if isinstance(offload_policy, CPUOffloadPolicy):
+        elsewhere = [name for name, one in module.named_parameters() if one.device != CPU]
+        require(not elsewhere, "A006", "fully_shard: parameters of other devices stay there", parameters=elsewhere[:3])
     mesh = init_device_mesh("cpu", (get_world_size(),)) if mesh is None else mesh
     ignored = {id(one) for one in ignored_params}
     found = [(one, place) for one, place in _own_parameters(module) if id(one) not in ignored]
@@ -107,6 +112,27 @@ def fully_shard(
     module.register_forward_pre_hook(disable(_before), prepend=True, with_kwargs=True)
     module.register_forward_hook(disable(_after), always_call=True)
     return module
+
+
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
+    """Let another method than `forward` gather a module's parameters too, as `generate` or `encode`.
+
+    A module that is not sharded stays as it is.
+    """
+    if not isinstance(module, FSDPModule):
+        return
+    method: Any = getattr(module, method_name)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = cast(Any, _before(module, args, kwargs))
+        outputs: Any = None
+        try:
+            outputs = method(*args, **kwargs)
+        finally:
+            outputs = _after(module, args, outputs)
+        return outputs
+
+    setattr(module, method_name, disable(called))
 
 
 def _overrides(cls: type[Module]) -> dict[str, object]:

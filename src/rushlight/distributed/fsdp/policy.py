@@ -19,3 +19,15 @@ class MixedPrecisionPolicy:
     reduce_dtype: DType | None = None
     output_dtype: DType | None = None
     cast_forward_inputs: bool = True
+
+
+@frozen
+class OffloadPolicy:
+    """Parameters stay where they are."""
+
+
+@frozen
+class CPUOffloadPolicy(OffloadPolicy):
+    """Parameters are on the CPU between uses. Those of a model on the CPU are there anyway."""
+
+    pin_memory: bool = True

@@ -194,6 +194,19 @@ class Unit:
         self.is_whole = False
         self._put(self.sharded)
 
+    def write_back(self) -> None:
+        """Let the parts have what the whole parameters are now."""
+        if not self.is_whole:
+            return
+        buffer: Buffer = np.empty(self.packing.numel, self.dtype.numpy)
+        self.packing.scattered([array_of(_held(one)) for one in self.whole], buffer)
+        rank = self.group.rank
+        start = sum(self.packing.counts[:rank])
+        part = buffer[start : start + self.packing.counts[rank]]
+        with no_grad():
+            for one, array in zip(self.sharded, self.packing.parts(rank, part), strict=True):
+                one._local_tensor.copy_(tensor_of(np.array(array)))
+
     def pack(self, tensor: Tensor) -> Tensor | Saved:
         """What autograd keeps of a tensor: of a whole parameter, or a view of it, a note."""
         held = _held(tensor)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.creation import zeros
 from rushlight.eager.memory import array_of, tensor_of
 from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.ir.dtype import DType
 from rushlight.ir.process_group import ProcessGroup, Work
 from rushlight.ir.type import CPU, dense_order
 from rushlight.support.errors import require
@@ -49,6 +51,13 @@ class GradBucket:
     def parameters(self) -> list[Parameter]:
         """The parameters, in the order of their gradients."""
         return list(self._parameters)
+
+    def narrowed(self, dtype: DType) -> GradBucket:
+        """Return a bucket of the same gradients in another dtype, in memory of its own."""
+        other = copy.copy(self)
+        other._buffer = self._buffer.to(dtype)
+        other._views = other._views_of(other._buffer)
+        return other
 
     def take(self, place: int, gradient: Tensor | None) -> None:
         """Put a parameter's gradient, or zeros, into the memory, unless it lies there."""

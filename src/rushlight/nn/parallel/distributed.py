@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class DistributedDataParallel(Module):
     >>> dist.init_process_group()
     >>> model = DistributedDataParallel(model)
     """
+
+    wraps_model: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,0 +1,10 @@
+"""Ways to train on many ranks that other parts take: communication hooks, recomputation. PyTorch's names."""
+
+from rushlight.distributed.algorithms import ddp_comm_hooks
+from rushlight.support.peer_names import absent_name
+
+__all__ = ["ddp_comm_hooks"]
+
+
+def __getattr__(name: str) -> object:
+    raise absent_name(__name__, name, __all__)

@@ -1,0 +1,1 @@
+"""Recomputation of a model's parts."""

@@ -1,0 +1,74 @@
+"""Hooks that take the mean of gradients, also in 16 bits: PyTorch's `default_hooks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.distributed.collectives import all_reduce
+from rushlight.distributed.engine.work import WorkFuture
+from rushlight.distributed.group import Group, member
+from rushlight.eager.tensor import Tensor
+from rushlight.ir.dtype import DType, bfloat16, float16
+from rushlight.nn.parallel.bucket import GradBucket
+from rushlight.support.errors import require
+
+__all__ = [
+    "allreduce_hook",
+    "bf16_compress_hook",
+    "bf16_compress_wrapper",
+    "fp16_compress_hook",
+    "fp16_compress_wrapper",
+]
+
+Hook = Callable[[Any, GradBucket], Any]
+
+
+def allreduce_hook(process_group: Group, bucket: GradBucket) -> WorkFuture:
+    """Take the mean over all ranks, as `DistributedDataParallel` does without a hook.
+
+    >>> model.register_comm_hook(None, allreduce_hook)
+    """
+    return _mean(process_group, bucket, bucket.buffer().dtype)
+
+
+def fp16_compress_hook(process_group: Group, bucket: GradBucket) -> WorkFuture:
+    """Send gradients as float16: half of the bytes, values up to 65,504."""
+    return _mean(process_group, bucket, float16)
+
+
+def bf16_compress_hook(process_group: Group, bucket: GradBucket) -> WorkFuture:
+    """Send gradients as bfloat16: half of the bytes, three digits."""
+    return _mean(process_group, bucket, bfloat16)
+
+
+def fp16_compress_wrapper(hook: Hook) -> Hook:
+    """Return a hook that gives another one gradients in float16, and takes what that returns back."""
+    return _narrowed(hook, float16)
+
+
+def bf16_compress_wrapper(hook: Hook) -> Hook:
+    """Return a hook that gives another one gradients in bfloat16, and takes what that returns back."""
+    return _narrowed(hook, bfloat16)
+
+
+def _mean(process_group: Group, bucket: GradBucket, dtype: DType) -> WorkFuture:
+    buffer = bucket.buffer()
+    sent = buffer.to(dtype) / member(process_group).size
+    work: Any = all_reduce(sent, group=process_group, async_op=True)
+    return work.get_future().then(lambda _: _back(buffer, sent))
+
+
+def _back(buffer: Tensor, reduced: Any) -> Tensor:
+    value = reduced[0] if isinstance(reduced, (list, tuple)) else reduced
+    require(isinstance(value, Tensor), "A001", "compress_wrapper: a hook gives a tensor", given=type(value).__name__)
+    return buffer.copy_(value)
+
+
+def _narrowed(hook: Hook, dtype: DType) -> Hook:
+    def narrowed(state: object, bucket: GradBucket) -> WorkFuture:
+        buffer = bucket.buffer()
+        reduced = hook(state, bucket.narrowed(dtype))
+        return WorkFuture(lambda: _back(buffer, reduced.wait()))
+
+    return narrowed
