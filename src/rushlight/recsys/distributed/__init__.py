@@ -5,6 +5,7 @@ model = DistributedModelParallel(model, plan=plan)
 """
 
 from rushlight.recsys.distributed.awaitable import Awaitable, LazyAwaitable
+from rushlight.recsys.distributed.collisions import ShardedManagedCollisionCollection
 from rushlight.recsys.distributed.embedding import ShardedEmbeddingCollection
 from rushlight.recsys.distributed.embedding_bag import ShardedEmbeddingBagCollection
 from rushlight.recsys.distributed.exchange import KJTAllToAll, PooledEmbeddingsAllToAll
@@ -26,7 +27,7 @@ from rushlight.recsys.distributed.plans import (
     table_wise,
 )
 from rushlight.recsys.distributed.precision import CommType, QCommsConfig
-from rushlight.recsys.distributed.quant import ShardedQuantEmbeddingBagCollection
+from rushlight.recsys.distributed.quant import ShardedQuantEmbeddingBagCollection, ShardedQuantEmbeddingCollection
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
 from rushlight.support.peer_names import absent_name
 
@@ -45,7 +46,9 @@ __all__ = [
     "ShardMetadata",
     "ShardedEmbeddingBagCollection",
     "ShardedEmbeddingCollection",
+    "ShardedManagedCollisionCollection",
     "ShardedQuantEmbeddingBagCollection",
+    "ShardedQuantEmbeddingCollection",
     "ShardedTensor",
     "ShardingPlan",
     "TrainPipelineSparseDist",

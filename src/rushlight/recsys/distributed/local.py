@@ -133,10 +133,6 @@ class LocalDense(EmbeddingBagCollection):
         self._ranks = ranks
         super().__init__(tables, is_weighted)
 
-    def states_of_tables(self) -> list[dict[str, Tensor]]:
-        """Return nothing: there is no rule."""
-        return []
-
     def pooled(self, ids: Tensor, offsets: Tensor, weights: Tensor | None) -> Tensor:
         """Return the pooled rows of ids that are known to be rows of their tables."""
         tables = [Divided.apply(weight, self._ranks) for weight in self.weights_of_tables()]

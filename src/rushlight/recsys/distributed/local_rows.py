@@ -55,7 +55,7 @@ class LocalRows:
 
     def states_of_tables(self) -> list[dict[str, Tensor]]:
         """Return the states of rows, and the step, by table; nothing without a rule."""
-        return [] if self._lookup is None else states_of(self._groups, self.tables)
+        return [{} for _ in self.tables] if self._lookup is None else states_of(self._groups, self.tables)
 
     def rows(self, ids: Tensor, bounds: Sequence[int]) -> list[Tensor]:
         """Return the rows of each slot's ids, which lie between two bounds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rushlight.distributed import ProcessGroup, new_group
@@ -10,16 +10,52 @@ from rushlight.distributed.group import Group, member
 from rushlight.nn import Module, Parameter
 from rushlight.nn.parallel import DistributedDataParallel
 from rushlight.nn.tree.state import IncompatibleKeys, StateDict
+from rushlight.recsys.distributed.collisions import ShardedManagedCollisionCollection
 from rushlight.recsys.distributed.embedding import ShardedEmbeddingCollection
 from rushlight.recsys.distributed.embedding_bag import ShardedEmbeddingBagCollection
-from rushlight.recsys.distributed.plans import ShardingPlan, tables_of
+from rushlight.recsys.distributed.local import Groups
+from rushlight.recsys.distributed.plans import EmbeddingModuleShardingPlan, ShardingPlan, tables_of
 from rushlight.recsys.distributed.precision import EXACT, QCommsConfig
+from rushlight.recsys.distributed.quant import (
+    ShardedQuantEmbeddingBagCollection,
+    ShardedQuantEmbeddingCollection,
+)
+from rushlight.recsys.distributed.sharded import ShardedTables
 from rushlight.recsys.distributed.state import load_shards
-from rushlight.recsys.modules import EmbeddingBagCollection, EmbeddingCollection
-from rushlight.recsys.planner import EmbeddingShardingPlanner, Plan, Topology
+from rushlight.recsys.modules import (
+    EmbeddingBagCollection,
+    EmbeddingCollection,
+    FeatureProcessedEmbeddingBagCollection,
+    ManagedCollisionCollection,
+    ManagedCollisionEmbeddingBagCollection,
+    ManagedCollisionEmbeddingCollection,
+)
+from rushlight.recsys.planner import EmbeddingShardingPlanner, ParameterConstraints, Plan, ShardingType, Topology
+from rushlight.recsys.quant import QuantEmbeddingBagCollection, QuantEmbeddingCollection, QuantTables
 from rushlight.support.errors import fail, require
 
-Sharded = ShardedEmbeddingBagCollection | ShardedEmbeddingCollection
+Sharded = ShardedTables[Any]
+Make = Callable[[Any, EmbeddingModuleShardingPlan, ProcessGroup, Groups, QCommsConfig], Sharded]
+
+
+def _exact(
+    kind: Callable[[Any, EmbeddingModuleShardingPlan, ProcessGroup], Sharded],
+) -> Make:
+    """How a collection is divided whose rows are sent as they are in memory."""
+    return lambda module, plan, group, groups, qcomms: kind(module, plan, group)
+
+
+_WRAPPED = (
+    FeatureProcessedEmbeddingBagCollection,
+    ManagedCollisionEmbeddingBagCollection,
+    ManagedCollisionEmbeddingCollection,
+)
+_MAKERS: dict[type[Module], Make] = {
+    EmbeddingBagCollection: ShardedEmbeddingBagCollection,
+    EmbeddingCollection: ShardedEmbeddingCollection,
+    QuantEmbeddingBagCollection: _exact(ShardedQuantEmbeddingBagCollection),
+    QuantEmbeddingCollection: _exact(ShardedQuantEmbeddingCollection),
+}
 
 
 class DistributedModelParallel(Module):
@@ -46,7 +82,8 @@ class DistributedModelParallel(Module):
         self._group, self._qcomms = member(env), qcomms
         self._made: dict[tuple[int, ...], ProcessGroup] = {tuple(range(self._group.size)): self._group}
         if plan is None:
-            plan = EmbeddingShardingPlanner(Topology(self._group.size, "cpu")).plan(module)
+            topology = Topology(self._group.size, "cpu")
+            plan = EmbeddingShardingPlanner(topology, constraints=_by_rows(module)).plan(module)
         self._plan = self._checked(plan, module)
         self._sharded: dict[str, Sharded] = {}
         self._data_parallel = self._wrapped(self._divided(module, ""))
@@ -58,23 +95,24 @@ class DistributedModelParallel(Module):
             require(size == self._group.size, "E024", message)
             plan.check(module)
             plan = ShardingPlan.of(plan)
-        kinds = EmbeddingBagCollection, EmbeddingCollection
-        plan.check({path: tables_of(one) for path, one in module.named_modules() if isinstance(one, kinds)})
+        plan.check({path: tables_of(one) for path, one in _collections(module, "")})
         return plan
 
-    def _divided(self, module: Module, path: str) -> Module:
-        """The module with its collections divided."""
-        if isinstance(module, EmbeddingBagCollection | EmbeddingCollection):
-            own = self._plan.get_plan_for_module(path)
+    def _divided(self, module: Module, path: str, named: str | None = None) -> Module:
+        """The module with its collections divided; `named` is its path in the plan, if it is another one."""
+        make = next((make for kind, make in _MAKERS.items() if isinstance(module, kind)), None)
+        if make is not None:
+            own = self._plan.get_plan_for_module(path if named is None else named)
             assert own is not None
-            if isinstance(module, EmbeddingBagCollection):
-                made: Sharded = ShardedEmbeddingBagCollection(module, own, self._group, self._group_of, self._qcomms)
-            else:
-                made = ShardedEmbeddingCollection(module, own, self._group, self._group_of, self._qcomms)
+            made = make(module, own, self._group, self._group_of, self._qcomms)
             self._sharded[path] = made
             return made
+        if isinstance(module, ManagedCollisionCollection):
+            return ShardedManagedCollisionCollection(module, self._group)
+        inner = module.inner if isinstance(module, _WRAPPED) else None
         for name, child in list(module.named_children()):
-            changed = self._divided(child, f"{path}.{name}" if path else name)
+            own_path = path if name == inner else None
+            changed = self._divided(child, f"{path}.{name}" if path else name, own_path)
             if changed is not child:
                 setattr(module, name, changed)
         return module
@@ -139,6 +177,23 @@ class DistributedModelParallel(Module):
     ) -> IncompatibleKeys:
         """Take a state of the model over: tables whole, or in the shards of its plan."""
         return self.module.load_state_dict(state_dict, strict, assign)
+
+
+def _collections(module: Module, path: str) -> Iterator[tuple[str, Module]]:
+    """The collections of a model by path; of one with something before it, that of the whole."""
+    if isinstance(module, (*_MAKERS, *_WRAPPED)):
+        yield path, module
+        return
+    for name, child in module.named_children():
+        yield from _collections(child, f"{path}.{name}" if path else name)
+
+
+def _by_rows(module: Module) -> dict[str, ParameterConstraints]:
+    """What a plan has to keep to: tables of few bits are not divided by columns."""
+    small = [one for _, one in _collections(module, "") if isinstance(one, QuantTables)]
+    names = [table.name for one in small for table in one.configs()]
+    ways = (ShardingType.TABLE_WISE, ShardingType.ROW_WISE, ShardingType.DATA_PARALLEL)
+    return dict.fromkeys(names, ParameterConstraints(sharding_types=ways))
 
 
 class FusedOptimizer:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Generic
 
 import rushlight as rl
+from rushlight import Tensor
 from rushlight.distributed import ProcessGroup
-from rushlight.nn import Module, Parameter
+from rushlight.nn import Parameter
 from rushlight.recsys.configs import Table
 from rushlight.recsys.distributed.awaitable import Awaitable
 from rushlight.recsys.distributed.cover import Cover
@@ -15,7 +16,8 @@ from rushlight.recsys.distributed.exchange import Received
 from rushlight.recsys.distributed.local import LocalTables
 from rushlight.recsys.distributed.plans import EmbeddingModuleShardingPlan
 from rushlight.recsys.distributed.routing import Router
-from rushlight.recsys.distributed.state import TableState, load_shards
+from rushlight.recsys.distributed.sharded_tensor import ShardedTensor
+from rushlight.recsys.distributed.state import ShardedState, TableState
 from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.optim import RowRule
 from rushlight.recsys.sparse import KeyedJaggedTensor
@@ -57,7 +59,7 @@ class Ahead:
         return self._coming.wait().wait()
 
 
-class ShardedTables(Module, Generic[Table]):
+class ShardedTables(ShardedState, Generic[Table]):
     """Tables of a collection that are divided among the ranks of a group, as a plan says."""
 
     _state: TableState
@@ -117,6 +119,10 @@ class ShardedTables(Module, Generic[Table]):
         for name, weight in self._state.parameters().items():
             self._parameters[name] = weight
 
+    def renew_rows(self, table: str, rows: Tensor, values: Tensor) -> None:
+        """Set some rows of a table, and begin the state of them anew; all ranks call it with the same rows."""
+        self._state.renew_rows(table, rows, values)
+
     def replicated_parameters(self) -> dict[str, Parameter]:
         """Return those tables by name that each rank has and that have gradients: they are to be reduced."""
         return self._state.replicated_parameters()
@@ -127,30 +133,6 @@ class ShardedTables(Module, Generic[Table]):
         """Return the states of rows and the step, by `embedding_bags.<table>.<table>.<state>`."""
         return self._state.optimizer()
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        del keep_vars
-        for name, weight in self._state.weights().items():
-            destination[prefix + name] = weight
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, object],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        del strict
-        own = self._state.weights()
-        unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in own]
-        for name, target in own.items():
-            if prefix + name not in state_dict:
-                missing_keys.append(prefix + name)
-                continue
-            accept, problem = load_shards(prefix + name, target, state_dict[prefix + name])
-            if problem:
-                error_msgs.append(problem)
-            else:
-                local_metadata["accepted"].append(accept)
+    def sharded_state(self) -> dict[str, Tensor | ShardedTensor]:
+        """Return the tables by `<module>.<table>.weight`."""
+        return self._state.weights()

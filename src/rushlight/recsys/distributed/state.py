@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed.tensor.layout import Box, shape_of, starts_of, whole, within
-from rushlight.nn import Parameter
+from rushlight.nn import Module, Parameter
 from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.distributed.cover import Cover
 from rushlight.recsys.distributed.local import LocalTables, boxes_of
 from rushlight.recsys.distributed.plans import ShardMetadata
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
 from rushlight.recsys.modules.groups import state_key
+from rushlight.recsys.modules.tables import renew_rows
 from rushlight.recsys.optim import RowRule
+
+
+class ShardedState(Module):
+    """A module whose state dict has tensors of which each rank holds some boxes."""
+
+    def sharded_state(self) -> dict[str, Tensor | ShardedTensor]:
+        """Return the state by the keys of the module that is not divided."""
+        raise NotImplementedError
+
+    def take_over(self, state: Mapping[str, Tensor | ShardedTensor]) -> None:
+        """Use a state that was loaded into what `sharded_state` had given."""
+        del state
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        del keep_vars
+        for name, value in self.sharded_state().items():
+            destination[prefix + name] = value
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, object],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        del strict
+        own = self.sharded_state()
+        unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in own]
+        for name, target in own.items():
+            if prefix + name not in state_dict:
+                missing_keys.append(prefix + name)
+                continue
+            accept, problem = load_shards(prefix + name, target, state_dict[prefix + name])
+            if problem:
+                error_msgs.append(problem)
+            else:
+                local_metadata["accepted"].append(accept)
+        local_metadata["accepted"].append(lambda: self.take_over(own))
 
 
 class TableState:
@@ -74,6 +117,23 @@ class TableState:
             whole = self._whole_of(place, config.shape, config.data_type.dtype, own)
             found[self._weight_key(config)] = whole
         return {name: found[name] for name in map(self._weight_key, self._tables)}
+
+    def renew_rows(self, table: str, rows: Tensor, values: Tensor) -> None:
+        """Set what this rank has of some rows of a table, and begin the state of them anew."""
+        own = [] if self._local is None else self._parts(self._local)
+        for held, (weight, states) in zip(self._cover.held[self._rank], own, strict=True):
+            if self._tables[self._divided[held.table]].name == table:
+                first, end = held.rows
+                inside = (rows >= first) & (rows < end)
+                part = rl.cat([values[inside, low:high] for low, high in held.columns], 1)
+                renew_rows(weight, states, rows[inside] - first, part)
+        whole = [] if self._replicated is None else self._parts(self._replicated)
+        for place, (weight, states) in zip(self._whole, whole, strict=True):
+            if self._tables[place].name == table:
+                renew_rows(weight, states, rows, values)
+
+    def _parts(self, tables: LocalTables) -> list[tuple[Tensor, dict[str, Tensor]]]:
+        return list(zip(tables.weights_of_tables(), tables.states_of_tables(), strict=True))
 
     def _whole_of(self, table: int, shape: Sequence[int], dtype: rl.dtype, values: Sequence[Tensor]) -> ShardedTensor:
         """A tensor with entries for the rows of a table, of which local tables have parts. Without dims: a number."""

@@ -1,13 +1,55 @@
 """Collections of embedding tables, and what prepares features for them."""
 
+from rushlight.recsys.modules.collisions import (
+    ManagedCollisionCollection,
+    ManagedCollisionModule,
+    MCHManagedCollisionModule,
+)
 from rushlight.recsys.modules.embedding import EmbeddingCollection
 from rushlight.recsys.modules.embedding_bag import EmbeddingBagCollection
+from rushlight.recsys.modules.eviction import (
+    DistanceLFU_EvictionPolicy,
+    LFU_EvictionPolicy,
+    LRU_EvictionPolicy,
+    MCHEvictionPolicy,
+    average_threshold_filter,
+    dynamic_threshold_filter,
+    probabilistic_threshold_filter,
+)
 from rushlight.recsys.modules.fused import FusedEmbeddingBagCollection
 from rushlight.recsys.modules.fused_rows import FusedEmbeddingCollection
+from rushlight.recsys.modules.managed import (
+    ManagedCollisionEmbeddingBagCollection,
+    ManagedCollisionEmbeddingCollection,
+)
+from rushlight.recsys.modules.processors import (
+    FeatureProcessor,
+    FeatureProcessorsCollection,
+    PositionWeightedModule,
+    PositionWeightedModuleCollection,
+)
+from rushlight.recsys.modules.wrapped import FeatureProcessedEmbeddingBagCollection
 
 __all__ = [
+    "DistanceLFU_EvictionPolicy",
     "EmbeddingBagCollection",
     "EmbeddingCollection",
+    "FeatureProcessedEmbeddingBagCollection",
+    "FeatureProcessor",
+    "FeatureProcessorsCollection",
     "FusedEmbeddingBagCollection",
     "FusedEmbeddingCollection",
+    "LFU_EvictionPolicy",
+    "LRU_EvictionPolicy",
+    "MCHEvictionPolicy",
+    "MCHManagedCollisionModule",
+    "ManagedCollisionCollection",
+    "ManagedCollisionEmbeddingBagCollection",
+    "ManagedCollisionEmbeddingCollection",
+    "ManagedCollisionModule",
+    "PositionWeightedModule",
+    "PositionWeightedModuleCollection",
+    "average_threshold_filter",
+    "dynamic_threshold_filter",
+    "probabilistic_threshold_filter",
 ]

@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.nn import Embedding, Module, ModuleDict
 from rushlight.recsys.configs import EmbeddingConfig, check_tables
-from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids
+from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids, renew_rows
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor
 from rushlight.support.errors import require
 
@@ -61,6 +61,15 @@ class EmbeddingCollection(Module):
     def weights_of_tables(self) -> list[Tensor]:
         """Return the weights, table by table."""
         return [self.embeddings[table.name].weight for table in self._tables]
+
+    def states_of_tables(self) -> list[dict[str, Tensor]]:
+        """Return, table by table, what a fused optimizer has of rows: nothing."""
+        return [{} for _ in self._tables]
+
+    def renew_rows(self, table: str, rows: Tensor, values: Tensor) -> None:
+        """Set some rows of a table, and begin the state that a fused optimizer has of them anew."""
+        place = [one.name for one in self._tables].index(table)
+        renew_rows(self.weights_of_tables()[place], self.states_of_tables()[place], rows, values)
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
         """Return the rows of each feature's ids."""

@@ -10,7 +10,7 @@ from rushlight import Tensor
 from rushlight.nn import EmbeddingBag, Module, ModuleDict
 from rushlight.ops.ragged import pooled_segments
 from rushlight.recsys.configs import EmbeddingBagConfig, PoolingType, check_tables
-from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids
+from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids, renew_rows
 from rushlight.recsys.sparse import KeyedJaggedTensor, KeyedTensor
 from rushlight.support.errors import require
 
@@ -72,6 +72,15 @@ class EmbeddingBagCollection(Module):
     def weights_of_tables(self) -> list[Tensor]:
         """Return the weights, table by table."""
         return [self.embedding_bags[table.name].weight for table in self._tables]
+
+    def states_of_tables(self) -> list[dict[str, Tensor]]:
+        """Return, table by table, what a fused optimizer has of rows: nothing."""
+        return [{} for _ in self._tables]
+
+    def renew_rows(self, table: str, rows: Tensor, values: Tensor) -> None:
+        """Set some rows of a table, and begin the state that a fused optimizer has of them anew."""
+        place = [one.name for one in self._tables].index(table)
+        renew_rows(self.weights_of_tables()[place], self.states_of_tables()[place], rows, values)
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:
         """Return the pooled rows, by the names of features."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import rushlight as rl
@@ -70,6 +70,15 @@ def initial_weight(table: BaseEmbeddingConfig, device: Any = None) -> Tensor:
         with rl.no_grad():
             initialize(weight, table)
     return weight
+
+
+def renew_rows(weight: Tensor, states: Mapping[str, Tensor], rows: Tensor, values: Tensor) -> None:
+    """Set some rows, and begin the states that an optimizer has of them anew."""
+    with rl.no_grad():
+        weight.index_copy_(0, rows, values)
+        for name, state in states.items():
+            if name != "step":
+                state.index_fill_(0, rows, 0)
 
 
 def initialize(rows: Tensor, table: BaseEmbeddingConfig) -> None:

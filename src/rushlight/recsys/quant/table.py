@@ -34,6 +34,12 @@ class RowLayout:
             total = total / lengths_of(ends).clamp(min=1).float().unsqueeze(1)
         return total
 
+    def dense(self, rows: TableRows) -> Tensor:
+        """Return rows as float32."""
+        if self.bits is None:
+            return rows["weight"].float()
+        return QuantizedRows(rows["weight"], rows["weight_qscale"], rows["weight_qbias"], self.bits).dense()
+
     def packed(self, rows: TableRows) -> Tensor:
         """Return each row as bytes: its numbers or codes, then scale and bias of codes."""
         numbers = rows["weight"].contiguous().view(rl.uint8)
@@ -79,11 +85,7 @@ class QuantTable(Module):
 
     def rows(self, ids: Tensor) -> Tensor:
         """Return the rows of ids as float32."""
-        found = self.weight.index_select(0, ids)
-        if self.layout.bits is None:
-            return found.float()
-        scales, biases = (part.index_select(0, ids) for part in (self.weight_qscale, self.weight_qbias))
-        return QuantizedRows(found, scales, biases, self.layout.bits).dense()
+        return self.layout.dense({name: part.index_select(0, ids) for name, part in self.parts().items()})
 
     def pooled(self, ids: Tensor, ends: Tensor, weights: Tensor | None, pooling: PoolingType) -> Tensor:
         """Return the sum, or the mean, of the rows of each segment of ids, as float32."""

@@ -225,6 +225,16 @@ class KeyedJaggedTensor(KeyedRows):
         chosen = [strides[place] for place in indices]
         return lengths[taken_segments(starts, rl.tensor(chosen, dtype=rl.int64), sum(chosen))]
 
+    def with_values(self, values: Tensor) -> KeyedJaggedTensor:
+        """Return the same rows with other values."""
+        parts = values, self._weights, self._lengths, self._offsets, self._inverse_indices
+        return KeyedJaggedTensor.of_parts(parts, self._keys, self._stride_per_key_per_rank)
+
+    def with_weights(self, weights: Tensor) -> KeyedJaggedTensor:
+        """Return the same rows with other weights."""
+        parts = self._values, weights, self._lengths, self._offsets, self._inverse_indices
+        return KeyedJaggedTensor.of_parts(parts, self._keys, self._stride_per_key_per_rank)
+
     def flatten_lengths(self) -> KeyedJaggedTensor:
         """Return this tensor with lengths in one dim, as they always are here."""
         return self
