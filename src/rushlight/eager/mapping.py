@@ -46,6 +46,24 @@ class Mapped:
         self.level = level
 
 
+class VmapInfo:
+    """What a rule for batches is told of the batch."""
+
+    def __init__(self, batch_size: Any, randomness: str) -> None:
+        self.batch_size = batch_size
+        self.randomness = randomness
+
+
+def repeated(value: Any, level: Level) -> Any:
+    """A tensor of all places, for one that all of them share."""
+    return OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
+
+
+def in_front(tensor: Any, dim: int) -> Any:
+    """A tensor with a dim moved to the front."""
+    return tensor if dim == 0 else OPERATORS["movedim"](tensor, (dim,), (0,))
+
+
 def mapped(value: Any, level: Level) -> Any:
     """The tensor that stands for one place of a value's first dim."""
     form = value.form

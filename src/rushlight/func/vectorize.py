@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.eager.arguments import integer
+from rushlight.eager.autograd.function import MAPPED
+from rushlight.eager.autograd.mapped import apply_at_levels
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import BATCHED, Handle
-from rushlight.eager.mapping import Level, level_of, mapped
+from rushlight.eager.mapping import Level, in_front, level_of, mapped, repeated
 from rushlight.eager.pytree import Leaf, Structure, count_of, flatten_tree, unflatten_tree
 from rushlight.eager.symbols import holds, wrap_size
 from rushlight.ops import OPERATORS
@@ -128,7 +130,7 @@ def _run(
 ) -> Any:
     level = Level(len(STATE.maps), size, randomness)
     inner = [
-        leaf if dim is None else mapped(_in_front(leaf, dim), level) for leaf, dim in zip(leaves, dims, strict=True)
+        leaf if dim is None else mapped(in_front(leaf, dim), level) for leaf, dim in zip(leaves, dims, strict=True)
     ]
     args, kwargs = unflatten_tree(structure, inner)
     scope = Scope(maps=(*STATE.maps, level), included=STATE.included | BATCHED, excluded=STATE.excluded & ~BATCHED)
@@ -137,10 +139,6 @@ def _run(
     value, built = flatten_tree(result)
     places = broadcast_prefix(out_dims, built, "out_dims")
     return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])
-
-
-def _in_front(tensor: object, dim: int) -> Any:
-    return tensor if dim == 0 else OPERATORS["movedim"](tensor, (dim,), (0,))
 
 
 def _taken_out(value: Any, dim: Any, level: Level) -> Any:
@@ -156,7 +154,7 @@ def _taken_out(value: Any, dim: Any, level: Level) -> Any:
     if is_mapped:
         whole = value.node.value
     else:
-        whole = OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
+        whole = repeated(value, level)
     rank = len(whole.form.shape)
     dim = integer(dim)
     if not -rank <= dim < rank:
@@ -176,3 +174,6 @@ def _joined(parts: Sequence[object], out_dims: object) -> Any:
             for column, dim in zip(columns, places, strict=True)
         ],
     )
+
+
+MAPPED[0] = apply_at_levels

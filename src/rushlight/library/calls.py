@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from rushlight.eager.dispatch import STATE, Key, Scope, call_below, call_functio
 from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.eager.functions import stack
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, make
-from rushlight.eager.mapping import Level, level_of, mapped
+from rushlight.eager.mapping import Level, VmapInfo, in_front, level_of, mapped, repeated
 from rushlight.eager.mutation import COPY
 from rushlight.eager.symbols import wrap_size
 from rushlight.eager.tensor_meta import form_of_type
@@ -24,8 +25,8 @@ from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Operator
 from rushlight.ops.schema import Schema
 from rushlight.support.errors import fail
+from rushlight.sym import Origin, OriginKind, SizeExpr, check, ge, le, scopes_of
 from rushlight.sym import Scope as SizeScope
-from rushlight.sym import scopes_of
 
 Rule = Callable[..., object]
 Attrs = Mapping[str, object]
@@ -118,8 +119,47 @@ def written_operands(schema: Schema, operands: Sequence[object]) -> list[Handle]
 # Types.
 
 
-def typed(op: Operator, fake: Rule, named: Mapping[str, object]) -> tuple[TensorType, ...]:
+class FakeContext:
+    """What a fake kernel makes sizes with that only a run of the operator tells. `sizes` are those so far."""
+
+    def __init__(self, make: Callable[[], SizeExpr]) -> None:
+        self._make = make
+        self.sizes: list[SizeExpr] = []
+
+    def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
+        """A size of a result. What is said of it is checked at each call. Errors: R002 there."""
+        size = self._make()
+        self.sizes.append(size)
+        for holds in (ge(size, min), *([] if max is None else [le(size, max)])):
+            check(holds, "new_dynamic_size: the size is within its bounds")
+        return wrap_size(size)
+
+
+_contexts = threading.local()
+
+
+def context_of_fake() -> FakeContext:
+    """The context of the fake kernel that this thread runs. Errors: A006 where there is none."""
+    context = getattr(_contexts, "now", None)
+    if context is None:
+        hint = "an operator that writes, and one on meta tensors, has results whose sizes follow from its arguments"
+        fail("A006", "library.get_ctx: no trace takes sizes that values tell here", hint=hint)
+    return context
+
+
+def typed(
+    op: Operator, fake: Rule, named: Mapping[str, object], context: FakeContext | None = None
+) -> tuple[TensorType, ...]:
     """The types of results, by a function on tensors without data; sizes may be symbols."""
+    outer = getattr(_contexts, "now", None)
+    _contexts.now = context
+    try:
+        return _typed(op, fake, named)
+    finally:
+        _contexts.now = outer
+
+
+def _typed(op: Operator, fake: Rule, named: Mapping[str, object]) -> tuple[TensorType, ...]:
     schema = op.schema
     operands = tuple([named[parameter.name] for parameter in schema.operands])
     types = [one for one in flatten(operands) if isinstance(one, TensorType)]
@@ -151,6 +191,31 @@ def run_on_meta(op: Operator, operands: tuple[Any, ...], attrs: Attrs) -> object
         handle.version.value += 1
     found = result if isinstance(result, tuple) else (result,)
     return bare(op.schema, tuple([make(None, form_of_type(type_)) for type_ in found]))
+
+
+def record_dynamic(op: Operator, dynamic: Operator, fake: Rule, operands: tuple[Any, ...], attrs: Attrs) -> object:
+    """Records a call: one with sizes that a run tells in the form that names them. Errors: A012."""
+    tracer: Tracer = STATE.tracer
+    origin = Origin(f"a size of {op.name}()", OriginKind.VALUE, next(iter(tracer.frames()), None))
+    context = FakeContext(lambda: tracer.scope.symbol(source=origin))
+    types = map_operands(operands, lambda operand: form_of_operand(operand).type)
+    found = typed(op, fake, op.named(types, attrs), context)
+    if not context.sizes:
+        return tracer.call(op, operands, attrs)
+    shown = {size for type_ in found for size in type_.shape}
+    hint = "make a result with the size itself as a dim"
+    missing = [size for size in context.sizes if size not in shown]
+    if missing:
+        fail("A012", f"{op.name}: no result has a dim of a size that its fake kernel made", hint=hint)
+    return tracer.call(dynamic, operands, {**attrs, "sizes": tuple(context.sizes)})
+
+
+def dynamic_types(op: Operator, fake: Rule, named: Mapping[str, object], sizes: Sequence[SizeExpr]) -> object:
+    """The types of results whose sizes have names already. Errors: V003 where they have none."""
+    if not sizes:
+        fail("V003", f"{op.name}: the result's shape depends on values that this tensor does not have")
+    rest = iter(sizes)
+    return bare_types(op.schema, typed(op, fake, named, FakeContext(lambda: next(rest))))
 
 
 # Traces: what is written to is a further result, which is copied over the argument.
@@ -353,14 +418,6 @@ def _by_places(
     return tuple([zeros((0, *type_.shape), dtype=type_.dtype) for type_ in found])
 
 
-class VmapInfo:
-    """What a rule for batches is told of the batch."""
-
-    def __init__(self, batch_size: Any, randomness: str) -> None:
-        self.batch_size = batch_size
-        self.randomness = randomness
-
-
 def _by_rule(
     op: Operator, rule: Rule, operands: Operands, values: tuple[Any, ...], attrs: Attrs, level: Level
 ) -> tuple[Handle, ...]:
@@ -374,10 +431,6 @@ def _by_rule(
         fail("A012", f"{op.name}: the rule for batches gives results and their dims", given=type(answer).__name__)
     results = results_of(schema, answer[0])
     out = answer[1] if isinstance(answer[1], (tuple, list)) else (answer[1],) * len(results)
-    return tuple([_in_front(one, dim, level) for one, dim in zip(results, out, strict=True)])
-
-
-def _in_front(value: Any, dim: object, level: Level) -> Handle:
-    if dim is None:
-        return OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
-    return value.movedim(dim, 0)
+    return tuple(
+        [repeated(one, level) if dim is None else in_front(one, dim) for one, dim in zip(results, out, strict=True)]
+    )

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight import export
 from rushlight.autograd import grad, gradcheck
 from rushlight.capture.api import compile as compile_function
+from rushlight.capture.launching import evaluated
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.dispatch import Key
 from rushlight.eager.execution.operands import form_of_operand
@@ -18,11 +19,11 @@ from rushlight.eager.memory import array_of
 from rushlight.eager.tensor import Tensor
 from rushlight.func.vectorize import vmap
 from rushlight.ir.dtype import float64
-from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
 from rushlight.library import calls
 from rushlight.library.operators import CustomOpDef, operator_of
 from rushlight.support.errors import RushlightError, fail
+from rushlight.sym import Scope, SizeExpr
 
 Arguments = tuple[object, ...]
 Keywords = Mapping[str, object]
@@ -148,21 +149,23 @@ def _check_fake(op: CustomOpDef, args: Arguments, kwargs: Keywords) -> None:
     args, kwargs = _copied(args), _copied(kwargs)
     operands, attrs = op.operator.bind(args, kwargs)
     types = map_operands(operands, lambda operand: form_of_operand(operand).type)
-    inferred: object = op.operator.infer(types, attrs)
-    parts = inferred if isinstance(inferred, tuple) else (inferred,)
-    said = [part for part in parts if isinstance(part, TensorType)]
+    said = op.types_of(op.operator.named(types, attrs), calls.FakeContext(Scope().symbol))
     with no_grad():
         results = _tensors((op(*args, **kwargs),))
     if len(said) != len(results):
         raise _Differs(f"the fake kernel gives {len(said)} results, the kernel {len(results)}")
+    sizes: dict[SizeExpr, int] = {}
+    for type_, result in zip(said, results, strict=True):
+        pairs = zip(type_.shape, result.form.shape, strict=False)
+        sizes |= {size: shown for size, shown in pairs if isinstance(size, SizeExpr)}
     for position, (type_, result) in enumerate(zip(said, results, strict=True)):
-        form = result.form
-        if tuple(type_.shape) != tuple(form.shape):
-            raise _Differs(f"result {position} has the shape {tuple(form.shape)}, the fake one {tuple(type_.shape)}")
+        form, shape, strides = result.form, evaluated(type_.shape, sizes), evaluated(type_.strides, sizes)
+        if shape != tuple(form.shape):
+            raise _Differs(f"result {position} has the shape {tuple(form.shape)}, the fake one {shape}")
         if type_.dtype is not form.dtype:
             raise _Differs(f"result {position} has the dtype {form.dtype}, the fake one {type_.dtype}")
-        if not _same_strides(type_.strides, form.strides, form.shape):
-            raise _Differs(f"result {position} has the strides {form.strides}, the fake one {tuple(type_.strides)}")
+        if not _same_strides(strides, form.strides, form.shape):
+            raise _Differs(f"result {position} has the strides {form.strides}, the fake one {strides}")
 
 
 def _same_strides(one: Sequence[object], other: Sequence[object], shape: Sequence[int]) -> bool:

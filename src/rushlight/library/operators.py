@@ -24,7 +24,7 @@ from rushlight.ir.dtype import DType, Kind, int64
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import map_operands
 from rushlight.library import calls
-from rushlight.library.calls import Attrs, Formula, Operands, Rule
+from rushlight.library.calls import Attrs, FakeContext, Formula, Operands, Rule
 from rushlight.library.schemas import infer_schema, registry_schema
 from rushlight.ops.record import OPERATORS as RECORDS
 from rushlight.ops.record import Fact, Operator, define, undefine
@@ -63,11 +63,13 @@ class Definition:
         self._fake: Rule | None = None
         self._rules: dict[Key, list[Registration]] = {}
         self._interceptions: dict[type, Rule] = {}
+        self._of_dynamic: list[Registration] = []
         self.revision = 0  # grows with each change of what a trace depends on
         text = registry_schema(name, schema)
         with _lock:
             self._operator = self._defined(text, doc)
             self._functional = self._defined_functional() if self._writes or self._effect else None
+            self._dynamic = self._defined_dynamic() if self._functional is None else None
 
     def _defined(self, text: str, doc: str) -> Operator:
         if self._qualname in RECORDS:
@@ -111,6 +113,22 @@ class Definition:
         self._at(Key.AUTOGRAD, self._written, self._operator, boxed=True, leaf=True)
         return functional
 
+    def _defined_dynamic(self) -> Operator:
+        """The form in which a trace records a call with sizes of results that only its run tells."""
+        schema = self._operator.schema
+        inside = _inside(schema.text)
+        star = "" if re.search(r"(^|,)\s*\*\s*,", inside) else "*, "
+        results = schema.text[schema.text.rindex("->") :]
+        text = f"{self._qualname}.dynamic({inside}{', ' if inside else ''}{star}unbacked[] sizes=()) {results}"
+        facts = Fact.HOST | Fact.FOREIGN | Fact.DATA_DEPENDENT
+        dynamic = define(text, "The form with sizes that a run tells.", facts=facts, variants="")
+        dynamic.meta_rule = self._dynamic_types
+        self._of_dynamic = [register(dynamic, Key.CPU, self._run_dynamic, reenters=True)]
+        for key in (Key.META, Key.BATCHED, Key.PYTHON, Key.TRACING, Key.AUTOGRAD):
+            self._of_dynamic.append(register(dynamic, key, self._without_sizes, boxed=True, leaf=True))
+        self._at(Key.TRACING, self._recorded, self._operator, boxed=True, leaf=True)
+        return dynamic
+
     def _at(self, key: Key, rule: Rule, operator: Operator, **how: bool) -> None:
         self._rules.setdefault(key, []).append(register(operator, key, rule, **how))
         self.revision += 1
@@ -129,6 +147,24 @@ class Definition:
     def _types(self, **named: object) -> object:
         types = calls.typed(self._operator, self._fake_kernel(), named)
         return calls.bare_types(self._operator.schema, types)
+
+    def _recorded(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        assert self._dynamic is not None, "an operator that writes nothing has a form with sizes"
+        return calls.record_dynamic(op, self._dynamic, self._fake_kernel(), operands, attrs)
+
+    def _dynamic_types(self, sizes: Any, **named: object) -> object:
+        return calls.dynamic_types(self._operator, self._fake_kernel(), named, sizes)
+
+    def _run_dynamic(self, *operands: object, sizes: object, **attrs: object) -> object:
+        return self._run(*operands, **attrs)
+
+    def _without_sizes(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+        """What runs the form runs the operator: its sizes are those of the call that was traced."""
+        return call_function(self._operator, operands, {name: attrs[name] for name in attrs if name != "sizes"})
+
+    def types_of(self, named: dict[str, Any], context: FakeContext) -> tuple[TensorType, ...]:
+        """What the fake kernel says of the results of a call, by the types of arguments and new sizes."""
+        return calls.typed(self._operator, self._fake_kernel(), named, context)
 
     def _fake_kernel(self) -> Rule:
         fake = self._fake if self._operator.schema.results else lambda *args, **kwargs: None
@@ -369,13 +405,14 @@ class CustomOpDef(Definition):
                 return
             del OPERATORS[self._qualname]
             self.revision += 1
-            for registrations in self._rules.values():
+            for registrations in (*self._rules.values(), self._of_dynamic):
                 for registration in registrations:
                     registration.remove()
             undefine(self._qualname)
             forget_function(self._qualname)
-            if self._functional is not None:
-                undefine(self._functional.name)
+            for form in (self._functional, self._dynamic):
+                if form is not None:
+                    undefine(form.name)
 
 
 _foreign = ("cuda", "xpu", "mps", "hpu", "mtia", "privateuse1")

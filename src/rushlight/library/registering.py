@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rushlight.ir.dtype import DType
-from rushlight.library.calls import Rule
+from rushlight.library.calls import FakeContext, Rule, context_of_fake
 from rushlight.library.operators import CustomOpDef, Devices, operator_of
 from rushlight.library.schemas import infer_schema
 from rushlight.support.errors import fail, require
@@ -127,10 +127,14 @@ def register_torch_dispatch(
     return operator_of(op).register_torch_dispatch(torch_dispatch_class, func)
 
 
-def get_ctx() -> object:
-    """What a fake kernel makes new sizes with. Errors: A006: sizes of results follow from those of arguments."""
-    hint = "return the largest result, and how many elements of it count, or call the function outside of graphs"
-    fail("A006", "library.get_ctx: sizes that values tell are not supported in custom operators", hint=hint)
+def get_ctx() -> FakeContext:
+    """In a fake kernel: what makes sizes that only a run tells, `get_ctx().new_dynamic_size()`. Errors: A006.
+
+    >>> @nonzero.register_fake
+    ... def _(x):
+    ...     return x.new_empty(get_ctx().new_dynamic_size(), x.ndim, dtype=rl.int64)
+    """
+    return context_of_fake()
 
 
 def triton_op(

@@ -12,7 +12,7 @@ from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import check_write, record_function_write
 from rushlight.eager.dispatch import STATE, Key, Scope, call_user, reenter, tell_made
-from rushlight.eager.handle import Handle, share
+from rushlight.eager.handle import BATCHED, Handle, share
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ops.dims import same_shape, same_size
 from rushlight.ops.promote import is_one, sum_to
@@ -40,6 +40,9 @@ class FunctionCtx:
             )
         self._to_save = tensors
 
+    def save_for_forward(self, *tensors: object) -> None:
+        """Nothing: derivatives in forward mode are made by `backward`, twice, from what `save_for_backward` keeps."""
+
     def mark_dirty(self, *tensors: object) -> None:
         """Says which inputs the forward changes in place and returns."""
         self._dirty = tensors
@@ -66,6 +69,15 @@ class FunctionParts(NamedTuple):
     forms: Sequence[TensorMeta | None]
     input_forms: Sequence[TensorMeta]
     saved: Sequence[object]
+
+
+class Marks(NamedTuple):
+    """What a forward has said through its `ctx`."""
+
+    saved: Sequence[Any]
+    dirty: Sequence[Any]
+    nondifferentiable: Sequence[Any]
+    materializes: bool
 
 
 class FunctionNode(Node, FunctionCtx):
@@ -96,6 +108,7 @@ class FunctionNode(Node, FunctionCtx):
         self._materialize = True
         self._released = False
         self._forms: list[TensorMeta | None] = []
+        self._input_forms: list[TensorMeta] = []
         self._positions: list[int] = []
         self.needs_input_grad: tuple[bool, ...] = ()
 
@@ -122,6 +135,15 @@ class FunctionNode(Node, FunctionCtx):
             self._input_forms,
             self._saved,
         )
+
+    def take_marks(self) -> Marks:
+        """What the forward said through `ctx`; what was saved is let go of."""
+        saved, self._to_save = self._to_save, ()
+        return Marks(saved, self._dirty, self._nondifferentiable, self._materialize)
+
+    def give_saved(self, saved: Sequence[Any]) -> None:
+        """Sets what `saved_tensors` gives."""
+        self._saved = tuple(saved)
 
     @classmethod
     def of(cls, parts: FunctionParts) -> FunctionNode:
@@ -182,6 +204,14 @@ class FunctionNode(Node, FunctionCtx):
         self._released = True
 
 
+def _without_levels(function: type[Function], args: Sequence[object]) -> Any:
+    fail("X001", "a mapped tensor, and nothing that runs functions on it")
+
+
+MAPPED: list[Callable[[type[Function], Sequence[object]], Any]] = [_without_levels]
+"""What runs a custom function on mapped tensors."""
+
+
 def _zeros(form: TensorMeta) -> Any:
     return OPERATORS["zeros"](tuple(form.shape), dtype=form.dtype, device=form.device)
 
@@ -208,9 +238,19 @@ class Function:
         """Gradients of the inputs from those of the outputs."""
         fail("A006", "Function: backward is not written")
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """The outputs for a batch of `info.batch_size` places, and the batch's dim in each; None where there is none.
+
+        It is not needed: without one the methods run on all places at once.
+        """
+        fail("A006", "Function: vmap is not written")
+
     @classmethod
     def apply(cls, *args: object) -> Any:
         """Runs forward and records backward."""
+        if any(isinstance(arg, Handle) and arg.keys & BATCHED for arg in args):
+            return MAPPED[0](cls, args)
         node = FunctionNode(cls)
         tell_made(node)
         needed = tuple([isinstance(arg, Handle) and requires(arg) for arg in args])

@@ -157,7 +157,8 @@ class Tracer(TensorValues):
         if runs_in_parts(op, operands, attrs):
             return run_decomposition(op, Key.TRACING, operands, attrs)
         if op.unbacked_outputs:
-            unbacked = [attribute for attribute in op.schema.attributes if attribute.type in UNBACKED]
+            unnamed = [attribute for attribute in op.schema.attributes if not attrs.get(attribute.name)]
+            unbacked = [attribute for attribute in unnamed if attribute.type in UNBACKED]
             attrs = {**attrs, **{output.name: self._unbacked_output(op, operands[0], output) for output in unbacked}}
         result = self._apply(op, operands, attrs)
         if isinstance(result, tuple):
