@@ -289,7 +289,7 @@ def _like(
         no_more(rest, OPTIONS)
     attrs = {"dtype": element_type(dtype), "device": place_of_new(device)}
     shown: Handle = OPERATORS["detach"](like)
-    if attrs["device"] == META and not is_wrapper(like):
+    if attrs["device"] == META and STATE.tracer is None and not is_wrapper(like):
         # Only the shape is asked for, and a tensor without data is answered where there are none.
         shown = make(None, form_of(tuple(like.form.shape), like.dtype, META, like.form.strides, like.form.type.weak))
     result = call_function(OPERATORS[name], (shown, *values), attrs)

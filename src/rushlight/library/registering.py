@@ -75,8 +75,14 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: obje
     CustomOpDef(name, schema)
 
 
-def impl(qualname: object, types: Devices, func: Rule | None = None, *, lib: Library | None = None) -> Any:
-    """Registers what runs on kinds of devices; a decorator without a function."""
+def impl(qualname: object, types: Devices, func: Any = None, *, lib: Library | None = None) -> Any:
+    """Registers a kernel for kinds of devices, or for all by "default". Without a function a decorator.
+
+    With a Library first it is `lib.impl`: a name in its namespace, then a key.
+    """
+    if isinstance(qualname, Library):
+        name, key = str(types), "" if func is None else str(func)
+        return lambda function: qualname.impl(name, function, key)
     return operator_of(qualname).register_kernel(types, func)
 
 
