@@ -240,7 +240,7 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        """The outputs for a batch of `info.batch_size` places, and the batch's dim in each; None where there is none.
+        """The outputs for a batch of `info.batch_size` places, and the batch's dim in each, or None.
 
         It is not needed: without one the methods run on all places at once.
         """
