@@ -113,7 +113,6 @@ def inputs(*shape: int) -> Any:
     return rl.randn(*shape, dtype=rl.float64, generator=rl.Generator().manual_seed(3))
 
 
-@pytest.mark.row("2.2")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_of_places_are_those_of_each_alone(name: str) -> None:
     program = PROGRAMS[name]
