@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rushlight as rl
 from rushlight import library
+from rushlight.support.errors import RushlightError
 
 
 def array(x: rl.Tensor) -> Any:
@@ -176,3 +178,9 @@ def made(name: str) -> Iterator[library.CustomOpDef]:
         yield operator
     finally:
         operator.remove()
+
+
+def code_of(function: Callable[[], object]) -> str:
+    with pytest.raises(RushlightError) as caught:
+        function()
+    return caught.value.code

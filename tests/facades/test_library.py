@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.facades.custom_operators import TEN, array, drawn, made
+from tests.facades.custom_operators import TEN, array, code_of, drawn, made
 
 import rushlight as rl
 from rushlight import library
 from rushlight.autograd import grad
 from rushlight.eager.interception import TorchDispatchMode
-from rushlight.support.errors import RushlightError
 from tensors import same
 
 pytestmark = pytest.mark.usefixtures("quick_code")
-
-
-def code_of(function: Callable[[], object]) -> str:
-    with pytest.raises(RushlightError) as caught:
-        function()
-    return caught.value.code
-
-
-@pytest.fixture
-def operators() -> Iterator[None]:
-    """Whatever a test defines is removed."""
-    before = set(library.OPERATORS)
-    yield
-    for name in set(library.OPERATORS) - before:
-        library.OPERATORS[name].remove()
 
 
 @pytest.mark.row("2.9")
@@ -65,56 +49,6 @@ def test_a_function_defined_again_takes_the_place_of_the_earlier_one(operators: 
             code_of(lambda: library.custom_op("mine::kept", rl.clone, mutates_args=(), schema="(Tensor x) -> Tensor"))
             == "A011"
         )
-
-
-def again_times(factor: int) -> library.CustomOpDef:
-    """The operator mine::again, defined, or defined again."""
-
-    @library.custom_op("mine::again", mutates_args=())
-    def again(x: rl.Tensor) -> rl.Tensor:
-        return rl.tensor(array(x) * factor)
-
-    again.register_fake(rl.empty_like)
-    return again
-
-
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_compiled_functions_reach_by_name_what_is_defined_now(operators: None, fullgraph: bool) -> None:
-    programs = [
-        lambda x: rl.ops.mine.again(x) + 1,
-        lambda x: rl.ops.mine.again.default(x) + 1,
-        lambda x: rl.vmap(rl.ops.mine.again)(x) + 1,
-        lambda x: rl.cond(x.sum() > 0, rl.ops.mine.again, rl.neg, (x,)) + 1,
-    ]
-    again_times(2)
-    compiled = [rl.compile(program, fullgraph=fullgraph) for program in programs]
-    for factor in (2, 3, 4):
-        again_times(factor)
-        for function in compiled:
-            assert function(rl.ones(3)).tolist() == [factor + 1.0] * 3
-
-
-def test_an_operator_that_was_defined_again_says_so_to_who_holds_it(operators: None) -> None:
-    held = again_times(2)
-    compiled = rl.compile(lambda x: held(x) + 1, fullgraph=True)
-    compiled(rl.ones(3))
-    again_times(3)
-    for call in (held, held.default, compiled):
-        assert code_of(lambda call=call: call(rl.ones(3))) == "A011"
-
-
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_rules_that_are_registered_later_count_in_compiled_functions(operators: None, fullgraph: bool) -> None:
-    again = again_times(2)
-    compiled = rl.compile(lambda x: again(x) + 1, fullgraph=fullgraph)
-    mapped = rl.compile(lambda x: rl.vmap(again)(x) + 1, fullgraph=fullgraph)
-    x = drawn(3, 2)
-    compiled(x), mapped(x.detach())
-    again.register_autograd(lambda ctx, g: g * 2)
-    assert same(grad(compiled(x).sum(), x)[0], rl.full((3, 2), 2.0, dtype=rl.float64))
-    again.register_vmap(lambda info, dims, x: (again(x) * info.batch_size, 0))
-    assert same(mapped(x.detach()), again(x.detach()) * 3 + 1)
-    assert same(mapped(x.detach()[:2]), again(x.detach()[:2]) * 2 + 1)
 
 
 def faulty(fault: str) -> tuple[library.CustomOpDef, tuple[Any, ...]]:
@@ -340,94 +274,6 @@ def test_composite_operators_are_traced_through() -> None:
     x = drawn(3)
     assert same(rl.compile(composite, fullgraph=True)(x), x.sin() * 2)
     assert rl.allclose(grad(composite(x).sum(), x)[0], x.cos() * 2)
-
-
-def positive_operator() -> library.CustomOpDef:
-    """The elements above 0, five at most, and their places: how many there are only a run tells."""
-
-    @library.custom_op("mine::positive", mutates_args=())
-    def positive(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
-        elements = array(x)
-        return rl.from_numpy(elements[elements > 0]), rl.from_numpy(np.flatnonzero(elements > 0))
-
-    @positive.register_fake
-    def _(x: Any) -> Any:
-        count = library.get_ctx().new_dynamic_size(max=5)
-        return x.new_empty(count), x.new_empty(count, dtype=rl.int64)
-
-    def setup(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(output[1])
-        ctx.size = inputs[0].shape[0]
-
-    def backward(ctx: Any, g: Any, of_places: Any) -> Any:
-        return rl.zeros(ctx.size, dtype=g.dtype).index_add(0, ctx.saved_tensors[0], g)
-
-    positive.register_autograd(backward, setup_context=setup)
-    return positive
-
-
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_sizes_of_results_may_follow_from_values(operators: None, fullgraph: bool) -> None:
-    positive = positive_operator()
-
-    def loss(x: Any) -> Any:
-        return positive(x * 2)[0].square().sum() + positive(x)[1].sum()
-
-    rl.compiler.reset()
-    compiled = rl.compile(loss, fullgraph=fullgraph)
-    for values in ([-1.0, 2.0, 3.0], [1.0, -2.0], [-1.0, -1.0], [1.0] * 5):
-        x = rl.tensor(values, dtype=rl.float64, requires_grad=True)
-        assert same(compiled(x), loss(x))
-        assert same(*grad(compiled(x), x), *grad(loss(x), x))
-    if fullgraph:
-        assert rl.compiler.graph_count() == 1
-        assert code_of(lambda: compiled(rl.ones(6, dtype=rl.float64))) == "R002"
-    x = rl.tensor([1.0, -2.0, 3.0], dtype=rl.float64, requires_grad=True)
-    assert set(library.opcheck(positive, (x,)).values()) == {"SUCCESS"}
-
-
-def test_programs_keep_sizes_that_values_tell(operators: None, tmp_path: Any) -> None:
-    positive = positive_operator()
-    program = rl.export.export(lambda x: positive(x)[0] * 2, (rl.ones(3),), dynamic_shapes=({0: rl.export.Dim.AUTO},))
-    rl.export.save(program, tmp_path / "positive.zip")
-    for module in (program.module(), rl.export.load(tmp_path / "positive.zip").module()):
-        x = rl.tensor([1.0, -1.0, 2.0, 3.0], requires_grad=True)
-        assert module(x).tolist() == [2.0, 4.0, 6.0]
-        assert grad(module(x).sum(), x)[0].tolist() == [2.0, 0.0, 2.0, 2.0]
-        assert rl.compile(module)(x).tolist() == [2.0, 4.0, 6.0]
-
-
-def test_a_new_size_has_to_be_shown_by_a_result(operators: None) -> None:
-    @library.custom_op("mine::hidden", mutates_args=())
-    def hidden(x: rl.Tensor) -> rl.Tensor:
-        return x.clone()
-
-    @hidden.register_fake
-    def _(x: Any) -> Any:
-        return x.new_empty(library.get_ctx().new_dynamic_size() * 2)
-
-    assert code_of(lambda: rl.compile(hidden, fullgraph=True)(rl.ones(2))) == "A012"
-    assert code_of(lambda: hidden(rl.ones(2, device="meta"))) == "A006"
-    assert code_of(library.get_ctx) == "A006"
-
-
-def test_fakes_on_the_meta_device_may_be_like_their_arguments(operators: None) -> None:
-    again = again_times(2)
-    assert again(rl.ones(2, device="meta")).device.type == "meta"
-    compiled = rl.compile(lambda x: (rl.empty_like(x, device="meta"), x + 1), fullgraph=True)
-    like, more = compiled(rl.ones(2))
-    assert (like.device.type, tuple(like.shape), more.tolist()) == ("meta", (2,), [2.0, 2.0])
-
-
-def test_impl_takes_a_library_as_pytorch_does(operators: None) -> None:
-    with library.Library("mine", "FRAGMENT") as lib:
-        lib.define("halved(Tensor x) -> Tensor")
-
-        @library.impl(lib, "halved", "CPU")
-        def _(x: Any) -> Any:
-            return rl.tensor(array(x) / 2)
-
-        assert rl.ops.mine.halved(rl.ones(2)).tolist() == [0.5, 0.5]
 
 
 @pytest.mark.usefixtures("operators")

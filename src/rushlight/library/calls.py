@@ -10,7 +10,7 @@ from rushlight.eager.autograd.function import Function, FunctionNode
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.write import check_write
 from rushlight.eager.creation import zeros
-from rushlight.eager.dispatch import STATE, Key, Scope, call_below, call_function, dispatch
+from rushlight.eager.dispatch import STATE, Key, Scope, call_below, call_function, call_user, dispatch
 from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.eager.functions import stack
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, make
@@ -368,6 +368,14 @@ def record_call(formula: Formula, op: Operator, active: int, operands: Operands,
     if not STATE.grad or not any(requires(one) for one in tensors):
         return call_below(Key.AUTOGRAD, op, active, operands, attrs)
     return _Call.apply(Recorded(op, formula, active, operands, attrs), *tensors)
+
+
+def record_by(function: Rule, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+    """The AUTOGRAD key of an operator with a function that records its calls."""
+    if not STATE.grad or not any(isinstance(one, Handle) and requires(one) for one in flatten(operands)):
+        return call_below(Key.AUTOGRAD, op, active, operands, attrs)
+    args, kwargs = arguments_of(op.schema, op.named(operands, attrs))
+    return call_user(function, *args, **kwargs)
 
 
 def record_write(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:

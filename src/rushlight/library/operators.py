@@ -361,6 +361,19 @@ class CustomOpDef(Definition):
 
         self._at(Key.AUTOGRAD, record, self._operator, boxed=True, leaf=True)
 
+    def register_recorder(self, function: Rule, /) -> None:
+        """Registers what a call is where a gradient is wanted, as `apply` of a custom Function. Errors: A011.
+
+        Where it calls the operator with gradients off, as in the Function's forward, the operator's kernel runs.
+        """
+        require(self._functional is None, "A011", f"{self._qualname}: an operator that writes has no derivative")
+        require(Key.AUTOGRAD not in self._rules, "A011", f"{self._qualname}: there is a derivative already")
+
+        def record(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+            return calls.record_by(function, op, active, operands, attrs)
+
+        self._at(Key.AUTOGRAD, record, self._operator, boxed=True, leaf=True)
+
     def register_vmap(self, func: Rule | None = None, /) -> Any:
         """Registers a rule for batches: `f(info, in_dims, *args)` gives results and their batch dims."""
 

@@ -35,7 +35,7 @@ class Library:
         return name
 
     def impl(self, op_name: object, fn: F, dispatch_key: str = "", *, with_keyset: bool = False) -> F:
-        """Registers what runs at a key: a device, `CompositeImplicitAutograd`, `Meta`, or all of them."""
+        """Registers what runs at a key: a device, `CompositeImplicitAutograd`, `Autograd`, `Meta`, or all of them."""
         if with_keyset:
             fail("A006", "Library.impl: functions do not get a set of keys", hint="leave out with_keyset")
         operator = operator_of(op_name if isinstance(op_name, CustomOpDef) else self._name(str(op_name)))
@@ -43,8 +43,7 @@ class Library:
         if _KEYS.get(key) == "meta":
             operator.register_fake(fn)
         elif _KEYS.get(key) == "autograd":
-            hint = "register_autograd takes a formula"
-            fail("A006", "Library.impl: a kernel at the autograd key is not supported", hint=hint)
+            operator.register_recorder(fn)
         else:
             operator.register_kernel(key or None, fn)
         return fn

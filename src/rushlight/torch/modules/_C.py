@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight import Generator, Size, Tensor
+from rushlight import Generator, Size, Tensor, no_grad
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.nn.tree.conversion import destination_of
@@ -18,6 +18,7 @@ __all__ = [
     "Generator",
     "Size",
     "TensorBase",
+    "_AutoDispatchBelowAutograd",
     "_ExcludeDispatchKeyGuard",
     "_TensorBase",
     "_TensorMeta",
@@ -69,6 +70,10 @@ class _ExcludeDispatchKeyGuard:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *problem: object) -> None: ...
+
+
+class _AutoDispatchBelowAutograd(no_grad):
+    """Call operators without their derivatives: gradients are off inside."""
 
 
 def _get_tracing_state() -> None:
