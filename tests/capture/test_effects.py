@@ -442,3 +442,41 @@ def test_by_default_what_one_graph_cannot_hold_runs_between_graphs(capsys):
     with pytest.raises(CompileError, match="print is called"):
         rl.compile(f, fullgraph=True)(rl.ones(2))
     assert capsys.readouterr().out == ""
+
+
+COUNTED: int
+
+
+def counts(x):
+    global COUNTED
+    try:
+        COUNTED += 1
+    except NameError:
+        COUNTED = 0
+    return x + COUNTED
+
+
+def leaves_nothing(x):
+    global COUNTED
+    COUNTED = x * 2
+    value = COUNTED
+    del COUNTED
+    return value
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_globals_that_were_not_there_are_bound_and_deleted(full):
+    variables = globals()
+    compiled = rl.compile(counts, fullgraph=full)
+    for turn in range(3):
+        assert compiled(rl.zeros(2)).tolist() == [turn, turn] and variables["COUNTED"] == turn
+    del variables["COUNTED"]
+    assert compiled(rl.zeros(2)).tolist() == [0, 0] and variables["COUNTED"] == 0
+    del variables["COUNTED"]
+    compiled = rl.compile(leaves_nothing, fullgraph=full)
+    for _ in range(2):
+        assert compiled(rl.ones(2)).tolist() == [2, 2] and "COUNTED" not in variables
+    variables["COUNTED"] = 7
+    if not full:  # what was there before is deleted between graphs
+        assert compiled(rl.ones(2)).tolist() == [2, 2]
+    variables.pop("COUNTED", None)

@@ -146,3 +146,21 @@ def test_the_peak_of_a_step_by_regions_is_that_of_the_whole():
         peaks.append(allocator.CPU.statistics().peak_bytes - before)
         del model, step, optimizer, loss
     assert peaks[1] <= 1.02 * peaks[0]
+
+
+def test_a_region_has_a_backend_by_the_name_that_a_program_gave_it():
+    seen = []
+
+    def noting(module, inputs):
+        seen.append(len(inputs))
+        return module
+
+    rl.compiler.register_backend(noting, name="noting_regions")
+    doubled = rl.compiler.region(lambda x: x * 2 + 1, backend="noting_regions")
+    x = rl.ones(3, requires_grad=True)
+    result = rl.compile(lambda x: doubled(x).relu().sum())(x)
+    result.backward()
+    assert result.item() == 9.0 and x.grad.tolist() == [2.0] * 3 and seen
+    assert doubled(rl.ones(2)).tolist() == [3.0] * 2
+    with pytest.raises(ValueError, match="there is no such backend"):
+        rl.compiler.region(lambda x: x, backend="nothing of that name")

@@ -163,11 +163,7 @@ def compile(
         return again
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(again(model.__func__))
-    if isinstance(backend, str) and backend not in build.BACKENDS:
-        backend = backend_named(backend) or backend
-    if not (backend is None or callable(backend) or backend in build.BACKENDS):
-        hint = f"one of {', '.join(build.BACKENDS)}, or a callable of a graph and example inputs"
-        fail("C001", "compile: there is no such backend", backend=backend, hint=hint)
+    backend = chosen_backend(backend)
     if mode not in (None, *MODES):
         fail("C001", "compile: there is no such mode", mode=mode, hint=f"one of {', '.join(MODES)}")
     if disable or hasattr(model, APART):
@@ -181,6 +177,16 @@ def compile(
     else:
         compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
     return CompiledModule(model, compiled, again.keywords) if hasattr(type(model), "forward") else compiled
+
+
+def chosen_backend(backend: str | Backend | None) -> str | Backend | None:
+    """A backend by name or as it is; of one that a program has registered, the callable. Errors: C001."""
+    if isinstance(backend, str) and backend not in build.BACKENDS:
+        backend = backend_named(backend) or backend
+    if not (backend is None or callable(backend) or backend in build.BACKENDS):
+        hint = f"one of {', '.join(build.BACKENDS)}, or a callable of a graph and example inputs"
+        fail("C001", "compile: there is no such backend", backend=backend, hint=hint)
+    return backend
 
 
 def _budget_of(options: dict[str, object] | None) -> float | None:

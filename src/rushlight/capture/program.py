@@ -60,7 +60,8 @@ class ProgramInputs:
     their text; `sizes` the symbols of integers that are sizes. `duplicates` are positions of arguments, each with the
     tensor or argument that it has to be. `with_gradient` have a gradient before the call, and `without_gradient` none.
     `unset_gradients` are the tensors, by identity, whose gradients the program relies on although they may be None.
-    `hooked` are the leaves whose hooks ran during the trace.
+    `hooked` are the leaves whose hooks ran during the trace. `apart` are the types, by position, of tensors among the
+    arguments that the graph does not take: what the trace has asked of them is part of the program all the same.
     """
 
     sources: Sequence[Source]
@@ -73,6 +74,7 @@ class ProgramInputs:
     without_gradient: Sequence[Owner]
     unset_gradients: Set[int]
     hooked: Sequence[Handle | ArgumentSource]
+    apart: Mapping[int, TensorType]
 
 
 @frozen(eq=False)
@@ -131,6 +133,7 @@ class Recorder:
         self.sources: dict[int, Source] = {}
         self.gradients = self.gradients_class(self.tracer, self.sources)
         self.argument_sources: dict[int, ArgumentSource] = {}
+        self.types: dict[int, TensorType] = {}  # of the tensors among the arguments, by position
         self.numbers = numbers
         self.copies: list[Copy] = []
         self.objects: Mapping[int, str] = {}  # among the arguments, by identity, with their names
@@ -155,6 +158,7 @@ class Recorder:
             first = self.arguments.get(id(tensor))
             self.duplicates.append((position, tensor if first is None else self.argument_sources[id(first)]))
             return tensor if first is None else first
+        self.types[position] = type_
         fake = self.tracer.fake(type_, type(tensor))
         self.tracer.names[id(fake)] = f"argument {position}"
         self.sources[id(fake)] = self.argument_sources[id(fake)] = ArgumentSource(position)
@@ -249,7 +253,8 @@ class Recorder:
         leaving = _leaving(self, result, changed, reached)
         refuse_unkept(self.tracer, leaving, self.tape_start, self.ends, self.takes_hooks)
         views = self.shared_views(leaving)
-        self.sources |= state_sources(changed, self.walk, {id(handle) for _, handle in self.duplicates}, self.text_of)
+        named = {id(handle) for _, handle in self.duplicates} | self.walk.assumed.apart.keys()
+        self.sources |= state_sources(changed, self.walk, named, self.text_of)
         template = flatten_value(result, classify, reached)
         self.frozen.refuse([leaf.value for leaf, _ in changed if isinstance(leaf.value, Handle)], self.real_tensors)
         values = partial(flatten_value, classify=classify, reached=reached)
@@ -332,6 +337,7 @@ class Recorder:
     def _inputs(self, lifted: Sequence[Handle], used: Set[int]) -> ProgramInputs:
         """The inputs of a program that reads the `lifted` tensors and `used` calls, by identity."""
         sources = [self._source(tensor) for tensor in lifted]
+        taken = {source.position for source in sources if isinstance(source, ArgumentSource)}
         owners = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
         return ProgramInputs(
             sources=sources,
@@ -344,6 +350,7 @@ class Recorder:
             without_gradient=self.gradients.absent(),
             unset_gradients=self.gradients.relied_on(used),
             hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
+            apart={position: type_ for position, type_ in self.types.items() if position not in taken},
         )
 
 

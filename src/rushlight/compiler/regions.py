@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.build.parts import PARTS
 from rushlight.capture import compile
-from rushlight.capture.api import SEARCHING
+from rushlight.capture.api import SEARCHING, chosen_backend
 from rushlight.capture.backends import Backend
 from rushlight.capture.options import Options
 from rushlight.eager.dispatch import STATE, call_user
@@ -39,6 +39,7 @@ def region(fn: Any = None, *, backend: str | Backend | None = None, mode: str | 
     if hasattr(type(fn), "forward"):
         fn.forward = region(fn.forward, backend=backend, mode=mode)
         return fn
+    backend = chosen_backend(backend)
     require(callable(fn), "A002", "region: a function or a module is expected", given=type(fn).__name__)
     return _entering(fn, compile(fn, backend=backend, mode=mode), Options(True, backend, mode in SEARCHING, False))
 

@@ -47,6 +47,7 @@ from rushlight.ir.dtype import Kind, from_numpy_dtype
 from rushlight.ir.type import CPU
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import RushlightError, fail, require, warn
+from rushlight.support.interpreted import interpreted
 from rushlight.support.peer_names import absent_name
 from rushlight.term import Op
 
@@ -479,6 +480,7 @@ class Tensor(
     def __reduce_ex__(self, protocol: object) -> Any:
         return rebuild_tensor, (type(self), *state_of(self), dict(self.__dict__))
 
+    @interpreted
     def __deepcopy__(self, memo: dict[int, object]) -> object:
         if id(self) in memo:
             return memo[id(self)]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from rushlight.capture.arguments import Names
+from rushlight.capture.entry.entry import misfit_of
 from rushlight.capture.guard import Guard
+from rushlight.ir.type import TensorType
+
+_MOST_FORMS = 64  # that a guard remembers
 
 
 def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
@@ -42,3 +47,29 @@ def defined_guards(texts: Iterable[str]) -> list[Guard]:
 def type_guard(text: str, path: str, value: object, names: Names) -> Guard:
     """That a number is still of its class."""
     return Guard("type", path, type(value).__name__, f"{text}.__class__ is not {names(type(value))}")
+
+
+class FormOf:
+    """Whether tensors are of a traced type, of which sizes may be open. Forms that are, are remembered in `known`."""
+
+    __slots__ = ("known", "type")
+
+    def __init__(self, type_: TensorType) -> None:
+        self.type = type_
+        self.known: set[object] = set()
+
+    def is_apart(self, tensor: Any) -> bool:
+        """Whether a tensor is of another dtype, device, rank or layout, or of a size that is fixed."""
+        if misfit_of(tensor.form, self.type, {}, "") is not None:
+            return True
+        if len(self.known) >= _MOST_FORMS:
+            self.known.clear()
+        self.known.add(tensor.form)
+        return False
+
+
+def form_guard(text: str, type_: TensorType, names: Names) -> Guard:
+    """That a tensor which the graph does not take is of the type that the trace has seen."""
+    form = FormOf(type_)
+    failed = f"{text}.form not in {names(form.known)} and {names(form.is_apart)}({text})"
+    return Guard("tensor", text, str(type_), failed)

@@ -21,6 +21,7 @@ from rushlight.capture.entry.measuring import as_graph, made
 from rushlight.capture.entry.value_guards import (
     constant_guard,
     defined_guards,
+    form_guard,
     is_partial,
     number_differs,
     type_guard,
@@ -334,6 +335,7 @@ class Writer(ValueTexts):
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
+        self.guards += [form_guard(arguments.leaves[at][0], type_, names) for at, type_ in program.inputs.apart.items()]
         self.guards += walk.assumed.guards(names)
         self.guards += mode_guards(names)
         self.guards += number_guards(program, names)

@@ -24,6 +24,7 @@ from rushlight.capture.entry.misses import UNDEFINED, Miss, miss_of
 from rushlight.capture.entry.writer import Writer
 from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.guard import Guard
+from rushlight.capture.marks import marks_of
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
@@ -283,7 +284,7 @@ class WholeFunction(CompiledFunction):
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
         """Traces a call, for a specification if there is one."""
-        return self._found.traced(partial(self._traced_once, args, kwargs, spec, prepared))
+        return self._found.traced(partial(self._traced_once, args, kwargs, spec, prepared), may_fix=spec is None)
 
     def _traced_once(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
@@ -366,9 +367,13 @@ class WholeFunction(CompiledFunction):
     def _stand_in(self, recorder: Recorder, position: int, name: str, value: object) -> object:
         """What stands for an argument while tracing."""
         if isinstance(value, Handle):
-            type_ = open_type(recorder, value, position) if self.options.dynamic else value.form.type
+            is_open = self.options.dynamic and not (self._found.fixes and not marks_of(value))
+            type_ = open_type(recorder, value, position) if is_open else value.form.type
             return recorder.argument(position, value, type_)
-        return recorder.number(name, value) if type(value) is int or type(value) is float else value
+        if type(value) is not int and type(value) is not float:
+            return value
+        number = recorder.number(name, value)
+        return number.item() if self._found.fixes else number
 
 
 class TreeFunction(WholeFunction):

@@ -106,6 +106,9 @@ class Hooks:
         """A value as the key of a dict or set."""
         return value
 
+    def hashes(self, key: object) -> None:
+        """Is told of what C is going to look up in a dict or set."""
+
     def owner(self, value: object, name: str) -> object:
         """What an attribute is taken of."""
         return value

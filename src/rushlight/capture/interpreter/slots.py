@@ -124,7 +124,7 @@ def binary(interpreter: Evaluator, name: str, function: Native, left: object, ri
     """A binary operator, the reflected method of a subclass first."""
     result = _attempted(interpreter, name, function, left, right)
     if result is NotImplemented:
-        raise _unsupported(_symbol(name, False), left, right)
+        raise _unsupported(interpreter, _symbol(name, False), left, right)
     return result
 
 
@@ -151,7 +151,7 @@ def augmented(
         return in_place(left, right) if reflected is NotImplemented else reflected
     result = _attempted(interpreter, name, function, left, right)
     if result is NotImplemented:
-        raise _unsupported(_symbol(name, True), left, right)
+        raise _unsupported(interpreter, _symbol(name, True), left, right)
     return result
 
 
@@ -215,8 +215,8 @@ def _symbol(name: str, in_place: bool) -> str:
     return "**=" if name == "pow" else f"{_SYMBOLS[name]}="
 
 
-def _unsupported(symbol: str, left: object, right: object) -> TypeError:
-    mine, other = type(left).__name__, type(right).__name__
+def _unsupported(interpreter: Evaluator, symbol: str, left: object, right: object) -> TypeError:
+    mine, other = interpreter.class_of(left).__name__, interpreter.class_of(right).__name__
     return TypeError(f"unsupported operand type(s) for {symbol}: '{mine}' and '{other}'")
 
 
@@ -271,6 +271,8 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
     )
     if not searched:
         looks_up = issubclass(cls, (dict, set, frozenset))
+        if looks_up:
+            interpreter.hashes(value)
         interpreter.runs(container, value, asked=(LOOKING_UP if looks_up else COMPARING) | {"contains"})
         return value in container
     iterator = iterator_of(interpreter, container)
@@ -285,6 +287,8 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
     method = python_method(interpreter, type(container), "__getitem__")
     if method is not None:
         return interpreter.call(method, (container, key))
+    if issubclass(type(container), dict):
+        interpreter.hashes(key)
     if type(container) is defaultdict:
         interpreter.runs(key, asked=LOOKING_UP)
         if container.default_factory is not None and key not in container:
@@ -340,6 +344,8 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
     method = python_method(interpreter, type(container), "__setitem__")
     if method is None:
         key = _index(interpreter, container, key)
+        if issubclass(type(container), dict):
+            interpreter.hashes(key)
         interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         if type(key) is slice:
@@ -355,6 +361,8 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
     method = python_method(interpreter, type(container), "__delitem__")
     if method is None:
         key = _index(interpreter, container, key)
+        if issubclass(type(container), dict):
+            interpreter.hashes(key)
         interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.writes(container)

@@ -123,9 +123,10 @@ class AccessingInterpreter(Interpreter):
         variables = self._variables_of(owner)
         if variables is not None:
             self._read_of_variables(owner, variables, name)
-        if type(owner).__flags__ & HEAP_TYPE and id(owner) not in self.made:
-            slot = lookup(type(owner), name)
-            if type(slot) is MemberDescriptorType and is_of_program(type(owner)):
+        kind = type(owner)
+        if kind.__flags__ & HEAP_TYPE and id(owner) not in self.made and not issubclass(kind, BaseException):
+            slot = lookup(kind, name)
+            if type(slot) is MemberDescriptorType and is_of_program(kind):
                 self.reached.read_slot(owner, slot, name)
 
     def _read_of_variables(self, owner: object, variables: dict[str, object], name: str) -> None:
@@ -177,6 +178,8 @@ class AccessingInterpreter(Interpreter):
             raise Break(breaks.VARIABLES, "an object is given its variables as a dict")
         if self.reached.knows(owner):
             self.reached.set(owner, name, value)
+            return True
+        if _has_name(owner, name, value):
             return True
         if issubclass(type(owner), Handle):
             made = STATE.tracer is not None and id(owner) in STATE.tracer.wrappers
@@ -235,3 +238,10 @@ class AccessingInterpreter(Interpreter):
             return True
         parts = value.values() if type(value) is dict else value if type(value) in (tuple, list) else ()
         return any(map(self._is_of_trace, parts))
+
+
+def _has_name(function: object, name: str, value: object) -> bool:
+    """Whether a function of a library, of which it is taken that it stays, is given a name that it has already."""
+    if type(function) is not FunctionType or name not in ("__name__", "__qualname__") or type(value) is not str:
+        return False
+    return getattr(function, name) == value and not is_of_users(module_of_globals(function.__globals__))

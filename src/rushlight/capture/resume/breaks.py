@@ -110,7 +110,8 @@ TENSOR_ATTRIBUTE = _register(
 KEY = _register(
     "B011",
     "A tensor is the key of a dict or set",
-    "Tensors are told apart by identity, and those of a trace are others than those of the call.",
+    "Tensors are told apart by identity, and those that stand for arguments are others than those of the call."
+    " Parameters can be keys, and so can what the graph computes, in new dicts and sets.",
     "use a name or a number as the key",
 )
 IDENTITY = _register(

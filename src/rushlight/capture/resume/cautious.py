@@ -113,6 +113,11 @@ _MUTATING = frozenset(
         "write",
     }
 )
+# Methods of dicts and sets that look up their first argument.
+_BY_KEY = frozenset(
+    {"get", "setdefault", "pop", "add", "discard", "remove", "move_to_end", "__getitem__", "__delitem__"}
+)
+_BY_KEY |= {"__contains__", "__setitem__"}
 _MAKING = ("__new__", "__init__", "__setitem__")
 _OF_CLASSES = frozenset({"__init_subclass__", "__subclasshook__", "__class_getitem__"})  # of C, that make no object
 # What makes objects of C whose methods change nothing else, and their classes.
@@ -292,8 +297,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
 
     def key(self, value: object) -> object:
         """A number as a key is fixed."""
-        if issubclass(type(value), Handle) and type(value) is not TracedNumber:
-            raise Break(breaks.KEY, "a tensor is a key")
+        self.hashes(value)
         self.runs(value, asked=LOOKING_UP)
         return value.item() if type(value) is TracedNumber else value
 
@@ -360,6 +364,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
                     rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
                     self.writes(owner, *rest, *kwargs.values())
+            self._looks_up(function, owner, rest)
             if not (id(function) in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
                 args = tuple([_number(value) for value in args])
                 kwargs = {name: _number(value) for name, value in kwargs.items()}
@@ -370,11 +375,36 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
         self.used |= any(hasattr(type(value), "__next__") for value in args)  # C may take values before it breaks
         result = function(*args, **kwargs)
+        if not ours:
+            self._has_keys(owner if result is None else result)
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
             if type(result) is tuple:
                 self.note_parts(result)
         return result
+
+    def _looks_up(self, function: Any, owner: object, args: tuple[Any, ...]) -> None:
+        """Breaks before C looks a tensor up in a dict or set of which it is not known which object it is."""
+        if not args or not issubclass(type(owner), (dict, set, frozenset)):
+            return
+        name: str = getattr(function, "__name__", "")
+        if name in _BY_KEY:
+            self.hashes(args[0])
+            if id(owner) not in self.made:
+                self.stays(args[0])
+        elif type(owner) is not dict:
+            for key in [key for given in args if type(given) in (list, tuple) for key in given]:
+                self.hashes(key)
+
+    def _has_keys(self, made: object) -> None:
+        """Breaks where C has put a tensor into a dict or set of which it is not known which object it is."""
+        if type(made) in (dict, set, frozenset) and isinstance(made, (dict, set, frozenset)):
+            try:
+                for key in made:
+                    self.hashes(key)
+            except Break:
+                self.used = True
+                raise
 
     def note_parts(self, made: tuple[object, ...]) -> None:
         """Writes down the iterators that C has made with a tuple: nothing else refers to them."""

@@ -75,11 +75,11 @@ class IdentifyingInterpreter(AccessingInterpreter):
         for one, another in ((value, other), (other, value)):
             if value is not other and self.reached.knows(one) and type(one) is type(another):
                 self.reached.guard_apart(one, another)
-        kinds = type(value), type(other)
-        if value is not other and issubclass(kinds[0], Handle) and issubclass(kinds[1], Handle):
+        if value is not other and issubclass(type(value), Handle) and issubclass(type(other), Handle):
             if any(map(_is_result, (value, other))):
                 return False
-            raise Break(breaks.IDENTITY, "identity of two tensors")
+            if not all(map(self._is_constant, (value, other))):
+                raise Break(breaks.IDENTITY, "identity of two tensors")
         tuples = value is not other and type(value) is tuple and type(other) is tuple and len(value) == len(other)
         if tuples and (id(value) in self.given or id(other) in self.given):
             raise Break(breaks.IDENTITY, "identity of a tuple that is an argument")
@@ -88,6 +88,35 @@ class IdentifyingInterpreter(AccessingInterpreter):
             if any(inside) and not all(inside) and id(value) not in self.made and id(other) not in self.made:
                 raise Break(breaks.IDENTITY, "identity of a container that is an argument")
         return value is other
+
+    def _is_constant(self, tensor: Any) -> bool:
+        """Whether a tensor is the same object at each call. It is guarded to be."""
+        if tensor.storage is None:
+            return False
+        self.reached.walk.assumed.tells_apart(tensor)
+        return True
+
+    def hashes(self, key: object) -> None:
+        """Breaks before a tensor is looked up of which it is not known which object it is."""
+        if type(key) in (tuple, frozenset) and isinstance(key, (tuple, frozenset)):
+            for part in key:
+                self.hashes(part)
+        elif _is_tensor(key) and not (_is_result(key) or self._is_constant(key)):
+            raise Break(breaks.KEY, "a tensor is a key")
+
+    def stays(self, key: object) -> None:
+        """Breaks before a key is put into what was there before, of which each call makes another."""
+        if type(key) in (tuple, frozenset) and isinstance(key, (tuple, frozenset)):
+            for part in key:
+                self.stays(part)
+        elif _is_tensor(key) and _is_result(key):
+            raise Break(breaks.KEY, "a tensor is a key")
+
+    def replaces(self, container: object, key: object, value: object) -> None:
+        """Breaks before an item is set that was there before, unless each call can set it."""
+        if id(container) not in self.made:
+            self.stays(key)
+        super().replaces(container, key, value)
 
     def _is_same_number(self, value: Any, other: Any) -> bool:
         """Whether two numbers, of which one may be any at each call, are one object: small ones are, and truths."""
@@ -100,6 +129,10 @@ class IdentifyingInterpreter(AccessingInterpreter):
         if kind is bool or (kind is int and one in _SMALL):
             return True
         raise Break(breaks.IDENTITY, "it is asked which object a number is")
+
+
+def _is_tensor(value: object) -> bool:
+    return issubclass(type(value), Handle) and type(value) is not TracedNumber
 
 
 def _is_result(tensor: Any) -> bool:

@@ -30,7 +30,7 @@ from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot
 from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy
-from rushlight.capture.state.globals import module_of_class
+from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.capture.state.reachable import (
     MARK,
     PLAIN,
@@ -63,6 +63,10 @@ class Reroot(BaseException):
     def __init__(self, root: object = None) -> None:
         super().__init__(root)
         self.root = root
+
+
+class FixSizes(BaseException):
+    """Asks for the trace again, for the sizes and numbers of the call alone: the text of a handled error has them."""
 
 
 def is_object(value: object) -> bool:
@@ -134,7 +138,9 @@ class ReachedObjects:
         walk: StateWalk,
         roots: Sequence[object],
         variables: list[Variable],
+        may_fix: bool = False,
     ) -> None:
+        self.may_fix = may_fix  # whether the trace may be made again for the sizes of the call alone
         self.arguments = arguments
         self.walk = walk
         self.copies = copies
@@ -160,11 +166,19 @@ class ReachedObjects:
         of_class = lookup(type(owner), name)
         return not is_data_descriptor(type(of_class)) and id(variables_of(owner)) in self.walk.before
 
-    def is_variable(self, variables: object, name: object, value: object) -> bool:
-        """Whether a cell or a global is part of the state, and may be bound to a value."""
-        return _is_written(value) and any(
-            leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves
-        )
+    def is_variable(self, variables: object, name: Any, value: object) -> bool:
+        """Whether a cell or a global may be bound to a value, or UNBOUND: one of the state, or of the trace."""
+        if self.walk.is_added(variables, name):
+            return value is UNBOUND or _is_written(value)
+        if not _is_written(value):
+            return False
+        if any(leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves):
+            return True
+        if type(variables) is not dict or name in variables or not is_of_users(module_of_globals(variables)):
+            return False
+        self._guarded.add((id(variables), name))
+        self.walk.begin_variable(variables, name, f"the globals of {module_of_globals(variables)}")
+        return True
 
     def refills(self, container: object, at: int) -> bool:
         """Writes down that a container of the arguments is filled behind the graph, if that can be done.

@@ -23,12 +23,12 @@ from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
 from rushlight.capture.resume.classes import detach
 from rushlight.capture.resume.opaque import Life, Opaque
-from rushlight.capture.resume.reached import ReachedObjects, Reroot
+from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.eager.tracing import TracedNumber
-from rushlight.support.errors import RushlightError
+from rushlight.support.errors import ArgumentError, DTypeError, IndexRangeError, RushlightError, ShapeError
 
 _CREATING = frozenset(
     {"BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_SLICE", "MAKE_FUNCTION", "GET_ITER"}
@@ -158,12 +158,13 @@ class TracingInterpreter(CautiousInterpreter):
                 self._end(frame, at, stack, found.reason)
                 return False
             except BaseException as error:
-                if isinstance(error, (Retrace, Reroot)) or self.is_interrupt(error, frame):
+                if isinstance(error, _AGAIN) or self.is_interrupt(error, frame):
                     raise
-                if _is_of_tracing(error):
+                of_call = self._is_handled() and self.is_of_call(error)
+                if _is_of_tracing(error) and not of_call:
                     self._end(frame, at, stack, Reason.of(error))
                     return False
-                if not self._is_handled() or (is_native(frame) and any(map(_stands_in, stack))):
+                if not self._is_handled() or (not of_call and is_native(frame) and any(map(_stands_in, stack))):
                     self.used |= is_native(frame)  # C may have done a part of what it was to do
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
@@ -241,12 +242,21 @@ class TracingInterpreter(CautiousInterpreter):
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
-            ends = isinstance(error, (Break, Retrace, Reroot)) or _is_of_tracing(error)
+            ends = isinstance(error, (Break, *_AGAIN)) or _is_of_tracing(error)
+            ends = ends and not (self._is_handled() and self.is_of_call(error))
             if ends or self.is_interrupt(error, frame):
                 raise error
             super()._raised(error, frame)
         finally:
             del error  # this frame is in its traceback
+
+    def is_of_call(self, error: BaseException) -> bool:
+        """Whether an error of an operator is that of the call: all sizes are known. Errors: FixSizes, to know them."""
+        if not isinstance(error, OF_OPERATORS):
+            return False
+        if self.reached.may_fix:
+            raise FixSizes from None
+        return not STATE.tracer.scope.symbols
 
     def operations_of(self, body: Body) -> list[Operation]:
         """What carries out the instructions of a body, and writes down what they make."""
@@ -295,6 +305,9 @@ class TracingInterpreter(CautiousInterpreter):
 _NUMBER = re.compile("0x([0-9a-f]{6,16})")  # of an object, as C writes it where a class says nothing else
 _DIES = Reason(breaks.FINALIZER, "an object dies that does something at the end of its life")
 _fields = attrgetter(*[name for name in State.__annotations__ if name != "interpreter"])  # of a thread's scopes
+_AGAIN = (Retrace, Reroot, FixSizes)
+# Errors that eager code raises too, of the same sizes.
+OF_OPERATORS = (ShapeError, DTypeError, IndexRangeError, ArgumentError)
 _STAND_INS = (Opaque, TracedNumber, SymInt, SymFloat, SymBool)
 _NOTES: dict[str, Callable[..., None]] = {
     **dict.fromkeys(_CREATING, TracingInterpreter.note_top),

@@ -15,15 +15,16 @@ from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
-from rushlight.capture.resume.reached import ReachedObjects, Reroot
+from rushlight.capture.resume.identifying import NUMBERS
+from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.resume.tracing import TracingInterpreter, is_native
+from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
 from rushlight.support.errors import CompileError, DataDependentError, InternalError, RushlightError, error
 
-_OF_TRACING = (Reroot, CompileError, DataDependentError, InternalError)
+_OF_TRACING = (Reroot, FixSizes, CompileError, DataDependentError, InternalError)
 
 
 _MOST_COMPARED = 1 << 12  # bytes of an array that each call compares
@@ -36,14 +37,16 @@ StandIn = Callable[[int, str, object], object]
 class FoundState:
     """State that traces of a function have found, and of which no name in its code tells: later ones begin with it.
 
-    `roots` are modules that they reach through objects, and globals that they change.
+    `roots` are modules that they reach through objects, and globals that they change. A trace that `fixes` is made for
+    the sizes and numbers of the call alone.
     """
 
-    __slots__ = ("roots", "variables")
+    __slots__ = ("fixes", "may_fix", "roots", "variables")
 
     def __init__(self) -> None:
         self.roots: list[object] = []
         self.variables: list[Variable] = []
+        self.fixes = self.may_fix = False
 
     def named(self) -> list[tuple[str, object]]:
         """The roots, and what is in the variables, with their names."""
@@ -58,13 +61,19 @@ class FoundState:
         walk.add_variables(self.variables)
         return walk
 
-    def traced(self, trace: Callable[[], Traced]) -> Traced:
-        """What a trace gives, which is begun again when it has found more. Errors: C003 where that does not end."""
+    def traced(self, trace: Callable[[], Traced], *, may_fix: bool = False) -> Traced:
+        """What a trace gives, which is begun again when it has found more. Errors: C003 where that does not end.
+
+        If it `may_fix`, a trace in which an error of an operator is handled is made for the sizes of the call.
+        """
+        self.fixes, self.may_fix = False, may_fix
         for _ in range(_MOST_TURNS):
             try:
                 return trace()
             except Reroot as reached:
                 self.roots += [] if reached.root is None else [reached.root]
+            except FixSizes:
+                self.fixes, self.may_fix = True, False
         raise error_of(Reason(breaks.FAILED, "each trace reads other variables"))
 
 
@@ -106,7 +115,8 @@ def reached_objects(
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
         return rebuild(value, iter(stand_ins), text, recorder.copies, {})
 
-    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, found.roots, found.variables)
+    state = found.roots, found.variables, found.may_fix
+    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, *state)
 
 
 def error_of(reason: Reason) -> RushlightError:
@@ -117,6 +127,14 @@ def error_of(reason: Reason) -> RushlightError:
     if kind is breaks.DISABLED:
         return error("C039", f"compile: {detail}", hint=kind.hint)
     return error("C003", f"compile: one graph cannot hold this: {detail}", kind=kind, hint=kind.hint)
+
+
+def _is_of_number(error: BaseException, frame: Frame) -> bool:
+    """Whether an error of C, or of an operator, may be of what stands for a number, which its text would name."""
+    if not is_native(frame) or not isinstance(error, (TypeError, *OF_OPERATORS)):
+        return False
+    values = frame.stack if isinstance(error, OF_OPERATORS) else (*frame.stack, *frame.locals)
+    return any(type(value) in NUMBERS for value in values)
 
 
 def _built(recipe: Recipe, *leaves: object) -> object:
@@ -193,6 +211,10 @@ class WholeInterpreter(TracingInterpreter):
                 raise error_of(error.reason) from None
             if isinstance(error, _OF_TRACING) or self.is_interrupt(error, frame):  # past the program's handlers
                 raise error
+            if self.reached.may_fix and _is_of_number(error, frame):
+                raise FixSizes from None
+            if self._is_handled():
+                self.is_of_call(error)
             if is_native(frame) and error is not self.escaped and self._is_handled():  # C has made it
                 self.note(error)
             Interpreter._raised(self, error, frame)

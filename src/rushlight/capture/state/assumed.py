@@ -40,11 +40,26 @@ class Part(NamedTuple):
 
 
 class Assumed:
-    """What a trace has looked into: each by identity, once. `tensors` are those that its operators are given."""
+    """What a trace has looked into: each by identity, once.
 
-    __slots__ = ("_absent", "_classes", "_contents", "_functions", "_objects", "_shown", "_slots", "revised", "tensors")
+    `tensors` are those that its operators are given, `apart` those that it has told from others.
+    """
+
+    __slots__ = (
+        "_absent",
+        "_classes",
+        "_contents",
+        "_functions",
+        "_objects",
+        "_shown",
+        "_slots",
+        "apart",
+        "revised",
+        "tensors",
+    )
 
     def __init__(self) -> None:
+        self.apart: dict[int, Handle] = {}
         self.tensors: dict[int, Handle] = {}
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}
@@ -67,6 +82,10 @@ class Assumed:
     def holds(self, memory: Any) -> None:
         """An array is read. Each call compares all of it."""
         self._contents[id(memory)] = memory, memory.tobytes()
+
+    def tells_apart(self, tensor: Handle) -> None:
+        """It is asked which object a tensor is: it has to be that one at each call."""
+        self.apart[id(tensor)] = tensor
 
     def calls(self, function: FunctionType) -> None:
         """A function is called."""

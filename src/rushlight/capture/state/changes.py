@@ -43,7 +43,8 @@ def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[t
             return True
         return leaf is not None and isinstance(now, TracedNumber) and now.text == leaf.text(names)
 
-    for leaf in [leaf for leaf in walk.leaves if id(leaf.container) not in walk.before]:  # variables
+    variables = [leaf for leaf in walk.leaves if id(leaf.container) not in walk.before]
+    for leaf in (*variables, *walk.added):
         now = leaf.now()
         if not stays(leaf, leaf.value, now):
             yield leaf, now

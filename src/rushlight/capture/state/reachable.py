@@ -189,7 +189,8 @@ class StateWalk:
 
     `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
     both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
-    sets, are not to change while the function is traced. `assumed` is what a trace takes to stay as it is.
+    sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
+    there before. `assumed` is what a trace takes to stay as it is.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -201,6 +202,7 @@ class StateWalk:
     collections: list[tuple[Any, str]] = field(default_factory=list)
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, object]] = ()
+    added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)
 
     def add(self, value: object, path: str) -> None:
@@ -212,6 +214,15 @@ class StateWalk:
         value = container[key]
         self.leaves.append(Leaf(container, key, value, path, False))
         self.add(value, path)
+
+    def is_added(self, variables: object, name: object) -> bool:
+        """Whether the trace has bound a global that was not there before."""
+        return any(leaf.container is variables and leaf.key == name for leaf in self.added)
+
+    def begin_variable(self, variables: dict[str, object], name: str, path: str) -> None:
+        """Takes note of a global that the trace binds, and that each call has to find absent."""
+        self.added.append(Leaf(variables, name, MISSING, name, False))
+        self.assumed.lacks(variables, name, path)
 
     def add_variables(self, variables: Sequence[Variable]) -> None:
         """Takes variables that traces have read as leaves, but those that are some already."""
@@ -268,6 +279,9 @@ class StateWalk:
         for leaf in self.leaves:
             if id(leaf.container) not in self.before and leaf.now() is not leaf.value:
                 leaf.container[leaf.key] = leaf.value
+        for leaf in self.added:
+            if isinstance(leaf.container, dict):
+                leaf.container.pop(leaf.key, None)
         for container, _ in (*self.containers, *self.objects):
             restore(container, self.before[id(container)])
         for container, _ in self.collections:
