@@ -5,6 +5,7 @@ Which value of the graph a tensor holds is in `tensor_values.py`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
 
@@ -79,7 +80,9 @@ class Tracer(TensorValues):
         self.wrappers: dict[int, Handle] = {}
         self.given: set[int] = set()
         self._stack: Stack | None = None
-        self._regions: list[tuple[int, int, int]] = []  # sequence numbers of the tape's steps, and their region
+        self._within: list[int] = []  # the regions that have been entered and not left
+        self._starts: list[int] = []  # sequence numbers of the tape from which on steps are of `_regions`
+        self._regions: list[int | None] = []
 
     def note_wrapper(self, tensor: Handle) -> None:
         """Notes that the trace made a tensor of a subclass that holds others: it is no value of the graph."""
@@ -110,23 +113,28 @@ class Tracer(TensorValues):
         """Lets go of who made it, and holds it: from here on no tensor from outside nor random numbers can be read."""
         self._lift = self.random_state = self._offset_of = _refuse_more
 
-    def enter_region(self, number: int) -> tuple[int | None, int]:
+    def enter_region(self, number: int) -> int | None:
         """Calls belong to a region from here on; gives what `leave_region` takes."""
-        entered = self.builder.region, next(SEQUENCE)
+        outer = self.builder.region
         self.builder.region = number
-        return entered
+        self._within.append(number)
+        self._begin_region()
+        return outer
 
-    def leave_region(self, entered: tuple[int | None, int]) -> None:
+    def leave_region(self, outer: int | None) -> None:
         """Ends a region. Steps of the tape that were made in it belong to it too."""
-        outer, first = entered
-        if self.builder.region is not None:
-            self._regions.append((first, next(SEQUENCE), self.builder.region))
+        self._within.pop()
+        self._begin_region()
         self.builder.region = outer
+
+    def _begin_region(self) -> None:
+        self._starts.append(next(SEQUENCE))
+        self._regions.append(self._within[-1] if self._within else None)
 
     def begin_step(self, sequence: int) -> None:
         """The calls from here on are of a step of a backward pass: they belong to the region that its forward did."""
-        inside = (region for first, last, region in self._regions if first <= sequence < last)
-        self.builder.region = next(inside, None)
+        at = bisect_right(self._starts, sequence)
+        self.builder.region = self._regions[at - 1] if at else None
 
     def frames(self, ours: int = 1) -> tuple[Frame, ...]:
         """The user's lines of a call; so many frames of who asks are known to be `ours`."""
