@@ -137,7 +137,7 @@ def tensor_attribute(x):
 @makes("B011")
 def key(x):
     y = x + 1
-    return y * {y: 2}[y]
+    return y * {x: 2}[x]
 
 
 @makes("B012")

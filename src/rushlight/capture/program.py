@@ -25,6 +25,7 @@ from rushlight.capture.state.changes import (
     argument_effects,
     changed_state,
     namer_of_reached,
+    refuse_both,
     state_effects,
     state_sources,
 )
@@ -250,6 +251,7 @@ class Recorder:
 
         reached = self.namer_of_reached()
         changed = list(changed_state(self.walk, self.text_of))
+        refuse_both(changed, self.copies)
         leaving = _leaving(self, result, changed, reached)
         refuse_unkept(self.tracer, leaving, self.tape_start, self.ends, self.takes_hooks)
         views = self.shared_views(leaving)

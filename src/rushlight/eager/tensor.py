@@ -187,6 +187,8 @@ class Autograd(GeneratedMethods):
     def data(self, value: Handle) -> None:
         require(isinstance(value, Handle), "A001", "data: not a tensor", value=value)
         if STATE.tracer is not None:
+            if STATE.tracer.shows_the_same(self, value):  # as `p.data -= x` sets what it has written to
+                return
             hint = "write to its elements: with rl.no_grad(): tensor.copy_(value)"
             fail(
                 "A006",

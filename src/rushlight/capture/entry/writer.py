@@ -77,7 +77,7 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
     return [line for text, kind, slot in numbers if (kind is int) is ints for line in number_text(text, kind, slot)]
 
 
-def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
+def argument_guards(program: Program, arguments: Arguments, names: Names) -> list[Guard]:
     """What is assumed of the arguments' leaves."""
     guards: list[Guard] = []
     texts = arguments.apart()
@@ -94,7 +94,8 @@ def argument_guards(arguments: Arguments, names: Names) -> list[Guard]:
             guards.append(type_guard(name, name, value, names))
         else:
             guards.append(constant_guard(name, name, value, names))
-    return guards
+    apart = program.inputs.apart.items()
+    return guards + [form_guard(arguments.leaves[position][0], type_, names) for position, type_ in apart]
 
 
 def wants_text(text: str, tensor: Handle) -> str:
@@ -333,9 +334,8 @@ class Writer(ValueTexts):
         kept = unextended_containers(walk, changed)
         others = [container for container in walk.containers if id(container[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
-        self.guards = [*argument_guards(arguments, names), *state_guards(others, leaves, names)]
+        self.guards = [*argument_guards(program, arguments, names), *state_guards(others, leaves, names)]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
-        self.guards += [form_guard(arguments.leaves[at][0], type_, names) for at, type_ in program.inputs.apart.items()]
         self.guards += walk.assumed.guards(names)
         self.guards += mode_guards(names)
         self.guards += number_guards(program, names)

@@ -370,10 +370,7 @@ class WholeFunction(CompiledFunction):
             is_open = self.options.dynamic and not (self._found.fixes and not marks_of(value))
             type_ = open_type(recorder, value, position) if is_open else value.form.type
             return recorder.argument(position, value, type_)
-        if type(value) is not int and type(value) is not float:
-            return value
-        number = recorder.number(name, value)
-        return number.item() if self._found.fixes else number
+        return value if type(value) not in (int, float) else number_of(recorder, name, value, fixes=self._found.fixes)
 
 
 class TreeFunction(WholeFunction):
@@ -399,6 +396,12 @@ class WrapperFunction(WholeFunction):
 
     def _written(self, args: tuple[object, ...], unpack: Sequence[str]) -> dict[str, str]:
         return {}
+
+
+def number_of(recorder: Recorder, name: str, value: Any, *, fixes: bool) -> object:
+    """What stands for a number among the arguments: one of the run time, or, if it `fixes`, that of the call."""
+    number = recorder.number(name, value)
+    return number.item() if fixes else number
 
 
 def wrapper_calls(function: Any, options: Options) -> WrapperCalls[WrapperFunction]:

@@ -364,7 +364,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
                     rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
                     self.writes(owner, *rest, *kwargs.values())
-            self._looks_up(function, owner, rest)
+            _looks_up(self, function, owner, rest)
             if not (id(function) in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
                 args = tuple([_number(value) for value in args])
                 kwargs = {name: _number(value) for name, value in kwargs.items()}
@@ -376,35 +376,12 @@ class CautiousInterpreter(IdentifyingInterpreter):
         self.used |= any(hasattr(type(value), "__next__") for value in args)  # C may take values before it breaks
         result = function(*args, **kwargs)
         if not ours:
-            self._has_keys(owner if result is None else result)
+            _has_keys(self, owner if result is None else result)
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
             if type(result) is tuple:
                 self.note_parts(result)
         return result
-
-    def _looks_up(self, function: Any, owner: object, args: tuple[Any, ...]) -> None:
-        """Breaks before C looks a tensor up in a dict or set of which it is not known which object it is."""
-        if not args or not issubclass(type(owner), (dict, set, frozenset)):
-            return
-        name: str = getattr(function, "__name__", "")
-        if name in _BY_KEY:
-            self.hashes(args[0])
-            if id(owner) not in self.made:
-                self.stays(args[0])
-        elif type(owner) is not dict:
-            for key in [key for given in args if type(given) in (list, tuple) for key in given]:
-                self.hashes(key)
-
-    def _has_keys(self, made: object) -> None:
-        """Breaks where C has put a tensor into a dict or set of which it is not known which object it is."""
-        if type(made) in (dict, set, frozenset) and isinstance(made, (dict, set, frozenset)):
-            try:
-                for key in made:
-                    self.hashes(key)
-            except Break:
-                self.used = True
-                raise
 
     def note_parts(self, made: tuple[object, ...]) -> None:
         """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
@@ -449,6 +426,31 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if self.is_state(owner, *_entries_in(rest), *kwargs.values()):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
+
+
+def _looks_up(interpreter: CautiousInterpreter, function: Any, owner: object, args: tuple[Any, ...]) -> None:
+    """Breaks before C looks a tensor up in a dict or set of which it is not known which object it is."""
+    if not args or not issubclass(type(owner), (dict, set, frozenset)):
+        return
+    name: str = getattr(function, "__name__", "")
+    if name in _BY_KEY:
+        interpreter.hashes(args[0])
+        if id(owner) not in interpreter.made:
+            interpreter.stays(args[0])
+    elif type(owner) is not dict:
+        for key in [key for given in args if type(given) in (list, tuple) for key in given]:
+            interpreter.hashes(key)
+
+
+def _has_keys(interpreter: CautiousInterpreter, made: object) -> None:
+    """Breaks where C has put a tensor into a dict or set of which it is not known which object it is."""
+    if type(made) in (dict, set, frozenset) and isinstance(made, (dict, set, frozenset)):
+        try:
+            for key in made:
+                interpreter.hashes(key)
+        except Break:
+            interpreter.used = True
+            raise
 
 
 def _constructs(cls: Any, function: Any) -> None:

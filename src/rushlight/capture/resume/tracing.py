@@ -160,11 +160,11 @@ class TracingInterpreter(CautiousInterpreter):
             except BaseException as error:
                 if isinstance(error, _AGAIN) or self.is_interrupt(error, frame):
                     raise
-                of_call = self._is_handled() and self.is_of_call(error)
+                of_call = is_of_call(self, error)
                 if _is_of_tracing(error) and not of_call:
                     self._end(frame, at, stack, Reason.of(error))
                     return False
-                if not self._is_handled() or (not of_call and is_native(frame) and any(map(_stands_in, stack))):
+                if not self.is_handled() or (not of_call and is_native(frame) and any(map(_stands_in, stack))):
                     self.used |= is_native(frame)  # C may have done a part of what it was to do
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
@@ -207,7 +207,8 @@ class TracingInterpreter(CautiousInterpreter):
             return Reason(breaks.SCOPE, "a setting of autograd or dispatch changes")
         return self.reason or Reason(breaks.RAISED, "an exception is being handled")
 
-    def _is_handled(self) -> bool:
+    def is_handled(self) -> bool:
+        """Whether a frame has a handler around its instruction."""
         return any(frame.body.code.handlers[frame.position - 1] is not None for frame in self.frames)
 
     def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
@@ -242,21 +243,12 @@ class TracingInterpreter(CautiousInterpreter):
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
-            ends = isinstance(error, (Break, *_AGAIN)) or _is_of_tracing(error)
-            ends = ends and not (self._is_handled() and self.is_of_call(error))
-            if ends or self.is_interrupt(error, frame):
+            of_tracing = _is_of_tracing(error) and not is_of_call(self, error)
+            if of_tracing or isinstance(error, (Break, *_AGAIN)) or self.is_interrupt(error, frame):
                 raise error
             super()._raised(error, frame)
         finally:
             del error  # this frame is in its traceback
-
-    def is_of_call(self, error: BaseException) -> bool:
-        """Whether an error of an operator is that of the call: all sizes are known. Errors: FixSizes, to know them."""
-        if not isinstance(error, OF_OPERATORS):
-            return False
-        if self.reached.may_fix:
-            raise FixSizes from None
-        return not STATE.tracer.scope.symbols
 
     def operations_of(self, body: Body) -> list[Operation]:
         """What carries out the instructions of a body, and writes down what they make."""
@@ -336,6 +328,15 @@ def _and_note(name: str, operation: Operation) -> Operation:
 def _settings() -> tuple[object, ...]:
     """What scopes say that outlive a trace where it ends inside of them."""
     return _fields(STATE)
+
+
+def is_of_call(interpreter: TracingInterpreter, error: BaseException) -> bool:
+    """Whether an error of an operator is handled, and is that of the call. Errors: FixSizes, to know all sizes."""
+    if not isinstance(error, OF_OPERATORS) or not interpreter.is_handled():
+        return False
+    if interpreter.reached.may_fix:
+        raise FixSizes from None
+    return not STATE.tracer.scope.symbols
 
 
 def is_native(frame: Frame) -> bool:

@@ -18,7 +18,7 @@ from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.identifying import NUMBERS
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native
+from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native, is_of_call
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
@@ -213,9 +213,8 @@ class WholeInterpreter(TracingInterpreter):
                 raise error
             if self.reached.may_fix and _is_of_number(error, frame):
                 raise FixSizes from None
-            if self._is_handled():
-                self.is_of_call(error)
-            if is_native(frame) and error is not self.escaped and self._is_handled():  # C has made it
+            is_of_call(self, error)
+            if is_native(frame) and error is not self.escaped and self.is_handled():  # C has made it
                 self.note(error)
             Interpreter._raised(self, error, frame)
         finally:

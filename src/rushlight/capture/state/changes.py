@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.source import StateSource
 from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of, restore
@@ -120,16 +120,28 @@ def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple
         if not changed:
             continue
         if sum(other.original is original for other in copies) > 1 or id(original) in walk.before:
-            fail(
-                "C003",
-                f"compile: the function changes a {type(original).__name__} that it is given twice",
-                hint="pass it once, or a copy",
-            )
+            _refuse_twice(original)
         if isinstance(copy, list):
             yield text, WHOLE, copy
         else:
             for key, value in changed:
                 yield text, key, value
+
+
+def refuse_both(changed: Iterable[tuple[Leaf, object]], copies: Sequence[Copy]) -> None:
+    """C003 for a container that changes as part of the state, as by a bound method, and has a copy as an argument."""
+    originals = {id(copy.original) for copy in copies}
+    for leaf, _ in changed:
+        if id(leaf.container) in originals:
+            _refuse_twice(leaf.container)
+
+
+def _refuse_twice(container: object) -> NoReturn:
+    fail(
+        "C003",
+        f"compile: the function changes a {type(container).__name__} that it is given twice",
+        hint="pass it once, or a copy",
+    )
 
 
 def state_effects(changed: Iterable[tuple[Leaf, object]], values: Callable[[object], Template]) -> Iterator[Effect]:

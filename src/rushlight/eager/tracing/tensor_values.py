@@ -153,6 +153,11 @@ class TensorValues:
             return False
         return not any(tensor is lifted for lifted in self.lifted)
 
+    def shows_the_same(self, tensor: Handle, other: Handle) -> bool:
+        """Whether two tensors are all of one memory, in one form."""
+        mine, others = self.binding(tensor), self.binding(other)
+        return mine.cell is others.cell and not (mine.steps or others.steps) and tensor.form.type == other.form.type
+
     def binding(self, tensor: Handle) -> Binding:
         """The tensor's cell and steps, with its value brought up to date; tensors from outside become inputs."""
         binding = tensor.node
