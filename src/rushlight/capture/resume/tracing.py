@@ -164,7 +164,7 @@ class TracingInterpreter(CautiousInterpreter):
                 if _is_of_tracing(error) and not of_call:
                     self._end(frame, at, stack, Reason.of(error))
                     return False
-                if not self.is_handled() or (not of_call and is_native(frame) and any(map(_stands_in, stack))):
+                if not self._is_handled() or (not of_call and is_native(frame) and any(map(_stands_in, stack))):
                     self.used |= is_native(frame)  # C may have done a part of what it was to do
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
@@ -207,8 +207,7 @@ class TracingInterpreter(CautiousInterpreter):
             return Reason(breaks.SCOPE, "a setting of autograd or dispatch changes")
         return self.reason or Reason(breaks.RAISED, "an exception is being handled")
 
-    def is_handled(self) -> bool:
-        """Whether a frame has a handler around its instruction."""
+    def _is_handled(self) -> bool:
         return any(frame.body.code.handlers[frame.position - 1] is not None for frame in self.frames)
 
     def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
@@ -332,7 +331,7 @@ def _settings() -> tuple[object, ...]:
 
 def is_of_call(interpreter: TracingInterpreter, error: BaseException) -> bool:
     """Whether an error of an operator is handled, and is that of the call. Errors: FixSizes, to know all sizes."""
-    if not isinstance(error, OF_OPERATORS) or not interpreter.is_handled():
+    if not isinstance(error, OF_OPERATORS) or not interpreter._is_handled():
         return False
     if interpreter.reached.may_fix:
         raise FixSizes from None
