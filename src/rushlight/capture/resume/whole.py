@@ -214,7 +214,7 @@ class WholeInterpreter(TracingInterpreter):
             if self.reached.may_fix and _is_of_number(error, frame):
                 raise FixSizes from None
             is_of_call(self, error)
-            if is_native(frame) and error is not self.escaped and self.is_handled():  # C has made it
+            if is_native(frame) and error is not self.escaped and self._is_handled():  # C has made it
                 self.note(error)
             Interpreter._raised(self, error, frame)
         finally:
