@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -480,3 +481,27 @@ def test_globals_that_were_not_there_are_bound_and_deleted(full):
     if not full:  # what was there before is deleted between graphs
         assert compiled(rl.ones(2)).tolist() == [2, 2]
     variables.pop("COUNTED", None)
+
+
+def bound_before_a_break(x):
+    made = {}
+    put = made.setdefault
+    put("first", x + 1)
+    rl.compiler.graph_break()
+    put("second", x * 2)
+    return made, len(made), "second" in made
+
+
+def variables_of_an_object(x, held):
+    made = {}
+    made.update(held.__dict__)
+    return list(made), x + 1
+
+
+@pytest.mark.parametrize("program", [bound_before_a_break, variables_of_an_object])
+def test_a_method_that_is_bound_to_a_dict_changes_that_dict(program):
+    held = (types.SimpleNamespace(a=1, b=2),)[: program.__code__.co_argcount - 1]
+    compiled = rl.compile(program, fullgraph=False)
+    expected = str(program(rl.ones(2), *held))
+    for _ in range(3):
+        assert str(compiled(rl.ones(2), *held)) == expected

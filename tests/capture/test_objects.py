@@ -580,27 +580,3 @@ def test_attributes_of_classes_are_guarded():
         assert [counting(x).tolist()[0] for _ in range(3)] == [7.0, 8.0, 9.0] and Counted.count == 9
     finally:
         Counted.count, Counted.table = 1, {"a": 1.0}
-
-
-def bound_before_a_break(x):
-    made = {}
-    put = made.setdefault
-    put("first", x + 1)
-    rl.compiler.graph_break()
-    put("second", x * 2)
-    return made, len(made), "second" in made
-
-
-def variables_of_an_object(x, held):
-    made = {}
-    made.update(held.__dict__)
-    return list(made), x + 1
-
-
-@pytest.mark.parametrize("program", [bound_before_a_break, variables_of_an_object])
-def test_a_method_that_is_bound_to_a_dict_changes_that_dict(program):
-    held = (types.SimpleNamespace(a=1, b=2),)[: program.__code__.co_argcount - 1]
-    compiled = rl.compile(program, fullgraph=False)
-    expected = str(program(rl.ones(2), *held))
-    for _ in range(3):
-        assert str(compiled(rl.ones(2), *held)) == expected
