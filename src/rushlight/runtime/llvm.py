@@ -31,6 +31,7 @@ LOCK = threading.RLock()
 
 _X86_LEVELS = {"x86-64": 16, "x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 64}
 _ARM_FEATURES = "+neon"
+_WASM_FEATURES = "+bulk-memory,+nontrapping-fptoint,+sign-ext,+simd128"
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _CPU_MODEL_LINES = (
@@ -111,14 +112,16 @@ def _ask_for_host_target() -> Target:
 
 
 def target_named(name: str) -> Target:
-    """A target by name: `native`, `x86-64` to `x86-64-v4`, or `aarch64`."""
+    """A target by name: `native`, `x86-64` to `x86-64-v4`, `aarch64`, or `wasm32`."""
     if name == "native":
         return host_target()
     if name in _X86_LEVELS:
         return Target(_triple_for("x86_64"), name, "", _X86_LEVELS[name])
     if name == "aarch64":
         return Target(_triple_for("aarch64"), "generic", _ARM_FEATURES, 16)
-    names = ", ".join(["native", *_X86_LEVELS, "aarch64"])
+    if name == "wasm32":
+        return Target("wasm32-unknown-unknown", "generic", _WASM_FEATURES, 16)
+    names = ", ".join(["native", *_X86_LEVELS, "aarch64", "wasm32"])
     return fail("C006", "target: there is no such target", name=name, hint=f"known targets: {names}")
 
 
@@ -257,8 +260,9 @@ def _machine(target: Target, optimise: int) -> Any:
             _State.all_targets = True
         try:
             kind = llvm.Target.from_triple(target.triple)
+            reloc = "static" if target.architecture == "wasm32" else "pic"
             machine = kind.create_target_machine(
-                cpu=target.cpu, features=target.features, opt=optimise, reloc="pic", codemodel="small"
+                cpu=target.cpu, features=target.features, opt=optimise, reloc=reloc, codemodel="small"
             )
         except RuntimeError as cause:
             raise error("C006", f"target: {cause}", triple=target.triple) from cause

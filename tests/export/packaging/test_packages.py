@@ -164,6 +164,7 @@ def test_objects_of_all_platforms_are_of_their_format(tmp_path: Path):
         "windows-x86_64": b"\x64\x86",
         "macos-x86_64": b"\xcf\xfa\xed\xfe\x07",
         "macos-aarch64": b"\xcf\xfa\xed\xfe\x0c",
+        "wasm32": b"\0asm\1\0\0\0",
     }
     assert set(made.objects) == set(starts)
     for platform, path in made.objects.items():

@@ -14,11 +14,12 @@ from rushlight.data.safetensors_file import SafetensorsFile, safetensors_parts
 from rushlight.data.source import Source
 from rushlight.export.packaging.checking import Run, run_of
 from rushlight.export.packaging.example import example_text
+from rushlight.export.packaging.example_script import script_text
 from rushlight.export.packaging.header import header_text
 from rushlight.export.packaging.interface import interface_of, states_of, weights_of
 from rushlight.export.packaging.manifest import manifest_text
 from rushlight.export.packaging.shared_library import shared_library
-from rushlight.export.packaging.variants import PLATFORMS, Objects
+from rushlight.export.packaging.variants import PLATFORMS, WASM, Objects
 from rushlight.export.program import ExportedProgram
 from rushlight.runtime import llvm
 from rushlight.support import garbage
@@ -68,7 +69,8 @@ def package(
     and the processor is asked at run time; it has no variables, so any threads may call it.
 
     `targets` are platforms: "linux-x86_64", "linux-aarch64", "windows-x86_64", "macos-x86_64", "macos-aarch64"; by
-    default this machine's. Of several, each has a folder for its object. `embed` puts the weights into the object.
+    default this machine's; also "wasm32", whose object is a module of WebAssembly, `name.wasm`, with a script for Node,
+    `name.mjs`. Of several, each has a folder for its object. `embed` puts the weights into the object.
     `shared` adds `libname.so` for linux-x86_64, which needs no linker and no C library.
     Tensors that the program writes to (running statistics, the parameters of a training step) are arguments of the
     function, and their first values are in the weights' file.
@@ -120,7 +122,10 @@ class _Writer:
             built = self.objects.build(PLATFORMS[platform], self.weights if embedded else None)
             messages = built.messages
             folder = self.folder if len(self.platforms) == 1 else self.folder / platform
-            objects[platform] = self.write(folder / f"{self.name}.o", built.obj)
+            ending = "wasm" if platform == WASM else "o"
+            objects[platform] = self.write(folder / f"{self.name}.{ending}", built.obj)
+            if platform == WASM:
+                self.write(folder / f"{self.name}.mjs", script_text(self.interface, self.outside(embedded)).encode())
         library = self.write_library(self.weights if embedded else None) if self.shared else None
         header = header_text(self.interface, messages, embedded, self.weights_file)
         keeps_file = bool(self.weights) and ((self.interface.has_weights and not embedded) or bool(self.states))
@@ -140,8 +145,12 @@ class _Writer:
 
     def example(self, embedded: bool) -> str:
         """The text of the C program."""
+        return example_text(self.interface, self.outside(embedded))
+
+    def outside(self, embedded: bool) -> dict[str, int] | None:
+        """The file of weights and its bytes; None where a caller passes none."""
         outside = self.interface.has_weights and not embedded
-        return example_text(self.interface, {self.weights_file: len(self.weights)} if outside else None)
+        return {self.weights_file: len(self.weights)} if outside else None
 
     def write_library(self, weights: bytes | None) -> Path:
         """Writes the shared library."""

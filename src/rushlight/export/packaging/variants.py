@@ -13,8 +13,9 @@ from rushlight.build.pipeline import run_passes
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry.entry import emit_entry
 from rushlight.codegen.llvm.interface.functions import emit_functions
-from rushlight.codegen.llvm.interface.memory import emit_memory
+from rushlight.codegen.llvm.interface.memory import emit_fused, emit_memory
 from rushlight.codegen.llvm.interface.records import Interface, Variant
+from rushlight.export.packaging.wasm_module import wasm_module
 from rushlight.ir.graph import Graph, with_dense_outputs
 from rushlight.ir.plan import ENTRY
 from rushlight.ir.target import Target
@@ -34,8 +35,11 @@ class Platform:
 
 _X86_LEVELS = MappingProxyType({2: "x86-64-v2", 3: "x86-64-v3", 4: "x86-64-v4"})
 _ARM_LEVELS = MappingProxyType({1: "aarch64"})
+_WASM_LEVELS = MappingProxyType({1: "wasm32"})
 _WITHOUT_FMA = 2
 
+WASM = "wasm32"
+"""The platform whose object becomes a module of WebAssembly."""
 PLATFORMS: Mapping[str, Platform] = MappingProxyType(
     {
         "linux-x86_64": Platform("x86_64-unknown-linux-gnu", _X86_LEVELS),
@@ -43,6 +47,7 @@ PLATFORMS: Mapping[str, Platform] = MappingProxyType(
         "windows-x86_64": Platform("x86_64-pc-windows-msvc", _X86_LEVELS),
         "macos-x86_64": Platform("x86_64-apple-macosx11.0.0", _X86_LEVELS),
         "macos-aarch64": Platform("arm64-apple-macosx11.0.0", _ARM_LEVELS),
+        WASM: Platform("wasm32-unknown-unknown", _WASM_LEVELS),
     }
 )
 
@@ -101,12 +106,21 @@ class Objects:
             texts.append(_constant_text(f"{self.interface.name}_weights", weights))
         machine = Target(platform.triple, least.cpu, least.features, least.vector_bytes)
         text = "".join(dict.fromkeys(line for part in parts for line in part.declared)) + "\n".join(texts)
+        if platform is PLATFORMS[WASM]:
+            names = [f"{self.interface.name}_{function}" for function in ("arena_size", "level", "run")]
+            obj = wasm_module(llvm.compile_object(text + emit_fused(), machine), names)
+        else:
+            obj = self._native(text, machine, alone)
+        of_values = tuple([check.message.format(size=format_size(check.size)) for check in self.graph.asserts])
+        return Built(obj, (*parts[-1].messages, *of_values))
+
+    def _native(self, text: str, machine: Target, alone: bool) -> bytes:
+        """An object; `alone` says whether it has what it needs of C's library."""
         obj = llvm.compile_object(text, machine)
         missing = _library_functions(obj)
         if alone and missing:
             obj = llvm.compile_object(text + emit_memory(missing), machine)
-        of_values = tuple([check.message.format(size=format_size(check.size)) for check in self.graph.asserts])
-        return Built(obj, (*parts[-1].messages, *of_values))
+        return obj
 
     def _part(self, level: int, name: str) -> _Part:
         """The code for a level, whose target has this name."""

@@ -106,7 +106,7 @@ class _Entry(LaunchArguments):
         """Loads a word of a descriptor."""
         pointer = self.pointers.get(descriptor)
         if pointer is None:
-            at = self.scope.let(f"getelementptr ptr, ptr %descriptors, i64 {descriptor}")
+            at = self.scope.let(f"getelementptr i64, ptr %descriptors, i64 {descriptor}")
             pointer = self.pointers[descriptor] = self.scope.let(f"load ptr, ptr {at}, align 8")
         at = self.scope.let(f"getelementptr i64, ptr {pointer}, i64 {index}")
         return self.scope.let(f"load {llvm_type}, ptr {at}, align 8")

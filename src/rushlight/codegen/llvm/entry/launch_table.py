@@ -69,7 +69,7 @@ def _emit_run(name: str, target: CodeTarget, operands: int, ctx_words: tuple[int
     interrupt = code.load_word("interrupt", "%ctx", ctx_words[1], "ptr")
     code.store("i64", 0, "%values", 8)
     with code.loop("read", "operand", operands, after="next") as read:
-        pointer = code.address("descriptor_at", "ptr", "%descriptors", read.index)
+        pointer = code.address("descriptor_at", "i64", "%descriptors", read.index)
         address = code.load("address", "i64", code.load("descriptor", "ptr", pointer, 8), 8)
         code.store("i64", address, code.address("address_at", "i64", "%values", read.advance()), 8)
     row = code.phi("row", "ptr", ("%rows", "read"), ("%after", "ran"))

@@ -135,7 +135,7 @@ class _Function:
     def describe(self, address: Callable[[TensorParameter], str]) -> str:
         """Writes the descriptors; where their addresses lie, in order."""
         tensors = self.interface.tensors
-        pointers = self.ctx.allocate("ptr", max(len(tensors), 1))
+        pointers = self.ctx.allocate("i64", max(len(tensors), 1))
         for number, tensor in enumerate(tensors):
             rank = len(tensor.type.shape)
             words = self.ctx.allocate("i64", _HEADER_WORDS + 2 * rank)

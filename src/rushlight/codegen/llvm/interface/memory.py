@@ -1,4 +1,4 @@
-"""`memcpy`, `memmove` and `memset`, for libraries that are loaded without C's."""
+"""`memcpy`, `memmove`, `memset` and `fmaf`, for libraries that are loaded without C's."""
 
 from __future__ import annotations
 
@@ -59,3 +59,43 @@ done:
 def emit_memory(names: Iterable[str]) -> str:
     """The functions of these names."""
     return "\n".join([_FILL if name == "memset" else _COPY.format(name=name) for name in sorted(names)])
+
+
+_FMA = """
+define hidden float @fmaf(float %a, float %b, float %c) nobuiltin "no-builtins" noinline {
+  %a.wide = fpext float %a to double
+  %b.wide = fpext float %b to double
+  %c.wide = fpext float %c to double
+  %product = fmul double %a.wide, %b.wide
+  %sum = fadd double %product, %c.wide
+  %part = fsub double %sum, %product
+  %back = fsub double %sum, %part
+  %low = fsub double %product, %back
+  %high = fsub double %c.wide, %part
+  %rest = fadd double %low, %high
+  %bits = bitcast double %sum to i64
+  %last = and i64 %bits, 1
+  %even = icmp eq i64 %last, 0
+  %inexact = fcmp one double %rest, 0.0
+  %absolute = call double @llvm.fabs.f64(double %sum)
+  %finite = fcmp olt double %absolute, 0x7FF0000000000000
+  %moves = and i1 %even, %inexact
+  %odd = and i1 %moves, %finite
+  %up = fcmp ogt double %sum, 0.0
+  %more = fcmp ogt double %rest, 0.0
+  %outward = icmp eq i1 %up, %more
+  %step = select i1 %outward, i64 1, i64 -1
+  %moved = add i64 %bits, %step
+  %chosen = select i1 %odd, i64 %moved, i64 %bits
+  %rounded = bitcast i64 %chosen to double
+  %result = fptrunc double %rounded to float
+  ret float %result
+}
+"""
+# The product of two floats is exact as a double. A sum that is rounded to odd can be rounded again: Boldo and
+# Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008).
+
+
+def emit_fused() -> str:
+    """`fmaf`, for machines without an instruction for it and libraries without C's."""
+    return _FMA
