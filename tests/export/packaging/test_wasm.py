@@ -83,7 +83,7 @@ def ran(folder: Path, sizes: tuple[int, ...]) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize("name", MODELS)
 def test_a_module_gives_the_bits_of_compiled_code_in_node(tmp_path: Path, name: str, embed: bool):
     packaged = made(tmp_path, name, embed)
-    for seed in range(20 if not embed else 3):
+    for seed in range(6 if not embed else 2):
         run = packaged.run(seed)
         for title, value in run.inputs.items():
             (tmp_path / title).write_bytes(value.tobytes())
