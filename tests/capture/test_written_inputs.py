@@ -210,3 +210,27 @@ def test_a_view_of_another_dtype_gets_the_history_that_is_written_to_it(compiled
     result.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [1.0, 2.0])
     np.testing.assert_array_equal(whole.numpy(), np.array([3.0, 10.0], np.float32).view(np.int32))
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_data_that_is_written_in_place_is_set_again(full):
+    def trained(compiles):
+        rl.manual_seed(0)
+        model = rl.nn.Linear(3, 2)
+
+        def step(x):
+            loss = model(x).square().mean()
+            loss.backward()
+            for parameter in model.parameters():
+                parameter.data -= 0.1 * parameter.grad.data
+                parameter.grad = None
+            return loss.detach()
+
+        run = rl.compile(step, fullgraph=full) if compiles else step
+        losses = [run(rl.full((4, 3), 1.0 + turn)).item() for turn in range(3)]
+        return [losses, *[parameter.tolist() for parameter in model.parameters()]]
+
+    assert trained(True) == trained(False)
+    rl.compiler.reset()
+    trained(True)
+    assert rl.compiler.graph_count() == 1

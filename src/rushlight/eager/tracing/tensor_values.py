@@ -156,7 +156,9 @@ class TensorValues:
     def shows_the_same(self, tensor: Handle, other: Handle) -> bool:
         """Whether two tensors are all of one memory, in one form."""
         mine, others = self.binding(tensor), self.binding(other)
-        return mine.cell is others.cell and not (mine.steps or others.steps) and tensor.form.type == other.form.type
+        if mine.cell is not others.cell or tensor.form.type != other.form.type:
+            return False
+        return all(op is OPERATORS["detach"] for op, _, _ in (*mine.steps, *others.steps))
 
     def binding(self, tensor: Handle) -> Binding:
         """The tensor's cell and steps, with its value brought up to date; tensors from outside become inputs."""
