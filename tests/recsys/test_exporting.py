@@ -10,8 +10,11 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.recsys import (
+    DataType,
     EmbeddingBagCollection,
     EmbeddingBagConfig,
+    EmbeddingCollection,
+    EmbeddingConfig,
     FusedEmbeddingBagCollection,
     KeyedJaggedTensor,
     PoolingType,
@@ -19,6 +22,7 @@ from rushlight.recsys import (
 from rushlight.recsys import distributed as sharding
 from rushlight.recsys.distributed import DistributedModelParallel
 from rushlight.recsys.exporting import export_model, load_model, save_model
+from rushlight.recsys.inference import quantize_inference_model
 from rushlight.recsys.optim import RowWiseAdagrad
 
 TABLES = [
@@ -168,3 +172,95 @@ def test_tables_that_something_else_reads_are_not_restored():
     program = export_model(Decayed(EmbeddingBagCollection(TABLES)), batch(3))
     with pytest.raises(rl.RushlightError, match="read by another call"):
         program.module()
+
+
+class Sequences(rl.nn.Module):
+    """Pooled rows, and rows of sequences: tensors, a dict of jagged tensors and a keyed tensor."""
+
+    def __init__(self, need_indices: bool = False) -> None:
+        super().__init__()
+        self.bags = EmbeddingBagCollection(TABLES)
+        configs = [
+            EmbeddingConfig(30, 4, "s", feature_names=["a", "b"]),
+            EmbeddingConfig(20, 4, "v", feature_names=["b"]),
+        ]
+        self.rows = EmbeddingCollection(configs, need_indices=need_indices)
+
+    def forward(self, dense: rl.Tensor, ids: KeyedJaggedTensor):
+        rows, pooled = self.rows(ids), self.bags(ids)
+        return dense + pooled.values().sum(1, keepdim=True), rows, pooled, rows["b@v"].values().sum(1)
+
+
+def served(data_type: str, need_indices: bool = False) -> Sequences:
+    rl.manual_seed(0)
+    model = Sequences(need_indices)
+    return model if data_type == "FP32" else quantize_inference_model(model, DataType[data_type])
+
+
+def arrays(result) -> list[np.ndarray]:
+    """All tensors of a result of Sequences."""
+    first, rows, pooled, last = result
+    parts = [part for own in rows.values() for part in (own.values(), own.lengths(), own.weights_or_none())]
+    found = [first, last, *parts, *pooled.to_dict().values()]
+    return [part.detach().numpy().copy() for part in found if part is not None]
+
+
+READ = """
+import sys
+import numpy as np
+from rushlight.recsys.exporting import load_model
+sys.path[:0] = [sys.argv[2]]
+from test_exporting import arrays, batch
+
+model = load_model(sys.argv[1]).module()
+np.savez(sys.argv[3], *[part for size in (0, 1, 7, 512) for part in arrays(model(*batch(size)))])
+"""
+
+
+@pytest.mark.row("9.5")
+@pytest.mark.parametrize("data_type", ["FP32", "INT8", "INT4", "FP16"])
+def test_sequences_and_rows_of_few_bits_are_modules_again(data_type: str, tmp_path: Path):
+    model, path = served(data_type, need_indices=data_type == "FP32"), tmp_path / "model.safetensors"
+    exported = export_model(model, batch(3))
+    wanted = 1 if data_type == "FP32" else 2
+    assert [call.op.name for call in exported.program.graph.calls].count("recsys::lookup") == wanted
+    save_model(exported, path)
+    restored = exported.module()
+    assert type(restored.module.rows) is type(model.rows)
+    assert type(restored.module.bags) is type(model.bags)
+    assert sorted(restored.state_dict()) == sorted(f"module.{name}" for name in model.state_dict())
+    expected = [part for size in (0, 1, 7, 512) for part in arrays(model(*batch(size)))]
+    command = [sys.executable, "-c", READ, path, Path(__file__).parent, tmp_path / "found.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "found.npz") as found:
+        for array, other in zip(found.values(), expected, strict=True):
+            np.testing.assert_array_equal(array, other)
+    compiled = rl.compile(restored)
+    before = rl.compiler.graph_count()
+    for size in (0, 1, 7, 512):
+        with rl.no_grad():
+            for array, other in zip(arrays(compiled(*batch(size))), arrays(model(*batch(size))), strict=True):
+                np.testing.assert_array_equal(array, other)
+    assert rl.compiler.graph_count() == before + 1
+    halves = dist.spawn(divided_sequences, 2, (str(path), 8))
+    for place, other in enumerate(arrays(model(*batch(8)))[:2]):
+        np.testing.assert_allclose(np.concatenate([one[place] for one in halves]), other, atol=1e-6)
+
+
+def divided_sequences(path: str, size: int) -> list[np.ndarray]:
+    """Dense results, and the last ones, of a loaded model whose tables are divided by rows."""
+    model = load_model(path).module()
+    world, rank = dist.get_world_size(), dist.get_rank()
+    plans = {}
+    for name in ("bags", "rows"):
+        one = getattr(model.module, name)
+        ways = sharding.apply_to_all(one, sharding.row_wise())
+        plans[f"module.{name}"] = sharding.construct_module_sharding_plan(one, ways, world_size=world)
+    wrapped = DistributedModelParallel(model, plan=sharding.ShardingPlan(plans))
+    dense, ids = batch(size)
+    half = slice(rank * size // world, (rank + 1) * size // world)
+    parts = [row for part in ids.to_dict().values() for row in part.to_dense()[half]]
+    mine = KeyedJaggedTensor(ids.keys(), rl.cat(parts), lengths=rl.tensor([len(one) for one in parts]))
+    first, _, _, last = wrapped(dense[half], mine)
+    return [first.detach().numpy().copy(), last.detach().numpy().copy()]

@@ -1,7 +1,7 @@
 """Models with collections as exported programs: batches have open sizes, collections are modules again.
 
-A pooled collection is one call of the program's graph. Its tables' descriptions go along, so that a loaded program has
-the collection in its place, which a plan divides among ranks as it did before.
+A collection is one call of the program's graph. Its tables' descriptions go along, so that a loaded program has the
+collection in its place, which a plan divides among ranks as it did before.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from rushlight.export import Dim, ExportedProgram, export, load, save
 from rushlight.export.module import ExportedModule
 from rushlight.nn import Module, Parameter
 from rushlight.ops.ragged import pooled_segments
-from rushlight.recsys.configs import EmbeddingBagConfig
+from rushlight.recsys.configs import BaseEmbeddingConfig, EmbeddingBagConfig
 from rushlight.recsys.descriptions import read_tables, tables_text
+from rushlight.recsys.lookups import KINDS, LOOKUP, Looked, answered, flag_of, restored, single_calls, tables_of
 from rushlight.recsys.modules import EmbeddingBagCollection
 from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor, KeyedTensor
@@ -30,6 +31,7 @@ from rushlight.support.frozen import frozen
 
 _ENTRY = "embeddings.json"
 _ROOT = "module"
+_KINDS = {"EmbeddingBagCollection": EmbeddingBagCollection, **KINDS}
 
 
 @frozen
@@ -81,10 +83,10 @@ class Described:
     """What the graph does not say: how arguments and the result are made of tensors, and the tables of collections."""
 
     arguments: tuple[Argument, ...]
-    result: tuple[tuple[str, int], ...] | None
-    """The keys of a KeyedTensor and their columns; None for other results."""
-    collections: Mapping[str, tuple[str, bool]]
-    """Tables as text, and whether rows have weights, by the collection's path."""
+    result: object
+    """What the result is made of: see `_outline`."""
+    collections: Mapping[str, tuple[str, str, bool]]
+    """Class, tables as text, and whether rows have weights or ids go along, by the collection's path."""
 
     def text(self) -> str:
         """Return it as JSON."""
@@ -100,14 +102,13 @@ class Described:
                 Argument(None if one["keys"] is None else tuple(map(str, one["keys"])), bool(one["weighted"]))
                 for one in whole["arguments"]
             ]
-            result = whole["result"]
-            keyed = None if result is None else tuple([(str(key), int(columns)) for key, columns in result])
             collections = {
-                str(path): (str(own), bool(weighted)) for path, (own, weighted) in whole["collections"].items()
+                str(path): (str(kind), str(own), bool(flag)) for path, (kind, own, flag) in whole["collections"].items()
             }
+            result = whole["result"]
         except (ValueError, KeyError, TypeError, AttributeError) as cause:
             raise error("P002", "load_model: the description of embeddings is damaged", entry=_ENTRY) from cause
-        return Described(tuple(arguments), keyed, collections)
+        return Described(tuple(arguments), result, collections)
 
 
 class _Flat(Module):
@@ -124,11 +125,40 @@ class _Flat(Module):
 
 
 def _plain(result: object) -> object:
+    """A result of tensors alone, in the containers that there were."""
     if isinstance(result, KeyedTensor):
         return result.values()
+    if isinstance(result, JaggedTensor):
+        return [part for part in (result.values(), result.lengths(), result.weights_or_none()) if part is not None]
     if isinstance(result, dict):
         return {name: _plain(part) for name, part in result.items()}
-    return [result.values(), result.lengths()] if isinstance(result, JaggedTensor) else result
+    return type(result)([_plain(part) for part in result]) if type(result) in (list, tuple) else result
+
+
+def _outline(result: object) -> object:
+    """What a result is made of, as JSON: a KeyedTensor its keys and columns, a JaggedTensor True, containers theirs."""
+    if isinstance(result, KeyedTensor):
+        return {"keyed": list(zip(result.keys(), result.length_per_key(), strict=True))}
+    if isinstance(result, JaggedTensor):
+        return True
+    if isinstance(result, dict):
+        return {"parts": {name: _outline(part) for name, part in result.items()}}
+    return [_outline(part) for part in result] if type(result) in (list, tuple) else None
+
+
+def _rebuilt(outline: Any, value: Any) -> object:
+    """The result of which `value` is the plain form."""
+    if outline is True:
+        values, lengths, *weights = value
+        return JaggedTensor.of_parts((values, weights[0] if weights else None, lengths, None))
+    if isinstance(outline, dict) and "keyed" in outline:
+        keys, columns = zip(*outline["keyed"], strict=True)
+        return KeyedTensor(keys, columns, value)
+    if isinstance(outline, dict):
+        return {name: _rebuilt(part, value[name]) for name, part in outline["parts"].items()}
+    if isinstance(outline, list):
+        return type(value)([_rebuilt(part, one) for part, one in zip(outline, value, strict=True)])
+    return value
 
 
 class ModelProgram:
@@ -145,7 +175,7 @@ class ModelProgram:
 def export_model(model: Module, args: tuple[Tensor | KeyedJaggedTensor, ...]) -> ModelProgram:
     """Return a model as a program for batches of any size, with any number of ids.
 
-    Each pooled collection is one call of its graph. Tensors whose first dim is the example's batch have an open one.
+    Each collection is one call of its graph. Tensors whose first dim is the example's batch have an open one.
 
     program = export_model(model, (dense, ids))
     save_model(program, "model.safetensors")
@@ -161,22 +191,25 @@ def export_model(model: Module, args: tuple[Tensor | KeyedJaggedTensor, ...]) ->
     tensors = [part for argument, value in zip(arguments, args, strict=True) for part in argument.parts(value)]
     with rl.no_grad():
         result = model(*args)
-    keyed = tuple(zip(result.keys(), result.length_per_key(), strict=True)) if isinstance(result, KeyedTensor) else None
-    program = export(_Flat(model, arguments), tuple(tensors), dynamic_shapes=tuple(sizes))
-    return ModelProgram(program, Described(tuple(arguments), keyed, dict(_collections(model))))
+    with single_calls(model):
+        program = export(_Flat(model, arguments), tuple(tensors), dynamic_shapes=tuple(sizes))
+    return ModelProgram(program, Described(tuple(arguments), _outline(result), dict(_collections(model))))
 
 
-def _collections(model: Module) -> Iterator[tuple[str, tuple[str, bool]]]:
+def _collections(model: Module) -> Iterator[tuple[str, tuple[str, str, bool]]]:
     """The collections by path. Each result is a feature of its own, since a graph's call has the ids of each."""
     for path, one in model.named_modules():
-        if isinstance(one, EmbeddingBagCollection):
-            tables, slots = one.embedding_bag_configs(), Slots(one.embedding_bag_configs())
+        if isinstance(one, EmbeddingBagCollection | Looked):
+            tables = one.embedding_bag_configs() if isinstance(one, EmbeddingBagCollection) else tables_of(one)
+            slots = Slots(tables)
             pairs = list(zip(slots.tables, slots.names, strict=True))
             own = [
                 replace(table, feature_names=[name for place, name in pairs if place == number])
                 for number, table in enumerate(tables)
             ]
-            yield (f"{_ROOT}.{path}" if path else _ROOT), (tables_text(own), one.is_weighted())
+            kind = next(name for name, known in _KINDS.items() if isinstance(one, known))
+            flag = one.is_weighted() if isinstance(one, EmbeddingBagCollection) else flag_of(one)
+            yield (f"{_ROOT}.{path}" if path else _ROOT), (kind, tables_text(own), flag)
 
 
 def save_model(program: ModelProgram, f: str | os.PathLike[str] | BinaryIO) -> None:
@@ -204,26 +237,47 @@ class RestoredModule(ExportedModule):
     def __init__(self, program: ExportedProgram, described: Described) -> None:
         super().__init__(program)
         self.described = described
-        for path, (text, weighted) in described.collections.items():
-            self._restore(path, read_tables(text), weighted)
+        for path, (kind, text, flag) in described.collections.items():
+            if kind == "EmbeddingBagCollection":
+                self._restore(path, read_tables(text), flag)
+            else:
+                self._restore_lookup(path, kind, read_tables(text), flag)
 
     def _restore(self, path: str, tables: Sequence[object], weighted: bool) -> None:
         bags = [table for table in tables if isinstance(table, EmbeddingBagConfig)]
         collection = EmbeddingBagCollection(bags, weighted, device="meta")
         names = [f"{path}.embedding_bags.{table.name}.weight" for table in bags]
-        pairs = zip(self.program.graph.parameters, self.program.inputs, strict=True)
-        known = {id(call) for call, source in pairs if source.target in names}
-        for call in self.program.graph.calls:
-            if call.op is pooled_segments and {id(table) for table in call.operands[0]} <= known:
-                self.answers[id(call)] = partial(self._looked_up, path, tuple(collection.embedding_names()))
-            else:
-                reads = [operand for operand in call.inputs() if id(operand) in known]
-                message = f"load_model: the tables of {path!r} are read by another call than their lookup"
-                require(not reads, "P005", message, call=call.op.name)
+        own = partial(self._looked_up, path, tuple(collection.embedding_names()))
+        self._answer(path, names, pooled_segments, own)
         for table, name in zip(bags, names, strict=True):
             weight = self.withhold(name)
             assert isinstance(weight, Parameter)
             collection.embedding_bags[table.name].weight = weight
+        self._put(path, collection)
+
+    def _restore_lookup(self, path: str, kind: str, tables: Sequence[BaseEmbeddingConfig], flag: bool) -> None:
+        names = [name for name in self.state_dict() if name.startswith(f"{path}.")]
+        own = partial(self.get_submodule, path)
+        pooled = isinstance(tables[0], EmbeddingBagConfig)
+        keys = tuple(Slots(tables).names)
+        self._answer(path, names, None, partial(answered, own, keys, pooled))
+        state = {name.removeprefix(f"{path}."): self.withhold(name) for name in names}
+        self._put(path, restored(kind, tables, flag, state))
+
+    def _answer(self, path: str, names: Sequence[str], op: object, answer: Callable[..., Any]) -> None:
+        """Have the lookup of some tables answered: a call of `op`, or of `lookup`. P005 where another reads them."""
+        pairs = zip(self.program.graph.parameters, self.program.inputs, strict=True)
+        known = {id(call) for call, source in pairs if source.target in names}
+        for call in self.program.graph.calls:
+            is_lookup = call.op is op if op is not None else call.op.name == LOOKUP
+            if is_lookup and {id(table) for table in call.operands[0]} <= known:
+                self.answers[id(call)] = answer
+            else:
+                reads = [operand for operand in call.inputs() if id(operand) in known]
+                message = f"load_model: the tables of {path!r} are read by another call than their lookup"
+                require(not reads, "P005", message, call=call.op.name)
+
+    def _put(self, path: str, collection: Module) -> None:
         *parents, last = path.split(".")
         setattr(self.get_submodule(".".join(parents)), last, collection)
 
@@ -240,9 +294,4 @@ class RestoredModule(ExportedModule):
         fits = not kwargs and len(args) == len(arguments)
         require(fits, "C022", f"the model takes {len(arguments)} positional arguments", given=len(args))
         parts = [part for argument, value in zip(arguments, args, strict=True) for part in argument.parts(value)]
-        result = super().forward(*parts)
-        if self.described.result is None:
-            return result
-        assert isinstance(result, Tensor)
-        keys, columns = zip(*self.described.result, strict=True)
-        return KeyedTensor(keys, columns, result)
+        return _rebuilt(self.described.result, super().forward(*parts))

@@ -24,16 +24,17 @@ from rushlight.torch.targets import Target, public_names, targets_of
 __all__ = ["AliasFinder", "AliasLoader", "install", "uninstall"]
 
 ROOT = "torch"
+ROOTS = (ROOT, "torchrec")
 
 
 class AliasFinder(MetaPathFinder):
-    """Finds `torch`, its submodules, and what `importlib.metadata` says of it."""
+    """Finds `torch` and `torchrec`, their submodules, and what `importlib.metadata` says of torch."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the specification of a module of torch; None for one that does not exist here."""
-        if fullname.partition(".")[0] != ROOT:
+        if fullname.partition(".")[0] not in ROOTS:
             return None
         targets = targets_of(fullname)
         if targets:
@@ -120,7 +121,8 @@ def install() -> None:
     """
     if _FINDER in sys.meta_path:
         return
-    require(ROOT not in sys.modules, "A004", "install: torch is imported already", hint="install the alias first")
+    early = [root for root in ROOTS if root in sys.modules]
+    require(not early, "A004", "install: torch is imported already", modules=early, hint="install the alias first")
     sys.meta_path.insert(0, _FINDER)
     atexit.register(write_absent)
 
@@ -130,5 +132,5 @@ def uninstall() -> None:
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
         atexit.unregister(write_absent)
-        for name in [name for name in sys.modules if name.partition(".")[0] == ROOT]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ROOTS]:
             del sys.modules[name]

@@ -18,6 +18,7 @@ from types import ModuleType
 import rushlight
 from rushlight.torch.elsewhere import ELSEWHERE
 from rushlight.torch.named import named_only
+from rushlight.torch.recommenders import recommender_of
 from rushlight.torch.submodule import Submodule
 
 Target = ModuleType | Submodule
@@ -27,7 +28,10 @@ _OWN = "rushlight.torch.modules"
 
 def targets_of(name: str) -> tuple[Target, ...]:
     """Return what answers for a module such as `torch.nn.functional`; empty if there is none."""
-    path = name.split(".")[1:]
+    root, *path = name.split(".")
+    if root == "torchrec":
+        found = recommender_of(".".join(path))
+        return () if found is None else (found,)
     return tuple([target for target in _answers(path) if target is not None])
 
 

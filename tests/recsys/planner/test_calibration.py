@@ -63,6 +63,7 @@ def test_measured_lookups_are_estimated_in_their_order():
     assert calibrate(measured, BANDWIDTH).rank_correlation >= 0.8
 
 
+@pytest.mark.row("10.10")
 @pytest.mark.slow
 def test_steps_of_divided_tables_are_estimated_in_their_order():
     """`rushlight emb calibrate --steps 50` says it of 50; other work beside disturbs it."""

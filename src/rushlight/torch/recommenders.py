@@ -1,0 +1,59 @@
+"""Modules of TorchRec, whose names Rushlight has in `rushlight.recsys`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+_ROOT = "rushlight.recsys"
+# Modules of torchrec by the module of `rushlight.recsys` that has their names.
+_ELSEWHERE = {
+    "configs": ("modules.embedding_configs", "types"),
+    "modules": (
+        "modules",
+        "modules.embedding_modules",
+        "modules.feature_processor",
+        "modules.feature_processor_",
+        "modules.fp_embedding_modules",
+        "modules.fused_embedding_modules",
+        "modules.mc_embedding_modules",
+        "modules.mc_modules",
+    ),
+    "sparse": ("sparse", "sparse.jagged_tensor"),
+    "distributed": (
+        "distributed",
+        "distributed.comm_ops",
+        "distributed.dist_data",
+        "distributed.embedding",
+        "distributed.embeddingbag",
+        "distributed.fbgemm_qcomm_codec",
+        "distributed.model_parallel",
+        "distributed.sharding_plan",
+        "distributed.train_pipeline",
+        "distributed.types",
+    ),
+    "planner": (
+        "distributed.planner",
+        "distributed.planner.constants",
+        "distributed.planner.enumerators",
+        "distributed.planner.partitioners",
+        "distributed.planner.planners",
+        "distributed.planner.proposers",
+        "distributed.planner.shard_estimators",
+        "distributed.planner.stats",
+        "distributed.planner.storage_reservations",
+        "distributed.planner.types",
+    ),
+    "quant": ("quant", "quant.embedding_modules"),
+    "inference": ("inference", "inference.modules"),
+    "optim": ("optim", "optim.optimizers", "optim.rowwise_adagrad"),
+}
+_TARGETS = {name: module for module, names in _ELSEWHERE.items() for name in names}
+
+
+def recommender_of(path: str) -> ModuleType | None:
+    """Return what answers for a module below `torchrec`, or for itself where the path is empty."""
+    if not path:
+        return import_module(_ROOT)
+    target = _TARGETS.get(path)
+    return None if target is None else import_module(f"{_ROOT}.{target}")

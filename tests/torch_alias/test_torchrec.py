@@ -1,0 +1,40 @@
+"""`import torchrec` under the alias is `rushlight.recsys`, for programs that were written for TorchRec."""
+
+import subprocess
+import sys
+import textwrap
+
+PROGRAM = """
+import torch
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
+from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
+from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
+from torchrec.sparse.jagged_tensor import JaggedTensor
+import torchrec.modules.mc_modules
+import torchrec
+
+tables = [EmbeddingBagConfig(name="t", num_embeddings=9, embedding_dim=4, feature_names=["f"])]
+ids = KeyedJaggedTensor.from_lengths_sync(["f"], torch.tensor([1, 2, 3]), torch.tensor([1, 2]))
+model = FeatureProcessedEmbeddingBagCollection(
+    EmbeddingBagCollection(tables, is_weighted=True), PositionWeightedModuleCollection({"f": 2})
+)
+print(model(ids)["f"].shape, torchrec.modules.mc_modules.LFU_EvictionPolicy.__name__)
+print(len(EmbeddingShardingPlanner(Topology(2, "cpu")).plan(model).options))
+try:
+    import torchrec.datasets.criteo
+except ModuleNotFoundError as missing:
+    print(missing.name)
+"""
+
+
+def test_torchrec_is_rushlights():
+    code = "import rushlight.torch; rushlight.torch.install()\n" + textwrap.dedent(PROGRAM)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "rushlight.Size([2, 4]) LFU_EvictionPolicy",
+        "1",
+        "torchrec.datasets",
+    ]
+    assert "torchrec.datasets" in done.stderr
