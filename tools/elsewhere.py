@@ -146,9 +146,9 @@ def line(program: ExportedProgram, place: Place, runs: int) -> str:
         folder = Path(text)
         try:
             made = package(program, folder / "made", targets=[place.target])
+            found = list(equal(made, built(made, place, folder / "here"), folder / "here", runs))
         except rl.RushlightError as error:
             return f"{error.code}: {str(error).splitlines()[0]}"
-        found = list(equal(made, built(made, place, folder / "here"), folder / "here", runs))
     wrong = [problem for problem, _ in found if problem]
     median = sorted([seconds for _, seconds in found])[len(found) // 2]
     shown = f"; {wrong[0]}" if wrong else ""
