@@ -30,6 +30,7 @@ from rushlight.tune.journal import Journal, JournaledRace
 from rushlight.tune.measure import Always, Problem, product_race
 from rushlight.tune.records import FILE, Record, Records, is_tile, tile_text
 from rushlight.tune.search import Tuner, neighbours
+from rushlight.tune.strategies import Climb
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the worker is asked over pipes of POSIX")
 
@@ -363,6 +364,6 @@ def test_a_search_ends_within_its_budget(trial_s: float, monkeypatch: pytest.Mon
             now[0] += trial_s
             return 2.0, 1.0
 
-    found = search.climb(Slow(), 0, lambda best: range(10_000), 105.0, lambda *told: None)
+    found = Climb(Slow(), 0, lambda best: range(10_000), 105.0, lambda *told: None).run()
     assert 100 + 5 - 2 * trial_s - 1e-6 <= now[0] <= 100 + 5 * 1.05
     assert found.best == 0

@@ -10,6 +10,8 @@ import pytest
 
 import rushlight as rl
 from rushlight import tune
+from rushlight.bench.models import MODELS
+from rushlight.bench.parity import PRESETS
 from rushlight.build.native import Chooser, compile_native
 from rushlight.ir.choice import BLOCKS, Blocks, Product
 from rushlight.ir.gemm_tile import Format, GemmTile, choose_tile
@@ -217,3 +219,32 @@ def test_a_mode_that_does_not_exist_is_refused():
         rl.compile(lambda x: x, mode="fastest")
     assert caught.value.code == "C001"
     assert rl.equal(rl.compile(lambda x: x + 1, mode="reduce-overhead")(rl.ones(2)), rl.ones(2) + 1)
+
+
+@pytest.mark.row("5.3")
+@pytest.mark.parametrize("name", MODELS)
+def test_tuned_models_have_no_kernel_more_and_the_same_bits(name: str, folder: str, monkeypatch: pytest.MonkeyPatch):
+    """Each product gets a tile that is not the cost model's."""
+    asked: list[str] = []
+
+    def find(self: Tuner, problem: Problem) -> tuple[GemmTile, str]:
+        asked.append(str(problem))
+        sound = [tile for tile in neighbours(problem.tile) if is_tile(tile) and tile != problem.tile]
+        return sound[len(asked) % len(sound)], "not measured"
+
+    monkeypatch.setattr(Tuner, "search", find)
+    record = MODELS[name]
+    rl.manual_seed(0)
+    model = record.make().eval()
+    inputs = record.inputs(*PRESETS["tiny"][name])
+    made: list[list[bytes]] = []
+    kernels: list[int] = []
+    for mode in ("default", "max-autotune"):
+        compiled = rl.compile(model, mode=mode)
+        with rl.no_grad():
+            found = compiled(*inputs)
+        made.append([one.numpy().tobytes() for one in (found if isinstance(found, tuple) else (found,))])
+        kernels.append(rl.compiler.report(compiled).kernels)
+    assert asked
+    assert made[0] == made[1]
+    assert kernels[1] <= kernels[0]

@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
     trial: Trial
     seconds: Mapping[str, Sequence[float]]
-    limit: float
+    limit: float | None
     same: bool
 
     @property
@@ -108,20 +108,20 @@ class Side:
 def measure(trial: Trial, ceilings: Ceilings | None, rounds: int, budget: float, clock: str = "wall") -> Outcome:
     """Compiles both ways, compares their bits, and times them in turns with what the machine allows.
 
-    Without ceilings nothing is timed. The share of the limit is that of the least times.
+    Without ceilings nothing is timed. The share of the limit is that of the least times, where the clock is the wall's.
     """
     rl.manual_seed(0)
     tensors = trial.make()
     sides = [Side(name, trial, tensors, CLOCKS[clock]) for name in (WITH, WITHOUT)]
     same = sides[0].bits() == sides[1].bits()
     if ceilings is None:
-        return Outcome(trial, {}, 0.0, same)
+        return Outcome(trial, {}, None, same)
     case = Case(trial.name, "ablations", trial.name, lambda rng: {}, trial.flops, trial.bytes)
     turns = [*[side.turn() for side in sides], *ceilings.turns_for(case)]
     seconds, _ = take_turns(turns, rounds_within(turns, rounds, budget))
     limit = max([min(seconds[name]) for name in Ceilings._fields])
     taken = {side.name: seconds[side.name] for side in sides}
-    return Outcome(trial, taken, limit / min(taken[WITH]), same)
+    return Outcome(trial, taken, limit / min(taken[WITH]) if clock == "wall" else None, same)
 
 
 def as_table(title: str, outcomes: Sequence[Outcome]) -> Table:
@@ -130,7 +130,8 @@ def as_table(title: str, outcomes: Sequence[Outcome]) -> Table:
     for one in outcomes:
         times = [duration(statistics.median(one.seconds[name])) for name in (WITH, WITHOUT)]
         said = "other bits" if not one.same else "" if one.is_right else "loses"
-        rows.append([one.trial.name, one.trial.mechanism, *times, f"{one.gain:.2f}", f"{one.limit:.0%}", said])
+        share = "" if one.limit is None else f"{one.limit:.0%}"
+        rows.append([one.trial.name, one.trial.mechanism, *times, f"{one.gain:.2f}", share, said])
     return Table(title, rows, [summary(outcomes)])
 
 

@@ -136,6 +136,17 @@ class Settings:
         10,
         'Seconds that `mode="max-autotune"` may search for the tile of one matrix product; 0 for no search.',
     )
+    tuning_strategy = Setting(
+        choice("climb", "population"),
+        "climb",
+        "How tiles and blocks are searched: from the best to better ones beside it, or by random steps from one of the "
+        "fastest. `tuning_s=0` takes the cost model's.",
+    )
+    tuning_finishing = Setting(
+        whole_number(0),
+        0,
+        "Rounds after a search in which a choice nearer to the cost model's is taken, if it takes at most 1 % longer.",
+    )
     tuning_timings = Setting(
         folder(),
         "",

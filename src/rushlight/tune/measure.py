@@ -109,10 +109,19 @@ class Race(Generic[Choice]):
         """See `compare`."""
         return compare(self._runner(choice), self._runner(best))
 
+    def _made(self, choice: Choice) -> Runner:
+        executable = compile_native(self._graph, self._chooser(choice))
+        return Runner(executable, self._operands, written_by(self._graph))
+
     def _runner(self, choice: Choice) -> Runner:
         if choice not in self._runners:
-            self._runners[choice] = Runner(compile_native(self._graph, self._chooser(choice)), self._operands)
+            self._runners[choice] = self._made(choice)
         return self._runners[choice]
+
+
+def written_by(graph: Graph) -> list[int]:
+    """The positions of the operands that a graph overwrites."""
+    return [position for position, _ in graph.mutations]
 
 
 def compare(mine: Runner, best: Runner) -> Answer:
@@ -120,7 +129,7 @@ def compare(mine: Runner, best: Runner) -> Answer:
 
     They are the least of samples that are taken in turns: what else the machine does only adds to a time.
     """
-    if [array.tobytes() for array in mine.results] != [array.tobytes() for array in best.results]:
+    if mine.made() != best.made():
         return None, best.sample()
     end = time.perf_counter() + MOST_S
     samples = [(mine.sample(), best.sample())]
@@ -180,17 +189,33 @@ class Prepared:
 
 
 class Runner(Prepared):
-    """The code of a choice on operands; `results` are the results of the first run."""
+    """The code of a choice on operands; `results` are the results of the first run.
 
-    def __init__(self, executable: Executable, operands: Sequence[Array]) -> None:
-        super().__init__(executable, operands)
+    Operands at positions `written` are overwritten: code runs on copies, which samples begin with anew.
+    """
+
+    def __init__(self, executable: Executable, operands: Sequence[Array], written: Sequence[int] = ()) -> None:
+        self._given = [(operands[position].copy(), operands[position]) for position in written]
+        own = {position: copy for position, (copy, _) in zip(written, self._given, strict=True)}
+        super().__init__(executable, [own.get(position, one) for position, one in enumerate(operands)])
         self.run()
+        self._first = [array.copy() for array in (*self.results, *own.values())] if written else self.results
+        self._restore()
         start = time.perf_counter()
         self.run()
         self._times = max(1, round(SAMPLE_S / max(time.perf_counter() - start, 1e-6)))
 
+    def made(self) -> list[bytes]:
+        """The results of the first run, and what it left in operands."""
+        return [array.tobytes() for array in self._first]
+
+    def _restore(self) -> None:
+        for copy, original in self._given:
+            np.copyto(copy, original)
+
     def sample(self) -> float:
         """Seconds per run, averaged over enough runs for a sample."""
+        self._restore()
         start = time.perf_counter()
         for _ in range(self._times):
             self.run()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Generic
+from typing import Any
 
 from rushlight.build import pipeline
 from rushlight.build.native import Chooser
@@ -31,10 +31,9 @@ from rushlight.tune.isolated import IsolatedRace, Worker, shared_worker
 from rushlight.tune.journal import Journal, JournaledRace
 from rushlight.tune.measure import Always, Array, Choice, Contest, Problem, Race, product_race, up_to
 from rushlight.tune.records import Record, Records, is_tile, shared_records, tile_from_text, tile_text
+from rushlight.tune.strategies import STRATEGIES, Found, Strategy, Tell, is_taken
 
 AT_ONCE = 4  # products whose tiles are searched at a time
-LAST = 2  # what is left of the budget is enough for so many trials: a candidate's, and the last one
-GAIN = 0.98  # a candidate replaces the best if its time is at most this part of the other's
 DEFAULT_BUDGET_S = 10.0  # for one product
 _ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (16, 1), (24, 1), (6, 2), (4, 3), (3, 4), (8, 2), (4, 2))
 
@@ -53,11 +52,7 @@ class Trial:
     @property
     def taken(self) -> bool:
         """Whether it is the best from now on."""
-        return _is_taken(self.seconds, self.best_seconds)
-
-
-def _is_taken(seconds: float | None, best_seconds: float) -> bool:
-    return seconds is not None and seconds < GAIN * best_seconds
+        return is_taken(self.seconds, self.best_seconds)
 
 
 class Tuner(Chooser):
@@ -208,9 +203,17 @@ class Tuner(Chooser):
             return filter(plans.is_new, blocks_near(blocks, axes))
 
         with closing(self._noted(name, race, str)) as contest:
-            found = climb(contest, start, near, self._end(), tell)
+            found = self._searched_from(contest, start, near, tell)
         self.records.put(Record(self.machine, name, str(found.best), str(found)))
         return found.best
+
+    def _searched_from(
+        self, race: Contest[Choice], start: Choice, near: Callable[[Choice], Iterable[Choice]], tell: Tell
+    ) -> Found[Choice]:
+        """What the strategy of the settings finds."""
+        chosen = settings.get()
+        strategy: Strategy[Choice] = STRATEGIES[chosen.tuning_strategy](race, start, near, self._end(), tell)
+        return strategy.run(chosen.tuning_finishing)
 
     def _end(self) -> float:
         if self.journal is not None and self.journal.replays:
@@ -243,60 +246,8 @@ class Tuner(Chooser):
             return filter(is_tile, neighbours(tile))
 
         with closing(self._noted(str(problem), lambda: product_race(problem, self._race), tile_text)) as race:
-            found = climb(race, problem.tile, near, self._end(), tell)
+            found = self._searched_from(race, problem.tile, near, tell)
         return found.best, str(found)
-
-
-@frozen
-class Found(Generic[Choice]):
-    """The best choice, its seconds, those of the cost model's, and how many others were tried."""
-
-    best: Choice
-    seconds: float
-    model_seconds: float
-    tried: int
-
-    def __str__(self) -> str:
-        now, before = 1e3 * self.seconds, 1e3 * self.model_seconds
-        return f"{now:.3f} ms, {before:.3f} ms by the model, {self.tried} tried"
-
-
-def climb(
-    race: Contest[Choice],
-    start: Choice,
-    near: Callable[[Choice], Iterable[Choice]],
-    end: float,
-    tell: Callable[[Choice, float | None, float], None],
-) -> Found[Choice]:
-    """Walks from a choice to better ones near it; no trial is begun that would not end in time.
-
-    The one that comes next, if a choice is not taken, is prepared while that choice runs. In the end the best must beat
-    the first once more. `tell` hears of each trial: the choice, its seconds, and those of the best so far.
-    """
-    best, tried, longest = start, {start}, 0.0
-
-    def untried() -> Choice | None:
-        return next((choice for choice in near(best) if choice not in tried), None)
-
-    following = untried()
-    while following is not None and (begun := time.perf_counter()) + longest * LAST < end:
-        choice = following
-        tried.add(choice)
-        for one in (choice, best, following := untried()):
-            if one is not None:
-                race.prepare(one)
-        answer = race.run(choice, best)
-        if answer is None:
-            break
-        tell(choice, *answer)
-        if _is_taken(*answer):
-            best = choice
-            following = untried()
-        longest = max(longest, time.perf_counter() - begun)
-    now, before = race.run(best, start) or (math.inf, math.inf)
-    if now is None or not _is_taken(now, before):
-        best, now = start, before
-    return Found(best, now, before, len(tried) - 1)
 
 
 class DistinctPlans:

@@ -21,7 +21,7 @@ from rushlight.ir.graph_parse import parse_graph
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime import pool
 from rushlight.support import settings
-from rushlight.tune.measure import Runner, compare
+from rushlight.tune.measure import Runner, compare, written_by
 
 MOST_FOLDERS = 8  # whose operands and code are kept
 GRAPH, SETTINGS, CODE, SUMMARY = "graph.txt", "settings.json", "o", "json"
@@ -41,7 +41,8 @@ class Bench:
         """The code of a choice, which has run once."""
         if name not in self.runners:
             code, facts = ((self.folder / f"{name}.{kind}").read_bytes() for kind in (CODE, SUMMARY))
-            self.runners[name] = Runner(load_code(self.graph, code, Summary.from_json(facts)), self.operands)
+            executable = load_code(self.graph, code, Summary.from_json(facts))
+            self.runners[name] = Runner(executable, self.operands, written_by(self.graph))
         return self.runners[name]
 
 
