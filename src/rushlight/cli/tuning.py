@@ -18,6 +18,7 @@ from rushlight.ir.gemm_tile import choose_tile, narrow_products
 from rushlight.runtime import llvm
 from rushlight.support import settings
 from rushlight.support.errors import error, require
+from rushlight.tune.exhaustive import SIZES, compare_with_all
 from rushlight.tune.measure import Problem
 from rushlight.tune.records import tile_text
 from rushlight.tune.search import Trial
@@ -56,6 +57,27 @@ def mm(
     record = tuner.records.get(tuner.machine, Problem.of(product).name)
     measured = "the model's choice: without a budget nothing is measured" if record is None else record.measured
     typer.echo(f"{tile_text(chosen)}  ({measured})")
+
+
+@app.command()
+def exhaustive(
+    count: Annotated[int, typer.Option(min=1, help="Products, of twenty.")] = len(SIZES),
+    budget: Annotated[int, typer.Option(min=0, help="Seconds for each search.")] = 10,
+    bar: Annotated[float, typer.Option(min=1, help="What a chosen tile may take, as so many times the best.")] = 1.05,
+) -> None:
+    """Compare tiles that searches choose with the fastest of all. Records are not read or written."""
+    target = llvm.target_named(settings.get().target)
+    with settings.override(tuning_s=budget, cache=False):
+        tuner = tune.tuner_here()
+    worst = 1.0
+    for rows, columns, inner in SIZES[:count]:
+        tile = choose_tile("float32", target.vector_bytes, a_packed=False, b_packed=False, rows=rows)
+        found = compare_with_all(tuner, Problem.of(Product(tile, (1, rows, columns, inner), False)))
+        worst = max(worst, found.ratio)
+        texts = f"{tile_text(found.chosen):40} {tile_text(found.best):40}"
+        typer.echo(f"{rows}x{columns}x{inner:<6} {texts} {found.ratio:.3f} of {found.tried}")
+    typer.echo(f"at most {worst:.3f} times the best of all")
+    raise typer.Exit(0 if worst <= bar else 1)
 
 
 @app.command()

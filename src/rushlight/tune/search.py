@@ -35,7 +35,7 @@ from rushlight.tune.strategies import STRATEGIES, Found, Strategy, Tell, is_take
 
 AT_ONCE = 4  # products whose tiles are searched at a time
 DEFAULT_BUDGET_S = 10.0  # for one product
-_ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (16, 1), (24, 1), (6, 2), (4, 3), (3, 4), (8, 2), (4, 2))
+ROWS_BY_VECTORS = ((12, 2), (6, 4), (8, 3), (14, 2), (10, 2), (16, 1), (24, 1), (6, 2), (4, 3), (3, 4), (8, 2), (4, 2))
 
 
 @frozen
@@ -230,6 +230,10 @@ class Tuner(Chooser):
         """A race that the journal knows of, if there is one."""
         return race() if self.journal is None else JournaledRace(name, self.journal, race, text)
 
+    def race_of(self, problem: Problem) -> Contest[GemmTile]:
+        """A race of a product's tiles."""
+        return self._noted(str(problem), lambda: product_race(problem, self._race), tile_text)
+
     def search(self, problem: Problem) -> tuple[GemmTile, str]:
         """Return the best tile found in time, and its measurement.
 
@@ -245,7 +249,7 @@ class Tuner(Chooser):
         def near(tile: GemmTile) -> Iterator[GemmTile]:
             return filter(is_tile, neighbours(tile))
 
-        with closing(self._noted(str(problem), lambda: product_race(problem, self._race), tile_text)) as race:
+        with closing(self.race_of(problem)) as race:
             found = self._searched_from(race, problem.tile, near, tell)
         return found.best, str(found)
 
@@ -327,7 +331,7 @@ def _ranges(sizes: Iterable[Size]) -> list[str]:
 
 def neighbours(tile: GemmTile) -> Iterator[GemmTile]:
     """The tiles one step away: other sums in registers, other macro tiles, another unrolling."""
-    for rows, vectors in _ROWS_BY_VECTORS:
+    for rows, vectors in ROWS_BY_VECTORS:
         yield resized(tile, rows, vectors * tile.lanes, tile.mc, tile.nc)
     for more_rows, more_columns in itertools.product((1, 2, 0.5), repeat=2):
         yield resized(tile, tile.mr, tile.nr, int(tile.mc * more_rows), int(tile.nc * more_columns))
