@@ -13,7 +13,7 @@ CODE = "08-kernels.ll"
 
 
 def run_and_get_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
-    """Calls a function, and returns its result with the LLVM text of all that was compiled on the way, in that order.
+    """Calls a function, and returns its result with the LLVM text of what that compiled, in its order.
 
     The texts are of new graphs alone: a function that was compiled before for such arguments gives none.
 

@@ -26,7 +26,7 @@ AGAIN = 3  # of the fastest are timed once more: the least of many times is less
 
 @frozen
 class Compared:
-    """A product's tile as it was chosen, the fastest of `tried`, and the time of the first by that of the second."""
+    """A product's tile as it was chosen, the fastest of `tried`, and the time of the one by the other's."""
 
     problem: Problem
     chosen: GemmTile

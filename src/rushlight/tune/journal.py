@@ -35,7 +35,7 @@ class Journal:
             raise error("T004", "tuning: the timings cannot be read", cause=str(cause), place=str(self.path)) from cause
 
     def get(self, race: str, choice: str, best: str, turn: int) -> Answer | None:
-        """What a race was told when it asked about two choices for the `turn`th time; the last answer after that."""
+        """What a race was told when it asked about two choices before: in turn, then the last answer again."""
         answers = self._known.get((race, choice, best))
         return None if answers is None else answers[min(turn, len(answers) - 1)]
 

@@ -54,7 +54,10 @@ class GemmShape:
 
 
 def settle_products(definitions: list[Definition | ScatterDefinition], products: frozenset[str]) -> None:
-    """Makes products of one step pointwise, and widens elements for which the target has no instruction; both exact."""
+    """Makes products of one step pointwise, and widens elements that the target cannot multiply.
+
+    Both are exact.
+    """
     for position, definition in enumerate(definitions):
         if isinstance(definition, Definition):
             definitions[position] = Definition(
