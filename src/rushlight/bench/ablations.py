@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether having the mechanism is the faster way, or no way is: two sides that are equal differ as much."""
+        """Whether having the mechanism is the faster way, or neither is by more than equal sides differ."""
         return self.gain * NOISE >= 1
 
     def to_record(self) -> Record:
