@@ -124,7 +124,7 @@ class _Flat(Module):
         return _plain(self.module(*[argument.made(given) for argument in self._arguments]))
 
 
-def _plain(result: object) -> object:
+def _plain(result: Any) -> object:
     """A result of tensors alone, in the containers that there were."""
     if isinstance(result, KeyedTensor):
         return result.values()
@@ -135,7 +135,7 @@ def _plain(result: object) -> object:
     return type(result)([_plain(part) for part in result]) if type(result) in (list, tuple) else result
 
 
-def _outline(result: object) -> object:
+def _outline(result: Any) -> object:
     """What a result is made of, as JSON: a KeyedTensor its keys and columns, a JaggedTensor True, containers theirs."""
     if isinstance(result, KeyedTensor):
         return {"keyed": list(zip(result.keys(), result.length_per_key(), strict=True))}

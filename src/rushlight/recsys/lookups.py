@@ -7,7 +7,7 @@ collection, or what divides its tables, in the place of the call.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ def _(
 
 
 @contextmanager
-def single_calls(model: Module) -> Iterator[None]:
+def single_calls(model: Module) -> Generator[None]:
     """A scope in which each collection of sequences, and of few bits, is one call."""
     own: list[Any] = [one for one in model.modules() if isinstance(one, Looked)]
     for one in own:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import rushlight as rl
@@ -137,7 +137,7 @@ class _ShardedQuantTables(ShardedRows):
                 found[f"{self._path}.{table.name}.{name}"] = ShardedTensor(shape, one.dtype, shards)
         return found
 
-    def take_over(self, state: dict[str, Tensor | ShardedTensor]) -> None:
+    def take_over(self, state: Mapping[str, Tensor | ShardedTensor]) -> None:
         """Use loaded codes, scales and biases."""
         used: dict[int, int] = {}
         for place, _, packed in self._parts():

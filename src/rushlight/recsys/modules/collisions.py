@@ -307,7 +307,8 @@ class ManagedCollisionCollection(Module):
 
     def modules_of_tables(self) -> dict[str, ManagedCollisionModule]:
         """Return the modules by table."""
-        return {table.name: self._managed_collision_modules[table.name] for table in self._configs}
+        held: Any = self._managed_collision_modules
+        return {table.name: held[table.name] for table in self._configs}
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedJaggedTensor:
         """Return the rows of the features' ids."""
