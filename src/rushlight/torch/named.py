@@ -29,7 +29,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     "distributed._composable": (),
     "distributed.checkpoint._consolidate_hf_safetensors": ("consolidate_safetensors_files",),
     "distributed.checkpoint.hf_storage": ("HuggingFaceStorageReader", "HuggingFaceStorageWriter"),
-    "distributed.checkpoint.default_planner": ("DefaultLoadPlanner", "DefaultSavePlanner"),
     "distributed.nn": (),
     "distributed.nn.functional": ("all_gather", "all_reduce", "reduce_scatter"),
     "distributed.rpc": ("RRef",),

@@ -11,13 +11,21 @@ from rushlight.distributed.pipelining import (
     Schedule1F1B,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
     ScheduleZeroBubble,
+    get_schedule_class,
 )
 from rushlight.distributed.pipelining.schedules import (
     Action,
     check,
+    filled,
     gpipe,
+    in_a_v,
+    in_turn,
     interleaved,
+    looped,
     one_forward_one_backward,
     text_of,
     zero_bubble,
@@ -97,22 +105,75 @@ def test_gradients_are_those_of_the_whole(kind, world: int, microbatches: int) -
             rl.testing.assert_close(rl.tensor(gradient), rl.tensor(one), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("world", "stages"), [(2, 4), (2, 6), (1, 2)])
-def test_several_stages_at_each_rank(world: int, stages: int) -> None:
+SEVERAL = [ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleLoopedBFS, ScheduleZBVZeroBubble]
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize(("world", "stages"), [(2, 4), (2, 6), (1, 2), (3, 6)])
+def test_several_stages_at_each_rank(kind, world: int, stages: int) -> None:
+    in_v = kind is ScheduleZBVZeroBubble
+    if in_v and stages != 2 * world:
+        with pytest.raises(rl.RushlightError, match="two stages at each rank"):
+            kind.make_table(_Stages(stages // world), world, 4)
+        return
+    home = (in_a_v if in_v else in_turn)(world)
+
     def train():
         rank = dist.get_rank()
-        mine = range(rank, stages, world)
+        mine = [stage for stage in range(stages) if home(stage) == rank]
         blocks = [_blocks(stages)[number] for number in mine]
         parts = [PipelineStage(block, number, stages) for block, number in zip(blocks, mine, strict=True)]
-        schedule = ScheduleInterleaved1F1B(parts, 4, loss_fn=_loss)
+        schedule = kind(parts, 6, loss_fn=_loss)
         x, y = _batch()
-        schedule.step(*((x,) if rank == 0 else ()), target=y)
-        return [block.layer.weight.grad.tolist() for block in blocks]
+        losses = []
+        schedule.step(*((x,) if rank == 0 else ()), target=y, losses=losses)
+        return [(number, block.layer.weight.grad.tolist()) for number, block in zip(mine, blocks, strict=True)]
 
     wanted, _ = _alone(stages)
-    for rank, found in enumerate(dist.spawn(train, world)):
-        for gradient, one in zip(found, wanted[rank::world], strict=True):
-            rl.testing.assert_close(rl.tensor(gradient), rl.tensor(one), rtol=1e-12, atol=1e-14)
+    for found in dist.spawn(train, world):
+        for number, gradient in found:
+            rl.testing.assert_close(rl.tensor(gradient), rl.tensor(wanted[number]), rtol=1e-12, atol=1e-14)
+
+
+class _Stages:
+    """What a table is made for."""
+
+    def __init__(self, count: int) -> None:
+        self.stages = range(count)
+
+
+def test_a_stage_that_lies_elsewhere_is_refused() -> None:
+    def run():
+        rank = dist.get_rank()
+        parts = [PipelineStage(Block(0), number, 4) for number in (rank, 3 - rank)]
+        with pytest.raises(rl.RushlightError, match="lies at rank"):
+            ScheduleInterleaved1F1B(parts, 2)
+        return True
+
+    assert dist.spawn(run, 2) == [True, True]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("microbatches", [1, 2, 5, 8, 24])
+def test_filled_schedules_are_short_and_keep_little(ranks: int, microbatches: int) -> None:
+    """In a V all ranks keep at most one more than twice their number, and are idle at the ends alone."""
+    for chunks in (1, 2, 3):
+        assert check(looped(ranks, microbatches, chunks), ranks * chunks) >= 2 * microbatches * chunks
+        check(filled(ranks, microbatches, ranks * chunks, in_turn(ranks)), ranks * chunks)
+    table = filled(ranks, microbatches, 2 * ranks, in_a_v(ranks))
+    assert check(table, 2 * ranks) <= 6 * microbatches + 4 * ranks
+    if microbatches % ranks == 0 and microbatches >= 2 * ranks:
+        assert check(table, 2 * ranks) <= 2 * check(zero_bubble(ranks, microbatches), ranks)
+    for row in table:
+        kept = [sum({"F": 1, "I": -1, "W": 0}[action.kind] for action in row[:end]) for end in range(len(row))]
+        assert max(kept) <= 2 * ranks + 1
+
+
+def test_schedules_have_names() -> None:
+    assert get_schedule_class("1F1B") is get_schedule_class("schedule1f1b".capitalize()) is Schedule1F1B
+    assert get_schedule_class("ZBVZeroBubble") is ScheduleZBVZeroBubble
+    with pytest.raises(rl.RushlightError, match="no schedule 'Fast'"):
+        get_schedule_class("Fast")
 
 
 def test_without_a_loss_results_are_the_models() -> None:

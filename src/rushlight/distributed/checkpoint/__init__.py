@@ -8,11 +8,31 @@ A checkpoint is a folder of safetensors files and an index. Those of PyTorch are
 
 from rushlight.distributed.checkpoint.consolidating import consolidate
 from rushlight.distributed.checkpoint.flat import Stateful
-from rushlight.distributed.checkpoint.loading import load
-from rushlight.distributed.checkpoint.saving import async_save, save
+from rushlight.distributed.checkpoint.loading import load, load_state_dict
+from rushlight.distributed.checkpoint.saving import async_save, save, save_state_dict
+from rushlight.distributed.checkpoint.storage import (
+    AsyncCheckpointerType,
+    DefaultLoadPlanner,
+    DefaultSavePlanner,
+    FileSystemReader,
+    FileSystemWriter,
+)
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["Stateful", "async_save", "consolidate", "load", "save"]
+__all__ = [
+    "AsyncCheckpointerType",
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
+    "FileSystemReader",
+    "FileSystemWriter",
+    "Stateful",
+    "async_save",
+    "consolidate",
+    "load",
+    "load_state_dict",
+    "save",
+    "save_state_dict",
+]
 
 
 def __getattr__(name: str) -> object:

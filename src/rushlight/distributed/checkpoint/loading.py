@@ -15,6 +15,12 @@ from rushlight.distributed.checkpoint.holding import Holding, holdings, is_tenso
 from rushlight.distributed.checkpoint.index import Index
 from rushlight.distributed.checkpoint.ranks import ranks_of, together
 from rushlight.distributed.checkpoint.saving import state_of
+from rushlight.distributed.checkpoint.storage import (
+    DefaultLoadPlanner,
+    FileSystemReader,
+    check_planner,
+    folder_of,
+)
 from rushlight.distributed.group import Group
 from rushlight.distributed.tensor.layout import shape_of, whole
 from rushlight.eager.autograd.modes import no_grad
@@ -26,8 +32,10 @@ from rushlight.support.errors import fail, require
 
 def load(
     state_dict: MutableMapping[str, object],
-    checkpoint_id: Path,
+    checkpoint_id: Path | None = None,
     *,
+    storage_reader: FileSystemReader | None = None,
+    planner: DefaultLoadPlanner | None = None,
     process_group: Group = None,
     no_dist: bool = False,
     strict: bool = True,
@@ -41,11 +49,14 @@ def load(
     >>> state = {"model": model.state_dict(), "step": 0}
     >>> checkpoint.load(state, "run/step-300")
     """
+    folder = folder_of("load", checkpoint_id, storage_reader, FileSystemReader)
+    check_planner("load", planner, DefaultLoadPlanner)
+    strict = strict and not (planner is not None and planner.allow_partial_load)
     ranks = ranks_of(process_group, no_dist)
     states: dict[str, Any] = state_of(state_dict)
     leaves = flatten(states)
     held = holdings(leaves)
-    shards = together(ranks, lambda: _opened(os.fspath(checkpoint_id), leaves, held, strict))
+    shards = together(ranks, lambda: _opened(os.fspath(folder), leaves, held, strict))
     values = together(ranks, lambda: _values(shards, leaves))
     together(ranks, lambda: _fill(shards, held))
     for name, value in values.items():
@@ -55,6 +66,18 @@ def load(
             value.load_state_dict(states[key])
         else:
             state_dict[key] = states[key]
+
+
+def load_state_dict(
+    state_dict: MutableMapping[str, object],
+    storage_reader: FileSystemReader,
+    process_group: Group = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: DefaultLoadPlanner | None = None,
+) -> None:
+    """Fill a state dict from a checkpoint as `load` does: its older name."""
+    load(state_dict, storage_reader=storage_reader, planner=planner, process_group=process_group, no_dist=no_dist)
 
 
 def _opened(folder: str, leaves: Mapping[str, Leaf], held: Mapping[str, Sequence[Holding]], strict: bool) -> Opened:

@@ -15,9 +15,16 @@ from rushlight.distributed.checkpoint.flat import Stateful, flatten
 from rushlight.distributed.checkpoint.holding import Holding, holdings
 from rushlight.distributed.checkpoint.index import Index
 from rushlight.distributed.checkpoint.ranks import Ranks, ranks_of, together
+from rushlight.distributed.checkpoint.storage import (
+    AsyncCheckpointerType,
+    DefaultSavePlanner,
+    FileSystemWriter,
+    check_planner,
+    folder_of,
+)
 from rushlight.distributed.checkpoint.writing import Writing, make_folder, shares_of
 from rushlight.distributed.group import Group
-from rushlight.support.errors import RushlightError, error, fail
+from rushlight.support.errors import RushlightError, error, fail, require
 from rushlight.support.frozen import frozen
 
 _LONGEST_SECONDS = 1800.0  # that a rank in the background waits for the shards of others
@@ -39,8 +46,10 @@ class _Save:
 
 def save(
     state_dict: Mapping[str, object],
-    checkpoint_id: Path,
+    checkpoint_id: Path | None = None,
     *,
+    storage_writer: FileSystemWriter | None = None,
+    planner: DefaultSavePlanner | None = None,
     process_group: Group = None,
     no_dist: bool = False,
 ) -> None:
@@ -48,12 +57,15 @@ def save(
 
     Each tensor is written once: of a sharded one each rank writes what it holds. Objects with `state_dict` and
     `load_state_dict` are written by their state. What the folder had before stays until all of the new checkpoint is on
-    the disk. On every rank P003 where one of them could not write, P006 for what cannot be saved.
+    the disk. `storage_writer` and `planner` are PyTorch's names for a folder and options. On every rank P003 where one
+    of them could not write, P006 for what cannot be saved.
 
     >>> checkpoint.save({"model": model.state_dict(), "step": 300}, "run/step-300")
     """
+    folder = folder_of("save", checkpoint_id, storage_writer, FileSystemWriter)
+    check_planner("save", planner, DefaultSavePlanner)
     ranks = ranks_of(process_group, no_dist)
-    job = _prepare(state_dict, os.fspath(checkpoint_id), ranks)
+    job = _prepare(state_dict, os.fspath(folder), ranks)
     try:
         together(ranks, lambda: job.writing.write_shard(ranks.rank, job.held))
     except RushlightError:
@@ -62,12 +74,27 @@ def save(
     together(ranks, lambda: job.writing.commit(job.index()) if ranks.rank == 0 else None)
 
 
+def save_state_dict(
+    state_dict: Mapping[str, object],
+    storage_writer: FileSystemWriter,
+    process_group: Group = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: DefaultSavePlanner | None = None,
+) -> None:
+    """Write a state dict as `save` does: its older name."""
+    save(state_dict, storage_writer=storage_writer, planner=planner, process_group=process_group, no_dist=no_dist)
+
+
 def async_save(
     state_dict: Mapping[str, object],
-    checkpoint_id: Path,
+    checkpoint_id: Path | None = None,
     *,
+    storage_writer: FileSystemWriter | None = None,
+    planner: DefaultSavePlanner | None = None,
     process_group: Group = None,
     no_dist: bool = False,
+    async_checkpointer_type: AsyncCheckpointerType = AsyncCheckpointerType.THREAD,
 ) -> Future[None]:
     """Copy a state dict, and writes it in the background as `save` does.
 
@@ -77,8 +104,12 @@ def async_save(
     >>> saved = checkpoint.async_save(state, "run/step-300")
     >>> saved.result()
     """
+    in_process = async_checkpointer_type is AsyncCheckpointerType.PROCESS
+    require(not in_process, "A006", "async_save: a thread writes, no process")
+    folder = folder_of("async_save", checkpoint_id, storage_writer, FileSystemWriter)
+    check_planner("async_save", planner, DefaultSavePlanner)
     ranks = ranks_of(process_group, no_dist)
-    job = _prepare(state_dict, os.fspath(checkpoint_id), ranks)
+    job = _prepare(state_dict, os.fspath(folder), ranks)
     mine = set(job.writing.shares[ranks.rank])
     held = {
         name: [Holding(one.part, one.tensor.clone()) for one in parts if one.part in mine]

@@ -6,15 +6,33 @@ schedule.step(x) if rank == 0 else schedule.step(target=y)
 """
 
 from rushlight.distributed.pipelining.running import (
+    PipelineScheduleMulti,
+    PipelineScheduleSingle,
     Schedule1F1B,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleZBVZeroBubble,
     ScheduleZeroBubble,
+    get_schedule_class,
 )
 from rushlight.distributed.pipelining.stage import PipelineStage
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleZeroBubble"]
+__all__ = [
+    "PipelineScheduleMulti",
+    "PipelineScheduleSingle",
+    "PipelineStage",
+    "Schedule1F1B",
+    "ScheduleGPipe",
+    "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble",
+    "ScheduleLoopedBFS",
+    "ScheduleZBVZeroBubble",
+    "ScheduleZeroBubble",
+    "get_schedule_class",
+]
 
 
 def __getattr__(name: str) -> object:

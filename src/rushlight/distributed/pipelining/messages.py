@@ -13,6 +13,7 @@ import numpy as np
 from rushlight.distributed.buffers import Target, read
 from rushlight.distributed.engine.work import Work
 from rushlight.distributed.group import ProcessGroup
+from rushlight.distributed.pipelining.schedules import in_turn
 from rushlight.eager.creation import empty
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import BY_NAME, DType
@@ -25,11 +26,12 @@ _DTYPES = tuple(BY_NAME.values())
 
 
 class Messages:
-    """The messages of the stages at one rank. Stage `s` lies at rank `s % size` of the group."""
+    """The messages of the stages at one rank. `home` says at which rank of the group a stage lies."""
 
     def __init__(self, group: ProcessGroup, stages: int) -> None:
         self._group = group
         self._stages = stages
+        self.home = in_turn(group.size)
         self._own: dict[tuple[int, int, int], Tensors] = {}  # between stages of this rank
         self._forms: dict[tuple[int, int], list[tuple[tuple[int, ...], DType]]] = {}
         self._silent: set[tuple[int, int]] = set()  # pairs whose receiver knows what comes
@@ -42,7 +44,7 @@ class Messages:
 
     def send(self, sender: int, receiver: int, at: int, tensors: Tensors) -> None:
         """Begin to send tensors of a microbatch from a stage to the next one, or the one before."""
-        peer = receiver % self._group.size
+        peer = self.home(receiver)
         if peer == self._group.rank:
             self._own[sender, receiver, at] = tensors
             return
@@ -54,7 +56,7 @@ class Messages:
 
     def receive(self, sender: int, receiver: int, at: int) -> Tensors:
         """Wait for the tensors of a microbatch, and return them."""
-        peer = sender % self._group.size
+        peer = self.home(sender)
         if peer == self._group.rank:
             return self._own.pop((sender, receiver, at))
         if (sender, receiver) not in self._forms:

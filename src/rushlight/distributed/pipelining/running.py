@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.distributed.pipelining.schedules import (
+    Home,
     Table,
     check,
+    filled,
     gpipe,
+    in_a_v,
+    in_turn,
     interleaved,
+    looped,
     one_forward_one_backward,
     zero_bubble,
 )
@@ -18,7 +23,7 @@ from rushlight.eager.autograd.modes import is_grad_enabled
 from rushlight.eager.functions import cat
 from rushlight.eager.pytree import map_tree
 from rushlight.eager.tensor import Tensor
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 Loss = Callable[..., Tensor]
 
@@ -35,8 +40,13 @@ class Schedule:
     ) -> None:
         require(n_microbatches >= 1, "A002", "pipelining: at least one microbatch", n_microbatches=n_microbatches)
         first = stages[0]
+        home = self.placement(first.group.size)
         for stage in stages:
+            misplaced = home(stage.stage_index) != first.group.rank
+            message = f"{type(self).__name__}: stage {stage.stage_index} lies at rank {home(stage.stage_index)}"
+            require(not misplaced, "A002", message, rank=first.group.rank)
             stage.messages = first.messages
+            stage.messages.home = home
             stage.expect()
         self.stages = {stage.stage_index: stage for stage in stages}
         self.n_microbatches = n_microbatches
@@ -49,6 +59,10 @@ class Schedule:
     def make_table(self, ranks: int, microbatches: int) -> Table:
         """The actions of each rank."""
         raise NotImplementedError
+
+    def placement(self, ranks: int) -> Home:
+        """At which rank a stage lies."""
+        return in_turn(ranks)
 
     def step(self, *args: Any, target: Any = None, losses: list[Tensor] | None = None, **kwargs: Any) -> Any:
         """Run one batch, cut along dim 0 into microbatches, forwards and, with a loss, backwards.
@@ -86,14 +100,16 @@ class Schedule:
         (stage.backward if kind == "B" else stage.backward_inputs)(at, scaled)
 
 
-class _OfOneStage(Schedule):
+class PipelineScheduleSingle(Schedule):
+    """Base of schedules with one stage at each rank."""
+
     def __init__(
         self, stage: PipelineStage, n_microbatches: int, loss_fn: Loss | None = None, scale_grads: bool = True
     ) -> None:
         super().__init__([stage], n_microbatches, loss_fn, scale_grads)
 
 
-class ScheduleGPipe(_OfOneStage):
+class ScheduleGPipe(PipelineScheduleSingle):
     """All forwards, then all backwards."""
 
     def make_table(self, ranks: int, microbatches: int) -> Table:
@@ -101,7 +117,7 @@ class ScheduleGPipe(_OfOneStage):
         return gpipe(ranks, microbatches)
 
 
-class Schedule1F1B(_OfOneStage):
+class Schedule1F1B(PipelineScheduleSingle):
     """One forward and one backward in turn, as soon as the pipeline is full."""
 
     def make_table(self, ranks: int, microbatches: int) -> Table:
@@ -109,7 +125,7 @@ class Schedule1F1B(_OfOneStage):
         return one_forward_one_backward(ranks, microbatches)
 
 
-class ScheduleZeroBubble(_OfOneStage):
+class ScheduleZeroBubble(PipelineScheduleSingle):
     """As 1F1B, with gradients of weights taken where a rank would be idle: ZB-H1."""
 
     def make_table(self, ranks: int, microbatches: int) -> Table:
@@ -117,12 +133,73 @@ class ScheduleZeroBubble(_OfOneStage):
         return zero_bubble(ranks, microbatches)
 
 
-class ScheduleInterleaved1F1B(Schedule):
+class PipelineScheduleMulti(Schedule):
+    """Base of schedules with several stages at each rank."""
+
+
+class ScheduleLoopedBFS(PipelineScheduleMulti):
+    """All microbatches through a stage before the next one of the rank."""
+
+    def make_table(self, ranks: int, microbatches: int) -> Table:
+        """The actions of each rank."""
+        return looped(ranks, microbatches, len(self.stages))
+
+
+class ScheduleInterleavedZeroBubble(PipelineScheduleMulti):
+    """Several stages at each rank, with gradients of weights taken where a rank would be idle."""
+
+    def make_table(self, ranks: int, microbatches: int) -> Table:
+        """The actions of each rank."""
+        return filled(ranks, microbatches, ranks * len(self.stages), in_turn(ranks))
+
+
+class ScheduleZBVZeroBubble(PipelineScheduleMulti):
+    """Two stages at each rank, `r` and `2 n - 1 - r`, so that all ranks keep as many activations.
+
+    Gradients of weights fill what would be idle times; ranks are idle at both ends alone.
+    """
+
+    def placement(self, ranks: int) -> Home:
+        """At which rank a stage lies."""
+        return in_a_v(ranks)
+
+    def make_table(self, ranks: int, microbatches: int) -> Table:
+        """The actions of each rank."""
+        require(
+            len(self.stages) == 2, "A002", "ScheduleZBVZeroBubble: two stages at each rank", stages=len(self.stages)
+        )
+        return filled(ranks, microbatches, 2 * ranks, in_a_v(ranks))
+
+
+class ScheduleInterleaved1F1B(PipelineScheduleMulti):
     """As 1F1B, with several stages at each rank."""
 
     def make_table(self, ranks: int, microbatches: int) -> Table:
         """The actions of each rank."""
         return interleaved(ranks, microbatches, len(self.stages))
+
+
+_SCHEDULES: tuple[type[Schedule], ...] = (
+    ScheduleGPipe,
+    Schedule1F1B,
+    ScheduleZeroBubble,
+    ScheduleLoopedBFS,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
+)
+
+
+def get_schedule_class(schedule_name: str) -> type[Schedule]:
+    """The class of a schedule by its name, with or without `Schedule` in front: `get_schedule_class("1F1B")`.
+
+    Errors: A002 for a name that there is not.
+    """
+    known = {cls.__name__.removeprefix("Schedule").lower(): cls for cls in _SCHEDULES}
+    found = known.get(str(schedule_name).removeprefix("Schedule").lower())
+    if found is None:
+        fail("A002", f"get_schedule_class: there is no schedule {schedule_name!r}", known=sorted(known))
+    return found
 
 
 def _piece(value: Any, at: int, count: int) -> Any:

@@ -7,7 +7,7 @@ gradients of the stage's inputs (I), for which the stage before waits, and later
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -26,7 +26,19 @@ class Action:
 
 
 Table = list[list[Action]]
-"""The actions of each rank. Stage `s` of a pipeline of n ranks is at rank `s % n`."""
+"""The actions of each rank."""
+Home = Callable[[int], int]
+"""The rank of a stage."""
+
+
+def in_turn(ranks: int) -> Home:
+    """Return the placement of stage `s` at rank `s % ranks`."""
+    return lambda stage: stage % ranks
+
+
+def in_a_v(ranks: int) -> Home:
+    """Return the placement of two stages at each rank: to the last rank, and back to the first one."""
+    return lambda stage: min(stage, 2 * ranks - 1 - stage)
 
 
 def gpipe(ranks: int, microbatches: int) -> Table:
@@ -112,6 +124,50 @@ def zero_bubble(ranks: int, microbatches: int) -> Table:
             if at + ahead < microbatches:
                 row.append(Action(rank, "F", at + ahead))
         table.append([*row, *waiting])
+    return table
+
+
+def looped(ranks: int, microbatches: int, stages_per_rank: int) -> Table:
+    """Return the table in which a rank takes all microbatches through one of its stages before the next stage.
+
+    Lamy-Poirier, Breadth-First Pipeline Parallelism, 2022.
+    """
+
+    def row(rank: int, kind: str, chunks: Sequence[int]) -> list[Action]:
+        return [Action(chunk * ranks + rank, kind, at) for chunk in chunks for at in range(microbatches)]
+
+    chunks = range(stages_per_rank)
+    return [row(rank, "F", chunks) + row(rank, "B", chunks[::-1]) for rank in range(ranks)]
+
+
+def filled(ranks: int, microbatches: int, stages: int, home: Home) -> Table:
+    """Return a table without avoidable idle times, for any placement of stages: backwards are taken in two.
+
+    In each round a rank takes what others wait for, gradients of inputs first, then forwards of its deepest stage, and
+    else gradients of weights. Stage `s` keeps the activations of at most `stages - s` microbatches, as 1F1B does: so
+    all ranks of a V keep as much. Qi et al., Pipeline Parallelism with Controllable Memory, 2024.
+    """
+    own = [[stage for stage in range(stages) if home(stage) == rank] for rank in range(ranks)]
+    counts = {(stage, kind): 0 for stage in range(stages) for kind in "FIW"}
+    done: set[Action] = set()
+    table: Table = [[] for _ in range(ranks)]
+
+    def next_of(rank: int) -> Action | None:
+        late = sum([counts[stage, "I"] - counts[stage, "W"] for stage in own[rank]]) >= stages
+        for kind in "WIF" if late else "IFW":
+            for stage in reversed(own[rank]):
+                at = counts[stage, kind]
+                full = kind == "F" and at - counts[stage, "I"] >= stages - stage
+                if at < microbatches and not full and _is_ready(Action(stage, kind, at), done, stages):
+                    return Action(stage, kind, at)
+        return None
+
+    while any(chosen := [next_of(rank) for rank in range(ranks)]):
+        for row, action in zip(table, chosen, strict=True):
+            if action is not None:
+                row.append(action)
+                counts[action.stage, action.kind] += 1
+                done.add(action)
     return table
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.distributed.engine.fake import Fake
 from rushlight.distributed.group import Group, member
 from rushlight.distributed.pipelining.messages import Messages, Tensors
+from rushlight.distributed.pipelining.schedules import in_a_v, in_turn
 from rushlight.eager.autograd.driver import backward as run_backward
 from rushlight.eager.autograd.driver import grad
 from rushlight.eager.tensor import Tensor
@@ -19,9 +20,10 @@ from rushlight.support.errors import require
 class PipelineStage:
     """Stage `stage_index` of `num_stages`: `submodule` takes what the stage before gives, and its results go on.
 
-    Stages lie on the ranks of a group in turn. Results are a tensor or a tuple of tensors, of the same shapes and
-    dtypes for all microbatches. `input_args` and `output_args` are examples of a microbatch's inputs and results: where
-    all stages have them no message tells the shapes, which ranks without data cannot do.
+    Stages lie on the ranks of a group in turn, for `ScheduleZBVZeroBubble` there and back. Results are a tensor or a
+    tuple of tensors, of the same shapes and dtypes for all microbatches. `input_args` and `output_args` are examples of
+    a microbatch's inputs and results: where all stages have them no message tells the shapes, which ranks without data
+    cannot do.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class PipelineStage:
         self.stage_index = stage_index
         self.num_stages = num_stages
         self.group = member(group)
-        at_home = stage_index % self.group.size == self.group.rank
+        size = self.group.size
+        homes = {in_turn(size)(stage_index), *([in_a_v(size)(stage_index)] if num_stages == 2 * size else [])}
+        at_home = self.group.rank in homes
         require(at_home, "A002", f"PipelineStage: stage {stage_index} does not lie at rank {self.group.rank}")
         self.messages = Messages(self.group, num_stages)
         self.input_args, self.output_args = _examples(input_args), _examples(output_args)
