@@ -200,6 +200,28 @@ def test_precision_and_models_without_data():
     assert dist.spawn(train, 2) == [(rl.bfloat16, rl.bfloat16, rl.float32)] * 2
 
 
+def test_wrappers_within_others_have_the_names_of_the_model():
+    def run():
+        rl.manual_seed(0)
+        plain = rl.nn.Sequential(rl.nn.Linear(4, 4), rl.nn.Linear(4, 4))
+        wanted = {name: value.clone() for name, value in plain.state_dict().items()}
+        inner = FullyShardedDataParallel(plain[0])
+        model = FullyShardedDataParallel(rl.nn.Sequential(inner, plain[1]))
+        assert [name for name, _ in model.named_parameters()] == list(wanted)
+        state = model.state_dict()
+        assert list(state) == list(wanted) and all(rl.equal(state[name], wanted[name]) for name in wanted)
+        model.load_state_dict({name: value + 1 for name, value in wanted.items()})
+        state = model.state_dict()
+        assert all(rl.equal(state[name], wanted[name] + 1) for name in wanted)
+        with FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
+            assert all(isinstance(one, DTensor) for one in model.state_dict().values())
+        with pytest.raises(rl.RushlightError, match="Missing key"):
+            model.load_state_dict({"0.weight": wanted["0.weight"]})
+        return True
+
+    assert dist.spawn(run, 2) == [True, True]
+
+
 def test_layers_are_wrapped_where_that_is_enabled():
     def run():
         assert type(wrap.wrap(rl.nn.Linear(2, 2))) is rl.nn.Linear

@@ -105,6 +105,7 @@ class FullyShardedDataParallel(Module):
         fully_shard(module, mp_policy=_policy(mixed_precision, True), **options)
         _convert_buffers(module, mixed_precision)
         self._fsdp_wrapped_module = module
+        self.register_load_state_dict_pre_hook(_name_inner)
 
     @property
     def module(self) -> Module:
@@ -124,13 +125,15 @@ class FullyShardedDataParallel(Module):
         """Return what the model returns."""
         return self._fsdp_wrapped_module(*args, **kwargs)
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Any:
-        """The parameters by the names that they have in the model."""
-        return self.module.named_parameters(prefix, recurse, remove_duplicate)
-
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Any:
-        """The buffers by the names that they have in the model."""
-        return self.module.named_buffers(prefix, recurse, remove_duplicate)
+    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Any:
+        """This module and those of the model, by the names that they have in the model."""
+        seen: set[Any] = set() if memo is None else memo
+        if self in seen:
+            return
+        if remove_duplicate:
+            seen.add(self)
+        yield prefix, self
+        yield from self.module.named_modules(seen, prefix, remove_duplicate)
 
     @contextlib.contextmanager
     def no_sync(self) -> Generator[None]:
@@ -151,16 +154,22 @@ class FullyShardedDataParallel(Module):
 
     # States.
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
         """The model's state, as `state_dict_type` says."""
-        settings = self._settings
-        options = _options(settings.state_dict_type, settings.state_dict_config)
-        return _for_ranks(get_model_state_dict(self.module, options=options), settings.state_dict_config)
+        config = self._settings.state_dict_config
+        options = _options(self._settings.state_dict_type, config)
+        found = _for_ranks(get_model_state_dict(self.module, options=options), config)
+        entries: dict[str, Any] = {} if destination is None else destination
+        entries.update({prefix + name: value for name, value in found.items()})
+        return entries
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Take a state over, of whole tensors or of DTensors."""
         require(not assign, "A006", "FullyShardedDataParallel: load_state_dict does not assign")
-        return set_model_state_dict(self.module, state_dict, options=StateDictOptions(strict=strict))
+        with self.state_dict_type(self, StateDictType.SHARDED_STATE_DICT):  # parts tell how they are divided
+            return set_model_state_dict(self.module, state_dict, options=StateDictOptions(strict=strict))
 
     @staticmethod
     def set_state_dict_type(
@@ -283,6 +292,13 @@ class FullyShardedDataParallel(Module):
         with FullyShardedDataParallel.summon_full_params(self), no_grad():
             super().apply(fn)
         return self
+
+
+def _name_inner(module: Module, state: dict[str, Any], prefix: str, *args: object) -> None:
+    """Let a state's names, which are those of the model, lead to the module that holds it."""
+    inside = f"{prefix}_fsdp_wrapped_module."
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(inside)]:
+        state[inside + name[len(prefix) :]] = state.pop(name)
 
 
 def _units(module: Module) -> list[Unit]:
