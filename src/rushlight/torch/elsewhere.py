@@ -70,8 +70,6 @@ _DISTRIBUTED = {
     "_tensor": "tensor",
     "_tensor.device_mesh": "device_mesh",
     "algorithms": "algorithms",
-    "algorithms._checkpoint": "algorithms._checkpoint",
-    "algorithms._checkpoint.checkpoint_wrapper": "algorithms._checkpoint.checkpoint_wrapper",
     "algorithms.ddp_comm_hooks": "algorithms.ddp_comm_hooks",
     "algorithms.ddp_comm_hooks.default_hooks": "algorithms.ddp_comm_hooks.default_hooks",
     "algorithms.ddp_comm_hooks.powerSGD_hook": "algorithms.ddp_comm_hooks.powerSGD_hook",
@@ -123,6 +121,8 @@ ELSEWHERE: dict[str, str] = {
     "nn.parallel.distributed": "rushlight.nn.parallel",
     **{f"optim.{optimizer}": "rushlight.optim" for optimizer in _OPTIMIZERS},
     "autograd.variable": "rushlight.autograd",
+    "distributed.algorithms._checkpoint": "rushlight.utils.checkpoint",
+    "distributed.algorithms._checkpoint.checkpoint_wrapper": "rushlight.utils.checkpoint.wrapper",
     "distributed._tensor.placement_types": "rushlight.ir.placement",
     "distributed.tensor.placement_types": "rushlight.ir.placement",
     **{

@@ -6,12 +6,6 @@ import pytest
 
 import rushlight as rl
 from rushlight import distributed as dist
-from rushlight.distributed.algorithms._checkpoint.checkpoint_wrapper import (
-    CheckpointImpl,
-    CheckpointWrapper,
-    apply_activation_checkpointing,
-    checkpoint_wrapper,
-)
 from rushlight.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from rushlight.distributed.fsdp import (
     CPUOffload,
@@ -25,6 +19,12 @@ from rushlight.distributed.fsdp import (
 )
 from rushlight.distributed.tensor import DTensor
 from rushlight.nn.parallel import DistributedDataParallel
+from rushlight.utils.checkpoint.wrapper import (
+    CheckpointImpl,
+    CheckpointWrapper,
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
 
 
 class Block(rl.nn.Module):

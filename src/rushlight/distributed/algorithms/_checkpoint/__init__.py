@@ -1,1 +1,0 @@
-"""Recomputation of a model's parts."""
