@@ -45,7 +45,7 @@ class Trial(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Seconds of calls in turns, whether both gave the same bits, and the shares of what the machine allows."""
+    """Seconds of calls in turns, whether both gave the same bits, and shares of what the machine allows."""
 
     trial: Trial
     seconds: Mapping[str, Sequence[float]]

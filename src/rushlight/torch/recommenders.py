@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
-
 _ROOT = "rushlight.recsys"
 # Modules of torchrec by the module of `rushlight.recsys` that has their names.
 _ELSEWHERE = {
@@ -51,9 +48,9 @@ _ELSEWHERE = {
 _TARGETS = {name: module for module, names in _ELSEWHERE.items() for name in names}
 
 
-def recommender_of(path: str) -> ModuleType | None:
-    """Return what answers for a module below `torchrec`, or for itself where the path is empty."""
+def recommender_of(path: str) -> str | None:
+    """Return the name of what answers for a module below `torchrec`, or for itself where the path is empty."""
     if not path:
-        return import_module(_ROOT)
+        return _ROOT
     target = _TARGETS.get(path)
-    return None if target is None else import_module(f"{_ROOT}.{target}")
+    return None if target is None else f"{_ROOT}.{target}"

@@ -31,7 +31,7 @@ def targets_of(name: str) -> tuple[Target, ...]:
     root, *path = name.split(".")
     if root == "torchrec":
         found = recommender_of(".".join(path))
-        return () if found is None else (found,)
+        return () if found is None else (import_module(found),)
     return tuple([target for target in _answers(path) if target is not None])
 
 

@@ -19,13 +19,13 @@ from rushlight.distributed.pipelining import (
 )
 from rushlight.distributed.pipelining.schedules import (
     Action,
+    breadth_first,
     check,
     filled,
     gpipe,
     in_a_v,
     in_turn,
     interleaved,
-    looped,
     one_forward_one_backward,
     text_of,
     zero_bubble,
@@ -158,7 +158,7 @@ def test_a_stage_that_lies_elsewhere_is_refused() -> None:
 def test_filled_schedules_are_short_and_keep_little(ranks: int, microbatches: int) -> None:
     """In a V all ranks keep at most one more than twice their number, and are idle at the ends alone."""
     for chunks in (1, 2, 3):
-        assert check(looped(ranks, microbatches, chunks), ranks * chunks) >= 2 * microbatches * chunks
+        assert check(breadth_first(ranks, microbatches, chunks), ranks * chunks) >= 2 * microbatches * chunks
         check(filled(ranks, microbatches, ranks * chunks, in_turn(ranks)), ranks * chunks)
     table = filled(ranks, microbatches, 2 * ranks, in_a_v(ranks))
     assert check(table, 2 * ranks) <= 6 * microbatches + 4 * ranks

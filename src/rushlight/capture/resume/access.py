@@ -241,7 +241,7 @@ class AccessingInterpreter(Interpreter):
 
 
 def _has_name(function: object, name: str, value: object) -> bool:
-    """Whether a function of a library, of which it is taken that it stays, is given a name that it has already."""
+    """Whether a function of a library, which is taken to stay, is given a name that it has already."""
     if type(function) is not FunctionType or name not in ("__name__", "__qualname__") or type(value) is not str:
         return False
     return getattr(function, name) == value and not is_of_users(module_of_globals(function.__globals__))

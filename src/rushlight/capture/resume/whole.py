@@ -130,7 +130,7 @@ def error_of(reason: Reason) -> RushlightError:
 
 
 def _is_of_number(error: BaseException, frame: Frame) -> bool:
-    """Whether an error of C, or of an operator, may be of what stands for a number, which its text would name."""
+    """Whether the text of an error of C, or of an operator, may name what stands for a number."""
     if not is_native(frame) or not isinstance(error, (TypeError, *OF_OPERATORS)):
         return False
     values = frame.stack if isinstance(error, OF_OPERATORS) else (*frame.stack, *frame.locals)

@@ -129,7 +129,7 @@ def changed_arguments(copies: Sequence[Copy], walk: StateWalk) -> Iterator[tuple
 
 
 def refuse_both(changed: Iterable[tuple[Leaf, object]], copies: Sequence[Copy]) -> None:
-    """C003 for a container that changes as part of the state, as by a bound method, and has a copy as an argument."""
+    """C003 for a container that changes as part of the state, and has a copy as an argument."""
     originals = {id(copy.original) for copy in copies}
     for leaf, _ in changed:
         if id(leaf.container) in originals:

@@ -94,7 +94,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _is_simple(packing: Packing, tensor: Any) -> bool:
-    """Whether an argument is a wrapper of plain tensors without history, that its form and one attribute describe."""
+    """Whether an argument is a wrapper of plain tensors that its form and one attribute describe."""
     told = bool(packing.names) and hasattr(packing.kind, "__tensor_context__")
     return told and not packing.recorded and not any(packing.inner) and _holds_these(tensor, packing.names)
 

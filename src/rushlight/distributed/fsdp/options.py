@@ -42,7 +42,7 @@ class CPUOffload:
 
 @frozen
 class MixedPrecision:
-    """Dtypes in which parameters are gathered, gradients reduced, and buffers kept; None leaves a dtype as it is."""
+    """Dtypes of gathered parameters, of reduced gradients and of buffers; None leaves a dtype as it is."""
 
     param_dtype: DType | None = None
     reduce_dtype: DType | None = None

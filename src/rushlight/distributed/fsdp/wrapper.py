@@ -269,7 +269,7 @@ class FullyShardedDataParallel(Module):
         offload_to_cpu: bool = False,
         with_grads: bool = False,
     ) -> Generator[None]:
-        """Within it parameters are whole; what is written to them is kept, of each rank its part, with `writeback`.
+        """Within it parameters are whole. With `writeback` what is written to them is kept, of each rank its part.
 
         Errors: A006 with gradients, or where parameters are gathered in a dtype that is not their own.
         """

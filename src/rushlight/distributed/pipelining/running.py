@@ -8,13 +8,13 @@ from typing import Any
 from rushlight.distributed.pipelining.schedules import (
     Home,
     Table,
+    breadth_first,
     check,
     filled,
     gpipe,
     in_a_v,
     in_turn,
     interleaved,
-    looped,
     one_forward_one_backward,
     zero_bubble,
 )
@@ -142,7 +142,7 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
 
     def make_table(self, ranks: int, microbatches: int) -> Table:
         """The actions of each rank."""
-        return looped(ranks, microbatches, len(self.stages))
+        return breadth_first(ranks, microbatches, len(self.stages))
 
 
 class ScheduleInterleavedZeroBubble(PipelineScheduleMulti):

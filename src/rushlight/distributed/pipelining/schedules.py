@@ -127,8 +127,8 @@ def zero_bubble(ranks: int, microbatches: int) -> Table:
     return table
 
 
-def looped(ranks: int, microbatches: int, stages_per_rank: int) -> Table:
-    """Return the table in which a rank takes all microbatches through one of its stages before the next stage.
+def breadth_first(ranks: int, microbatches: int, stages_per_rank: int) -> Table:
+    """Return the table in which a rank takes all microbatches through a stage before the next one.
 
     Lamy-Poirier, Breadth-First Pipeline Parallelism, 2022.
     """

@@ -26,7 +26,7 @@ def dynamic_threshold_filter(id_counts: Tensor, threshold_skew_multiplier: float
 
 
 def probabilistic_threshold_filter(id_counts: Tensor, per_id_probability: float = 0.01) -> tuple[Tensor, Tensor]:
-    """Return which ids are drawn, if each time that one came it was drawn with this probability; and the draws."""
+    """Return which ids are drawn, with this probability each time that one came, and the draws."""
     score = 1 - (1 - per_id_probability) ** id_counts.float()
     threshold = rl.rand(id_counts.shape[0])
     return score > threshold, threshold

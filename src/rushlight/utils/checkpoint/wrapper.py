@@ -1,4 +1,4 @@
-"""Parts of a model whose intermediate results are computed again in the backward pass, by PyTorch's names."""
+"""Parts of a model whose intermediate results are computed again in the backward pass."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def checkpoint_wrapper(
     checkpoint_fn: Callable[..., Any] | None = None,
     **checkpoint_fn_kwargs: Any,
 ) -> Module:
-    """Let calls of a module keep its arguments alone, and return it; `utils.checkpoint.checkpoint` has the options.
+    """Let calls of a module keep its arguments alone, and return it.
+
+    `utils.checkpoint.checkpoint` has the options.
 
     >>> model.block = checkpoint_wrapper(model.block, preserve_rng_state=False)
     """
