@@ -276,8 +276,6 @@ def test_what_trainers_ask_for_when_they_are_made(torch: ModuleType):
     assert (device, dtype, blocking, order) == (torch.device("cpu"), torch.float64, True, None)
     counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
     assert counter.get_total_flops() == 0 and counter.get_flop_counts() == {}
-    with pytest.raises(rl.NotSupportedError), counter:
-        pass
     assert torch.utils.data.DataLoader([1, 2]).multiprocessing_context is None
     assert not dataclasses.is_dataclass(torch.device("cpu"))  # what walks over dataclasses leaves a device whole
 

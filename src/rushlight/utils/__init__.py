@@ -1,9 +1,9 @@
 """The names that PyTorch keeps under `torch.utils`."""
 
 from rushlight.support.peer_names import absent_name
-from rushlight.utils import checkpoint, data, dlpack
+from rushlight.utils import checkpoint, data, dlpack, flop_counter
 
-__all__ = ["checkpoint", "data", "dlpack"]
+__all__ = ["checkpoint", "data", "dlpack", "flop_counter"]
 
 
 def __getattr__(name: str) -> object:
