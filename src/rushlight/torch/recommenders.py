@@ -49,7 +49,7 @@ _TARGETS = {name: module for module, names in _ELSEWHERE.items() for name in nam
 
 
 def recommender_of(path: str) -> str | None:
-    """Return the name of what answers for a module below `torchrec`, or for itself where the path is empty."""
+    """Return the name of what answers for a module below `torchrec`, or for itself if the path is empty."""
     if not path:
         return _ROOT
     target = _TARGETS.get(path)

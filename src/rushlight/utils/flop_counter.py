@@ -35,7 +35,7 @@ _formulas: dict[object, Formula] = {}
 
 
 def register_flop_formula(targets: object, get_raw: bool = False) -> Callable[[Formula], Formula]:
-    """Return a decorator that registers how many operations a call of an operator, or of each of several, takes.
+    """Return a decorator that registers how many operations calls of an operator, or of several, take.
 
     The formula is called with the call's arguments, shapes in place of tensors, and `out_shape`; with `get_raw` it is
     called with tensors themselves and `out_val`.
