@@ -203,6 +203,8 @@ class ReachedObjects:
         """Guards a variable that the trace reads, if nothing does. What may change in itself takes another trace."""
         leaf = Leaf(container, key, value, path, False)
         place = leaf.owner_id, key
+        if self.walk.looks is not None:
+            self.walk.looks.opened.add(leaf.owner_id)
         if place not in self._guarded:
             self._guarded.add(place)
             self.variables.append(Variable(container, key, path))

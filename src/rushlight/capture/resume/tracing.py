@@ -20,8 +20,9 @@ from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
-from rushlight.capture.resume.cautious import CautiousInterpreter, is_mutable
+from rushlight.capture.resume.cautious import is_mutable
 from rushlight.capture.resume.classes import detach
+from rushlight.capture.resume.looking import LookingInterpreter, looking
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.eager.dispatch import STATE, Scope, State
@@ -41,7 +42,7 @@ def is_within(frame: Frame) -> bool:
     return frame.then is not None or frame.generator is not None or frame.names is not None
 
 
-class TracingInterpreter(CautiousInterpreter):
+class TracingInterpreter(LookingInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
     __slots__ = ("_death", "_deaths", "_ends", "_lives", "limit", "outside", "reason", "settings", "steady")
@@ -311,6 +312,7 @@ _NOTES: dict[str, Callable[..., None]] = {
 def _and_note(name: str, operation: Operation) -> Operation:
     """What carries out an instruction, and then writes down what it has made."""
     note = _NOTES.get(name, TracingInterpreter.note_fresh)
+    operation = looking(name, operation)
 
     def carry_out(interpreter: TracingInterpreter, frame: Frame, operand: Any) -> object:
         try:

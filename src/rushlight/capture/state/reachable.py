@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
 from rushlight.capture.state.globals import ReachableGlobals, names_in
+from rushlight.capture.state.looks import Looks
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
@@ -190,7 +191,8 @@ class StateWalk:
     `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
     both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
     sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
-    there before. `assumed` is what a trace takes to stay as it is.
+    there before. `assumed` is what a trace takes to stay as it is, `looks` what it has looked into, if that is known.
+    What is `closed`, by identity, is not opened.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -202,8 +204,10 @@ class StateWalk:
     collections: list[tuple[Any, str]] = field(default_factory=list)
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, object]] = ()
+    closed: Collection[int] = ()
     added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)
+    looks: Looks | None = None
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
@@ -238,8 +242,9 @@ class StateWalk:
         for owner in (*self.marked, *[leaf.value for leaf in self.leaves if not leaf.unread]):
             if _may_change_class(owner):
                 self.assumed.has_class(owner)
+        known = {id(container) for container, _ in self.containers}
         for container, path, whole in self.assumed.containers():
-            if id(container) in self.before:
+            if id(container) in known:
                 continue
             self.before[id(container)] = entries_of(container)
             self.containers.append((container, path))
@@ -330,7 +335,7 @@ class StateWalk:
     def _opened(
         self, container: _Opened, path: str, form: str, kind: list[tuple[_Opened, str]]
     ) -> Iterator[tuple[object, object, str]]:
-        if id(container) in self.before:
+        if id(container) in self.before or id(container) in self.closed:
             return
         entries = self.before[id(container)] = entries_of(container)
         kind.append((container, path))
@@ -394,21 +399,26 @@ def _key_text(key: object) -> str:
 
 
 def walk_function(
-    function: object, arguments: list[tuple[str, object]], skipped: Collection[tuple[int, object]] = ()
+    function: object,
+    arguments: list[tuple[str, object]],
+    skipped: Collection[tuple[int, object]] = (),
+    closed: Collection[int] = (),
 ) -> StateWalk:
     """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
+
+    What is in containers that are `closed`, by identity, is not reached through these.
 
     Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
     call plain values alone.
     """
     roots, bound = _roots(function)
     names = frozenset([name for root in roots for name in names_in(root.__code__)])
-    walk = _walked(roots, bound, arguments, names, skipped)
+    walk = _walked(roots, bound, arguments, names, skipped, closed)
     classes = {type(instance): None for instance in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
     functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
     reach = ReachableGlobals([*roots, *classes, *functions])
     if walk.objects and not reach.names <= walk.names:
-        walk = _walked(roots, bound, arguments, walk.names | reach.names, skipped)
+        walk = _walked(roots, bound, arguments, walk.names | reach.names, skipped, closed)
     _bind_plain(walk, reach, roots)
     return walk
 
@@ -431,8 +441,9 @@ def _walked(
     arguments: list[tuple[str, object]],
     names: frozenset[str],
     skipped: Collection[tuple[int, object]],
+    closed: Collection[int],
 ) -> StateWalk:
-    walk = StateWalk(names=names, skipped=skipped)
+    walk = StateWalk(names=names, skipped=skipped, closed=closed)
     named: set[tuple[int, str]] = set()
     for root in roots:
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 
+from rushlight.capture.state.looks import CONTAINERS, Looks
 from rushlight.capture.state.reachable import MARK, PLAIN, Leaf, StateWalk
 from rushlight.eager.handle import Handle
 
@@ -16,6 +17,9 @@ _REGISTRY = (
     "rushlight.nn.tree.registry"  # it looks for parameters, buffers and modules in `__dict__`, and for nothing else
 )
 
+_WALKING = "rushlight.capture.state."  # what goes through `__dict__` to know what is there
+_TRACING = "rushlight.capture."  # what reads attributes for the program
+
 
 class Reads:
     """Records which attributes of a walk's static modules this thread reads, from `enter` to `leave`."""
@@ -24,6 +28,7 @@ class Reads:
         self._owners = {id(vars(owner)): owner for owner in walk.marked if getattr(type(owner), MARK) == "static"}
         self._classes = {_marked_class(type(owner)) for owner in self._owners.values()}
         self._names: dict[int, set[str]] = {}
+        self._by_us: dict[int, set[str]] = {}  # those that were read by what is not interpreted
         self._whole: set[int] = set()
 
     def enter(self) -> None:
@@ -48,8 +53,15 @@ class Reads:
         """An attribute is read, by code of the module `reader`."""
         if name != "__dict__":
             self._names.setdefault(id(owner), set()).add(name)
-        elif reader != _REGISTRY:
+            if not reader.startswith(_TRACING):
+                self._by_us.setdefault(id(owner), set()).add(name)
+        elif reader != _REGISTRY and not reader.startswith(_WALKING):
             self._whole.add(id(owner))
+
+    def are_ours(self, leaf: Leaf) -> bool:
+        """Whether an attribute of a module was read by what is not interpreted."""
+        owner = self._owners[id(leaf.container)]
+        return id(owner) in self._whole or leaf.key in self._by_us.get(id(owner), ())
 
     def leaves_out(self, leaf: Leaf) -> bool:
         """Whether a leaf is an attribute that was not read; tables of parameters and of modules always are."""
@@ -71,12 +83,11 @@ def _noted(self: object, name: str) -> object:
     return object.__getattribute__(self, name)
 
 
-def forget_unread(
-    walk: StateWalk, reads: Reads, written: set[int], again: Callable[[set[tuple[int, object]]], StateWalk]
-) -> None:
+def forget_unread(walk: StateWalk, reads: Reads, written: set[int], again: Callable[..., StateWalk]) -> None:
     """Takes out of a walk what the function reaches only through attributes that it did not read.
 
-    `written` are the containers that it writes to, by identity; `again` walks as before, past some leaves.
+    And what is only in lists, dicts and sets that it did not look into. `written` are the containers that it writes to,
+    by identity; `again` walks as before, but past some leaves, and not into containers that stay closed.
     """
     skipped: set[tuple[int, object]] = set()
     values: set[int] = set()
@@ -89,5 +100,39 @@ def forget_unread(
             deep = deep or (type(leaf.value) not in PLAIN and not isinstance(leaf.value, (Handle, set)))
     values -= {id(leaf.value) for leaf in walk.leaves if not leaf.unread}
     walk.collections = [collection for collection in walk.collections if id(collection[0]) not in values]
-    if deep:
-        walk.keep_only(again(skipped).before.keys() | written)
+    closed = _closed(walk, reads, written)
+    if deep or closed:
+        walk.keep_only(again(skipped, closed).before.keys() | written)
+
+
+def looks_of(walk: StateWalk) -> Looks:
+    """What a trace has looked into, which is about to begin: nothing.
+
+    Of what modules and optimizers keep, only that may stay closed which the program may have given a module.
+    """
+    containers = [container for container, _ in (*walk.containers, *walk.collections)]
+    kinds = {id(container) for container in containers if issubclass(type(container), CONTAINERS)}
+    return Looks(kinds - _kept_by_us(walk, _given_to_modules(walk)), {id(owner) for owner in walk.marked})
+
+
+def _closed(walk: StateWalk, reads: Reads, written: set[int]) -> Set[int]:
+    """The containers that the trace did not look into, nor any code of ours."""
+    closed = set() if walk.looks is None else walk.looks.candidates - walk.looks.opened - written
+    if closed:
+        closed -= _kept_by_us(walk, [leaf for leaf in _given_to_modules(walk) if not reads.are_ours(leaf)])
+    return closed
+
+
+def _given_to_modules(walk: StateWalk) -> list[Leaf]:
+    """The attributes of modules that are none of their tables."""
+    modules = {id(vars(owner)) for owner in walk.marked if getattr(type(owner), MARK) == "static"}
+    leaves = [leaf for leaf in walk.leaves if id(leaf.container) in modules]
+    return [leaf for leaf in leaves if leaf.key[0] != "_" or not issubclass(type(leaf.value), (dict, set))]
+
+
+def _kept_by_us(walk: StateWalk, own: Iterable[Leaf]) -> Set[int]:
+    """What modules and optimizers keep, by identity, but for what only their `own` attributes lead to."""
+    ours = StateWalk(names=walk.names, skipped={(id(leaf.container), leaf.key) for leaf in own})
+    for owner in walk.marked:
+        ours.add(owner, "")
+    return ours.before.keys()

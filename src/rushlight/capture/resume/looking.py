@@ -1,0 +1,135 @@
+"""Which containers a trace looks into, by what its instructions and calls do with values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
+from typing import Any
+
+from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.hooks import CallParts
+from rushlight.capture.interpreter.operations import Operation
+from rushlight.capture.resume.breaks import Break
+from rushlight.capture.resume.cautious import CautiousInterpreter
+from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.state.reads import looks_of
+
+# Instructions that move values, or that ask which objects they are.
+_MOVING = frozenset(
+    {"NOP", "RESUME", "CACHE", "EXTENDED_ARG", "SETUP_FINALLY", "PRECALL", "COPY_FREE_VARS", "POP_TOP", "END_FOR"}
+    | {"PUSH_NULL", "COPY", "SWAP", "LOAD_CONST", "LOAD_FAST", "LOAD_FAST_LOAD_FAST", "LOAD_FAST_AND_CLEAR"}
+    | {"STORE_FAST", "STORE_FAST_MAYBE_NULL", "STORE_FAST_STORE_FAST", "STORE_FAST_LOAD_FAST", "DELETE_FAST"}
+    | {"MAKE_CELL", "LOAD_CLOSURE", "LOAD_DEREF", "LOAD_GLOBAL", "JUMP", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE"}
+    | {"IS_OP", "RETURN_VALUE", "RETURN_CONST", "FOR_ITER"}
+)  # what an iterator goes over is opened where the iterator is made
+# Instructions that look into a container, and not into what it holds.
+_SHALLOW = frozenset({"BINARY_SUBSCR", "DELETE_SUBSCR", "GET_ITER", "GET_LEN", "UNPACK_SEQUENCE", "UNPACK_EX"})
+_BOUND = frozenset({BuiltinFunctionType, MethodWrapperType, MethodType})
+_MOST_OPERANDS = 2  # of instructions that leave a value in the place of one of their operands, or leave these there
+# Functions of C that do not look into what they are given, nor keep it.
+_TELLING = frozenset(map(id, [isinstance, issubclass, callable, id, type, getattr, hasattr, vars]))
+
+
+class LookingInterpreter(CautiousInterpreter):
+    """An interpreter that writes down which containers it looks into."""
+
+    __slots__ = ("looks",)
+
+    def __init__(self, reached: ReachedObjects) -> None:
+        super().__init__(reached)
+        self.looks = looks_of(reached.walk)
+
+    def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call gives that is not interpreted: it may look into all that its arguments hold."""
+        if not self.looks.candidates or id(function) in _TELLING:
+            return super().native(function, args, kwargs)
+        found = self.looks.held((function, *args, *kwargs.values()), objects=True)
+        try:
+            result = super().native(function, args, kwargs)
+        except Break:
+            raise
+        except BaseException:
+            self.looks.through(found)
+            raise
+        self.looks.through(found)
+        return result
+
+    def callee(self, function: object) -> object:
+        """What is called in place of a function: of a partial the keywords stand in a dict."""
+        called = super().callee(function)
+        if type(called) is partial:
+            self.looks.into((called.keywords,))
+        return called
+
+    def parts_of(self, function: FunctionType) -> CallParts:
+        """What a call reads of a function: defaults by name stand in a dict."""
+        parts = super().parts_of(function)
+        self.looks.into(parts)
+        return parts
+
+
+def looking(name: str, operation: Operation) -> Operation:
+    """An instruction that writes down what it looks into, once it has been carried out."""
+    if name in _MOVING:
+        return operation
+    if name == "LOAD_ATTR":
+        return _taking(operation)
+
+    def carry_out(interpreter: LookingInterpreter, frame: Frame, operand: Any) -> object:
+        if not interpreter.looks.candidates:
+            return operation(interpreter, frame, operand)
+        before = frame.stack[:]
+        try:
+            changed = operation(interpreter, frame, operand)
+        except Break:
+            raise
+        except BaseException:
+            _look(interpreter, name, before)
+            raise
+        used = before[_kept(before, frame.stack) :]
+        if not (name == "CALL" and (changed or id(used[0]) in _TELLING or id(used[1]) in _TELLING)):
+            _look(interpreter, name, used)  # a frame of its own has the arguments of a call as variables
+        return changed
+
+    return carry_out
+
+
+def _look(interpreter: LookingInterpreter, name: str, values: list[object]) -> None:
+    if name in _SHALLOW:
+        interpreter.looks.into(values)
+    else:
+        interpreter.looks.through(interpreter.looks.held(values, objects=False))
+
+
+def _kept(before: list[object], after: list[object]) -> int:
+    """How many values of a stack an instruction has left alone."""
+    count = 0
+    for value, other in zip(before[:-_MOST_OPERANDS], after, strict=False):
+        if value is not other:
+            break
+        count += 1
+    return count
+
+
+def _taking(operation: Callable[..., object]) -> Operation:
+    """An instruction that takes an attribute: a method does not look into its owner before it is called."""
+
+    def carry_out(interpreter: LookingInterpreter, frame: Frame, operand: Any) -> object:
+        if not interpreter.looks.candidates:
+            return operation(interpreter, frame, operand)
+        owner = frame.stack[-1]
+        size = len(frame.stack)
+        try:
+            changed = operation(interpreter, frame, operand)
+        except Break:
+            raise
+        except BaseException:
+            interpreter.looks.into((owner,))
+            raise
+        taken = frame.stack[size - 1 :]
+        if not any(type(value) in _BOUND and getattr(value, "__self__", None) is owner for value in taken):
+            interpreter.looks.into((owner,))
+        return changed
+
+    return carry_out

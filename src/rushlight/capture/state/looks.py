@@ -1,0 +1,102 @@
+"""Into which lists, dicts and sets of the state a trace has looked: of others only the identity is guarded.
+
+A container comes to a trace as a value. It stays closed while the trace moves it from variable to variable, hands it to
+interpreted functions, and takes methods of it, as the one that `log.append` calls behind the graph. Whatever else is
+done with it, or with something that holds it, opens it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Iterable, Iterator, Set
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
+
+from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals, names_in
+from rushlight.eager.handle import Handle
+
+CONTAINERS = (list, dict, set, deque, bytearray)
+_METHODS = frozenset({BuiltinFunctionType, MethodWrapperType, MethodType})
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, Handle, ModuleType, CodeType, FrameType)
+_OF_C = frozenset({"builtins", "collections", "functools", "itertools", "types"})  # modules of C's classes on the heap
+_MOST_LOOKED_AT = 1 << 14  # objects of one call of C; behind these everything counts as looked at
+
+
+class Looks:
+    """What a trace has `opened`, by identity; of containers that are no `candidates` it does not matter.
+
+    What the `known` objects hold, by identity, is not looked through.
+    """
+
+    __slots__ = ("_known", "candidates", "opened")
+
+    def __init__(self, candidates: Set[int], known: Set[int]) -> None:
+        self.opened: set[int] = set()
+        self.candidates = candidates
+        self._known = known
+
+    def into(self, values: Iterable[object]) -> None:
+        """Something is done with values, and not with what they hold."""
+        for value in values:
+            self.opened |= {id(value), id(getattr(value, "__self__", None) if type(value) in _METHODS else value)}
+
+    def through(self, found: Iterable[int] | None) -> None:
+        """Something is done with values and with what they hold, as `held` has found it."""
+        self.opened.update(self.candidates if found is None else found)
+
+    def held(self, values: Iterable[object], *, objects: bool) -> set[int] | None:
+        """Values and what they hold, by identity; None for more than can be told.
+
+        With `objects` also what objects of the program hold, and what the functions name that are among them.
+        """
+        seen: set[int] = set()
+        stack = [value for value in values if not issubclass(type(value), _ATOMS)]
+        kept: list[object] = []  # what is made on the way lives until the end, so that identities are of one object
+        while stack:
+            value = stack.pop()
+            if id(value) in seen or id(value) in self._known:
+                continue
+            seen.add(id(value))
+            if len(seen) > _MOST_LOOKED_AT:
+                return None
+            parts = [part for part in _parts(value, objects) if not issubclass(type(part), _ATOMS)]
+            kept.append(parts)
+            stack += parts
+        return seen
+
+
+def _parts(value: object, objects: bool) -> Iterator[object]:
+    """What a value holds, as far as C may look."""
+    kind = type(value)
+    if issubclass(kind, type) and isinstance(value, type):  # which asks no object of the program
+        if objects and is_of_users(module_of_class(value)):
+            yield from vars(value).values()
+    elif kind is FunctionType and isinstance(value, FunctionType):
+        if objects and is_of_users(module_of_globals(value.__globals__)):
+            yield from _named(value)
+    elif objects or issubclass(kind, CONTAINERS) or _is_of_c(kind):
+        yield from gc.get_referents(value)
+
+
+def _is_of_c(kind: type) -> bool:
+    return not kind.__flags__ & HEAP_TYPE or module_of_class(kind) in _OF_C
+
+
+def _named(function: FunctionType) -> Iterator[object]:
+    """What a function that runs as it is may read: its closure, its defaults and the globals that it names."""
+    yield from gc.get_referents(function.__closure__ or (), function.__defaults__ or (), function.__kwdefaults__ or {})
+    names = names_in(function.__code__)
+    for name in names:
+        value = function.__globals__.get(name)
+        yield value
+        if type(value) is ModuleType and isinstance(value, ModuleType) and is_of_users(value.__name__):
+            yield from [vars(value).get(other) for other in names]
