@@ -5,7 +5,7 @@ import operator
 from collections import defaultdict, deque
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,6 +30,11 @@ class Recording(rl.nn.Module):
 
 class Own(list):
     pass
+
+
+class Pair(NamedTuple):
+    log: list[int]
+    size: int = 1
 
 
 def closure(log: Any, grow: Callable[[Any, rl.Tensor], object]) -> Callable[[rl.Tensor], rl.Tensor]:
@@ -248,6 +253,8 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "attribute": lambda log: len(vars(SimpleNamespace(log=log))["log"]),
     "object": lambda log: len(SimpleNamespace(log=log).log),
     "text of an object": lambda log: len(repr(SimpleNamespace(log=log))),
+    "text of a named tuple": lambda log: len(str(Pair(log))),
+    "named tuple": lambda log: 1 if Pair(log) == ([1, 2], 1) else 2,
     "size": lambda log: rl.ones(len(log)).sum(),
     "raised": lambda log: caught(log),
     "matched": lambda log: matched(log),
@@ -397,3 +404,17 @@ def test_a_function_of_the_trace_sees_what_its_list_holds() -> None:
         compiled(x)
         found.append(x.grad.tolist())
     assert found == [[2.0 * count] * 2 for count in range(4)]
+
+
+@pytest.mark.parametrize("way", [rl.compile, rl.compile(fullgraph=True)])
+def test_what_holds_a_list_since_before_the_call_is_looked_through(way: Callable[[Any], Any]) -> None:
+    log = [1]
+    pair, size, part = Pair(log), log.__len__, functools.partial(len, log)
+
+    def program(x):
+        return x + len(str(pair)) + 10 * size() + 100 * part()
+
+    compiled = way(program)
+    for call in range(1, 5):
+        assert compiled(rl.zeros(1)).tolist() == [len(str(pair)) + 110.0 * call]
+        log.append(1)

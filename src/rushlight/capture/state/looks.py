@@ -76,19 +76,20 @@ class Looks:
 
 def _parts(value: object, objects: bool) -> Iterator[object]:
     """What a value holds, as far as C may look."""
-    kind = type(value)
+    kind: type = type(value)
     if issubclass(kind, type) and isinstance(value, type):  # which asks no object of the program
         if objects and is_of_users(module_of_class(value)):
             yield from vars(value).values()
     elif kind is FunctionType and isinstance(value, FunctionType):
         if objects and is_of_users(module_of_globals(value.__globals__)):
             yield from _named(value)
-    elif objects or issubclass(kind, CONTAINERS) or _is_of_c(kind):
+    elif objects or any(map(_is_of_c, kind.__mro__)):
         yield from gc.get_referents(value)
 
 
-def _is_of_c(kind: type) -> bool:
-    return not kind.__flags__ & HEAP_TYPE or module_of_class(kind) in _OF_C
+def _is_of_c(base: type) -> bool:
+    """Whether what a class adds to others is of C, which may look into it."""
+    return base is not object and (not base.__flags__ & HEAP_TYPE or module_of_class(base) in _OF_C)
 
 
 def _named(function: FunctionType) -> Iterator[object]:
