@@ -76,14 +76,14 @@ class Looks:
 
 def _parts(value: object, objects: bool) -> Iterator[object]:
     """What a value holds, as far as C may look."""
-    kind: type = type(value)
+    kind = type(value)
     if issubclass(kind, type) and isinstance(value, type):  # which asks no object of the program
         if objects and is_of_users(module_of_class(value)):
             yield from vars(value).values()
     elif kind is FunctionType and isinstance(value, FunctionType):
         if objects and is_of_users(module_of_globals(value.__globals__)):
             yield from _named(value)
-    elif objects or any(map(_is_of_c, kind.__mro__)):
+    elif objects or any(map(_is_of_c, type.mro(kind))):
         yield from gc.get_referents(value)
 
 
