@@ -20,6 +20,7 @@ MODULES = {
     "import_linter": "importlinter",
 }
 BUDGET_MS = 100.0
+SLOW = 1.3  # of numpy's own time, where that is long
 ATTEMPTS = 15
 
 
@@ -41,7 +42,7 @@ def test_import_loads_no_heavy_modules():
 
 
 def test_import_is_fast():
-    """At most 100 ms beyond numpy's own import, or as long as that where the machine is slow; best of fifteen.
+    """At most 100 ms beyond numpy's own import, or 1.3 of that where the machine is slow; best of fifteen.
 
     Of the processor's time: other tests run at the same time. `rushlight bench compile-time` measures the clock's.
     """
@@ -56,7 +57,7 @@ print((known - start) * 1e3, (time.process_time() - known) * 1e3)
     over: list[float] = []
     for _ in range(ATTEMPTS):
         numpy_ms, ours_ms = map(float, run(program).split())
-        over.append(ours_ms - max(BUDGET_MS, numpy_ms))
+        over.append(ours_ms - max(BUDGET_MS, SLOW * numpy_ms))
         if min(over) < 0:
             break
     assert min(over) < 0, f"import rushlight took {min(over):.0f} ms more than its budget"

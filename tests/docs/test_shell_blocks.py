@@ -31,7 +31,7 @@ RUN: dict[str, dict[str, str]] = {
 LEFT_OUT = {
     "installs packages": r"pip install|python -m tools\.packages",
     "is the suite itself, or a test of it": r"(RUSHLIGHT_POISON=255 )?pytest\b",
-    "measures for minutes or hours": r"rushlight (bench|opbench (?!--list))|rushlight tune (mm|exhaustive)|rushlight emb calibrate",
+    "measures for minutes or hours": r"rushlight (bench|opbench (?!--list)|tune (mm|exhaustive)|emb calibrate)",
     "is a campaign of hours": r"python (tests/interleavings|-m tools\.(ulp_sweep|cpython_tests|fuzz))|cd packages",
     "is a server and a question to it, which tests/cli/test_embeddings.py starts": r"rushlight emb serve|curl ",
     "needs weights that are not here": r"rushlight (embed|chat)",

@@ -17,7 +17,14 @@ INTERFACES = {
     "bench/results.py ask",
     "eager/interchange.py __dlpack__",
     "fx/graph_module.py __new__",  # `__init__` takes them
+    "distributed/fsdp/wrap.py __call__",
+    "distributed/fsdp/wrap.py always_wrap_policy",
     "fx/immutable_collections.py _refuse",
+    "utils/flop_counter.py _of_attention",
+    "utils/flop_counter.py _of_convolution",
+    "utils/flop_counter.py _of_filters",
+    "utils/flop_counter.py _of_product",
+    "utils/flop_counter.py _of_transposed",
     "nn/tree/backward_hooks.py forward",
 }
 # What the alias lets pass, as docs/torch-alias.md says: options have no meaning where nothing is compiled or saved.

@@ -229,6 +229,7 @@ OTHER_VALUES = {
     "numerics": "fast",
     "optimise": 0,
     "nan_asserts": True,
+    "without": ("rows",),
 }
 
 

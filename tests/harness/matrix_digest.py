@@ -44,6 +44,11 @@ def digest(case: Case) -> str:
     return found.hexdigest()
 
 
+def own_operators() -> list[str]:
+    """The names of operators, but those that programs define."""
+    return [name for name in OPERATORS if "::" not in name]
+
+
 def digests(names: list[str]) -> dict[str, str]:
     """A digest per case."""
     found = {}
@@ -62,4 +67,4 @@ def digests(names: list[str]) -> dict[str, str]:
 if __name__ == "__main__":
     warnings.simplefilter("error")
     first, step = int(sys.argv[1]), int(sys.argv[2])
-    json.dump(digests(list(OPERATORS)[first::step]), sys.stdout)
+    json.dump(digests(own_operators()[first::step]), sys.stdout)

@@ -123,6 +123,13 @@ def test_operands_may_lie_anyhow():
     np.testing.assert_array_equal(rl.compile(heads)(packed).numpy(), heads(packed).numpy())
 
 
+@pytest.fixture
+def products_of_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The programs below have row blocks by their products, some of which have one step."""
+    monkeypatch.setattr("rushlight.schedule.gemm.recognition._without_single_steps", lambda body: body)
+
+
+@pytest.mark.usefixtures("products_of_one_step")
 def test_a_row_block_reads_a_value_where_it_lies():
     """A value of the program may share an older one's memory: it is read there, not in a row block's scratch."""
     text = """\
