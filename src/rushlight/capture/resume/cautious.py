@@ -116,8 +116,8 @@ _MUTATING = frozenset(
 # Methods of dicts and sets that look up their first argument.
 _BY_KEY = frozenset(
     {"get", "setdefault", "pop", "add", "discard", "remove", "move_to_end", "__getitem__", "__delitem__"}
+    | {"__contains__", "__setitem__"}
 )
-_BY_KEY |= {"__contains__", "__setitem__"}
 _MAKING = ("__new__", "__init__", "__setitem__")
 _OF_CLASSES = frozenset({"__init_subclass__", "__subclasshook__", "__class_getitem__"})  # of C, that make no object
 # What makes objects of C whose methods change nothing else, and their classes.
