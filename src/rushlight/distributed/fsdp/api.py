@@ -51,7 +51,7 @@ class FSDPModule:
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
         """Say whether backward passes reduce gradients; else they are added up, whole, on each rank."""
-        for unit in _units(cast(Module, self), recurse):
+        for unit in units_of(cast(Module, self), recurse):
             unit.synchronises = requires_gradient_sync
 
     def set_modules_to_forward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
@@ -64,7 +64,7 @@ class FSDPModule:
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
         """Say whether parameters are freed after a forward, and gathered again for the backward pass."""
-        for unit in _units(cast(Module, self), recurse):
+        for unit in units_of(cast(Module, self), recurse):
             unit.reshards_after_forward = reshard_after_forward
 
 
@@ -105,7 +105,7 @@ def fully_shard(
     cls = type(module)
     module.__class__ = type(f"FSDP{cls.__name__}", (cls, FSDPModule), _overrides(cls))
     module._fsdp_unit = unit
-    for one in _units(module, True):
+    for one in units_of(module, True):
         one.order, one.root = unit.order, unit
     module._fsdp_hooks = []
     # A compiled function ends its graph there: gathering is a matter of each call.
@@ -139,7 +139,7 @@ def _overrides(cls: type[Module]) -> dict[str, object]:
     """What a class does otherwise once its parameters are divided. Bases in the other order have another layout."""
 
     def _apply(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-        for unit in _units(module, False):
+        for unit in units_of(module, False):
             unit.reshard()  # what is converted are the parts
         return cls._apply(module, fn, recurse)
 
@@ -149,7 +149,7 @@ def _overrides(cls: type[Module]) -> dict[str, object]:
 def _own_parameters(module: Module) -> list[tuple[Parameter, Place]]:
     """The parameters that no part has sharded yet, each once with all of its places."""
     places: dict[int, tuple[Parameter, list[Module], list[str]]] = {}
-    sharded = {id(one) for unit in _units(module, True) for one in (*unit.sharded, *unit.whole)}
+    sharded = {id(one) for unit in units_of(module, True) for one in (*unit.sharded, *unit.whole)}
     for part in module.modules():
         for name, one in part._parameters.items():
             if one is not None and id(one) not in sharded:
@@ -160,7 +160,8 @@ def _own_parameters(module: Module) -> list[tuple[Parameter, Place]]:
     return [(one, Place(tuple(modules), tuple(names))) for one, modules, names in places.values()]
 
 
-def _units(module: Module, recurse: bool) -> list[Unit]:
+def units_of(module: Module, recurse: bool = True) -> list[Unit]:
+    """Return the units of a module's sharded parts, itself included; without `recurse` of the module alone."""
     parts = module.modules() if recurse else [module]
     return [part._fsdp_unit for part in parts if isinstance(part, FSDPModule)]
 

@@ -16,7 +16,7 @@ from rushlight.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
-from rushlight.distributed.fsdp.api import FSDPModule, fully_shard
+from rushlight.distributed.fsdp.api import FSDPModule, fully_shard, units_of
 from rushlight.distributed.fsdp.options import (
     BackwardPrefetch,
     CPUOffload,
@@ -31,14 +31,12 @@ from rushlight.distributed.fsdp.options import (
     StateDictSettings,
     StateDictType,
 )
-from rushlight.distributed.fsdp.policy import MixedPrecisionPolicy
-from rushlight.distributed.fsdp.unit import Unit
+from rushlight.distributed.fsdp.policy import CPUOffloadPolicy, MixedPrecisionPolicy
 from rushlight.distributed.fsdp.wrap import Policy, units_by
 from rushlight.distributed.group import ProcessGroup, get_node_local_size, get_rank, get_world_size
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import Kind
-from rushlight.ir.type import CPU
 from rushlight.nn.modules.module import Module
 from rushlight.nn.utils.clip_grad import clip_grad_norm_
 from rushlight.ops.collective import broadcast_from
@@ -86,9 +84,6 @@ class FullyShardedDataParallel(Module):
         super().__init__()
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
         _materialise(module, param_init_fn)
-        if cpu_offload is not None and cpu_offload.offload_params:
-            elsewhere = any(one.device != CPU for one in module.parameters())
-            require(not elsewhere, "A006", "FullyShardedDataParallel: parameters of other devices stay there")
         mesh = _mesh_of(strategy, process_group, device_mesh)
         ignored = _ignored(ignored_modules, ignored_states)
         if sync_module_states:
@@ -96,6 +91,7 @@ class FullyShardedDataParallel(Module):
         options: dict[str, Any] = {
             "mesh": mesh,
             "reshard_after_forward": strategy not in _KEPT,
+            "offload_policy": CPUOffloadPolicy() if cpu_offload is not None and cpu_offload.offload_params else None,
             "ignored_params": ignored,
         }
         for part, own in [] if auto_wrap_policy is None else units_by(auto_wrap_policy, module):
@@ -138,7 +134,7 @@ class FullyShardedDataParallel(Module):
     @contextlib.contextmanager
     def no_sync(self) -> Generator[None]:
         """Within it gradients are added up on each rank alone, whole."""
-        units = _units(self)
+        units = units_of(self)
         before = [unit.synchronises for unit in units]
         for unit in units:
             unit.synchronises = False
@@ -274,7 +270,7 @@ class FullyShardedDataParallel(Module):
         Errors: A006 with gradients, or where parameters are gathered in a dtype that is not their own.
         """
         require(not with_grads, "A006", "summon_full_params: gradients are not made whole")
-        units = _units(module) if recurse else _units(module)[:1]
+        units = units_of(module) if recurse else units_of(module)[:1]
         exact = all(unit.dtype == one.dtype for unit in units for one in unit.sharded)
         require(exact, "A006", "summon_full_params: parameters are gathered in another dtype than their own")
         for unit in units:
@@ -299,10 +295,6 @@ def _name_inner(module: Module, state: dict[str, Any], prefix: str, *args: objec
     inside = f"{prefix}_fsdp_wrapped_module."
     for name in [name for name in state if name.startswith(prefix) and not name.startswith(inside)]:
         state[inside + name[len(prefix) :]] = state.pop(name)
-
-
-def _units(module: Module) -> list[Unit]:
-    return [one._fsdp_unit for one in module.modules() if isinstance(one, FSDPModule)]
 
 
 def _options(kind: StateDictType, config: StateDictConfig | OptimStateDictConfig) -> StateDictOptions:
