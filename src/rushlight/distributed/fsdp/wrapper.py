@@ -60,7 +60,7 @@ class FullyShardedDataParallel(Module):
     """
 
     wraps_model: ClassVar[bool] = True
-    _settings: ClassVar[StateDictSettings] = _FULL
+    _settings: StateDictSettings = _FULL
 
     def __init__(
         self,
@@ -175,22 +175,20 @@ class FullyShardedDataParallel(Module):
         optim_state_dict_config: OptimStateDictConfig | None = None,
     ) -> StateDictSettings:
         """Say how the states of the models in a module are given; return what was said before."""
-        found = [one for one in module.modules() if isinstance(one, FullyShardedDataParallel)]
+        found = _wrappers(module)
         require(found, "A002", "state_dict_type: the module holds no FullyShardedDataParallel", module=type(module))
         whole = state_dict_type is StateDictType.FULL_STATE_DICT
         config = state_dict_config or (FullStateDictConfig() if whole else ShardedStateDictConfig())
         default = FullOptimStateDictConfig(False) if whole else ShardedOptimStateDictConfig(False)
         before = found[0]._settings
         for one in found:
-            object.__setattr__(
-                one, "_settings", StateDictSettings(state_dict_type, config, optim_state_dict_config or default)
-            )
+            one._settings = StateDictSettings(state_dict_type, config, optim_state_dict_config or default)
         return before
 
     @staticmethod
     def get_state_dict_type(module: Module) -> StateDictSettings:
         """What `state_dict_type` has said of a module."""
-        found = [one for one in module.modules() if isinstance(one, FullyShardedDataParallel)]
+        found = _wrappers(module)
         return found[0]._settings if found else _FULL
 
     @staticmethod
@@ -221,18 +219,15 @@ class FullyShardedDataParallel(Module):
         """The state of an optimizer by the names of parameters, as `state_dict_type` says."""
         require(optim_state_dict is None, "A006", "optim_state_dict: another state than the optimizer's own")
         settings = FullyShardedDataParallel.get_state_dict_type(model)
-        options = _options(settings.state_dict_type, settings.optim_state_dict_config)
-        state = get_optimizer_state_dict(model, optim, options=options)
-        return _for_ranks(state, settings.optim_state_dict_config)
+        return _optimizer_state(model, optim, settings.state_dict_type, settings.optim_state_dict_config)
 
     @staticmethod
     def full_optim_state_dict(
         model: Module, optim: Optimizer, optim_input: object = None, rank0_only: bool = True, group: object = None
     ) -> dict[str, Any]:
         """The whole state of an optimizer by the names of parameters, on the first rank or on all."""
-        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        state = get_optimizer_state_dict(model, optim, options=options)
-        return _for_ranks(state, FullOptimStateDictConfig(True, rank0_only))
+        config = FullOptimStateDictConfig(True, rank0_only)
+        return _optimizer_state(model, optim, StateDictType.FULL_STATE_DICT, config)
 
     @staticmethod
     def optim_state_dict_to_load(
@@ -297,11 +292,22 @@ def _name_inner(module: Module, state: dict[str, Any], prefix: str, *args: objec
         state[inside + name[len(prefix) :]] = state.pop(name)
 
 
+def _wrappers(module: Module) -> list[FullyShardedDataParallel]:
+    return [one for one in module.modules() if isinstance(one, FullyShardedDataParallel)]
+
+
 def _options(kind: StateDictType, config: StateDictConfig | OptimStateDictConfig) -> StateDictOptions:
     whole = kind is StateDictType.FULL_STATE_DICT
     message = "state_dict_type: flattened parameters of one rank do not exist; take SHARDED_STATE_DICT"
     require(kind is not StateDictType.LOCAL_STATE_DICT, "A006", message)
     return StateDictOptions(full_state_dict=whole, cpu_offload=whole and config.offload_to_cpu)
+
+
+def _optimizer_state(
+    model: Module, optim: Optimizer, kind: StateDictType, config: OptimStateDictConfig
+) -> dict[str, Any]:
+    """The state of an optimizer by the names of parameters, as a configuration says."""
+    return _for_ranks(get_optimizer_state_dict(model, optim, options=_options(kind, config)), config)
 
 
 def _for_ranks(state: dict[str, Any], config: object) -> dict[str, Any]:
