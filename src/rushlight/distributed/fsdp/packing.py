@@ -23,8 +23,9 @@ class Packing:
 
     def __init__(self, shapes: Sequence[Shape], ranks: int) -> None:
         self.shapes = tuple(shapes)
+        # Of each rank and tensor the first row of dim 0 that is the rank's, and the one after the last.
         rows = [[part((0, shape[0]), ranks, rank) for shape in self.shapes] for rank in range(ranks)]
-        self._rows = rows
+        self.rows = rows
         self._sizes = [[self._count(at, rows[rank][at]) for at in range(len(self.shapes))] for rank in range(ranks)]
         self.counts = tuple([sum(sizes) for sizes in self._sizes])
 
@@ -46,7 +47,7 @@ class Packing:
     def gathered(self, buffer: Buffer, wholes: Sequence[Array]) -> None:
         """Fill whole tensors from the parts of all ranks."""
         start = 0
-        for rows, sizes in zip(self._rows, self._sizes, strict=True):
+        for rows, sizes in zip(self.rows, self._sizes, strict=True):
             for whole, (first, last), size in zip(wholes, rows, sizes, strict=True):
                 whole[first:last] = buffer[start : start + size].reshape(whole[first:last].shape)
                 start += size
@@ -54,7 +55,7 @@ class Packing:
     def scattered(self, wholes: Sequence[Array], buffer: Buffer) -> None:
         """Fill a buffer with the parts of whole tensors, those of each rank one after another."""
         start = 0
-        for rows, sizes in zip(self._rows, self._sizes, strict=True):
+        for rows, sizes in zip(self.rows, self._sizes, strict=True):
             for whole, (first, last), size in zip(wholes, rows, sizes, strict=True):
                 buffer[start : start + size] = whole[first:last].reshape(-1)
                 start += size
@@ -63,7 +64,7 @@ class Packing:
         """Return the parts of one rank, as views of a buffer that holds them alone."""
         found: list[Array] = []
         start = 0
-        for shape, (first, last), size in zip(self.shapes, self._rows[rank], self._sizes[rank], strict=True):
+        for shape, (first, last), size in zip(self.shapes, self.rows[rank], self._sizes[rank], strict=True):
             found.append(np.asarray(buffer[start : start + size]).reshape((last - first, *shape[1:])))
             start += size
         return found

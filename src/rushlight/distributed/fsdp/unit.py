@@ -198,14 +198,10 @@ class Unit:
         """Let the parts have what the whole parameters are now."""
         if not self.is_whole:
             return
-        buffer: Buffer = np.empty(self.packing.numel, self.dtype.numpy)
-        self.packing.scattered([array_of(_held(one)) for one in self.whole], buffer)
-        rank = self.group.rank
-        start = sum(self.packing.counts[:rank])
-        part = buffer[start : start + self.packing.counts[rank]]
+        rows = self.packing.rows[self.group.rank]
         with no_grad():
-            for one, array in zip(self.sharded, self.packing.parts(rank, part), strict=True):
-                one._local_tensor.copy_(tensor_of(np.array(array)))
+            for one, whole, (first, last) in zip(self.sharded, self.whole, rows, strict=True):
+                one._local_tensor.copy_(_held(whole)[first:last])
 
     def pack(self, tensor: Tensor) -> Tensor | Saved:
         """What autograd keeps of a tensor: of a whole parameter, or a view of it, a note."""
