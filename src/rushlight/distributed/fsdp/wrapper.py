@@ -38,8 +38,8 @@ from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import Kind
 from rushlight.nn.modules.module import Module
+from rushlight.nn.parallel.distributed import take_first
 from rushlight.nn.utils.clip_grad import clip_grad_norm_
-from rushlight.ops.collective import broadcast_from
 from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import require
 
@@ -87,7 +87,8 @@ class FullyShardedDataParallel(Module):
         mesh = _mesh_of(strategy, process_group, device_mesh)
         ignored = _ignored(ignored_modules, ignored_states)
         if sync_module_states:
-            _send(module, mesh)
+            for group in reversed(mesh.get_all_groups()):
+                take_first([one.detach() for one in (*module.parameters(), *module.buffers())], group)
         options: dict[str, Any] = {
             "mesh": mesh,
             "reshard_after_forward": strategy not in _KEPT,
@@ -372,12 +373,3 @@ def _materialise(module: Module, initialise: Callable[[Module], None] | None) ->
             require(callable(reset), "A002", message, hint="give param_init_fn")
             part.to_empty(device="cpu", recurse=False)
             reset()
-
-
-def _send(module: Module, mesh: DeviceMesh) -> None:
-    """Let all ranks have the first one's parameters and buffers."""
-    with no_grad():
-        for axis in reversed(range(mesh.ndim)):
-            group = mesh.get_group(axis)
-            for one in [*module.parameters(), *module.buffers()]:
-                one.copy_(broadcast_from(one.detach(), 0, cast(Any, group).name))

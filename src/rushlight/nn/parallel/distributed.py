@@ -71,8 +71,10 @@ class DistributedDataParallel(Module):
         self._buffers_to_send = [one for name, one in module.named_buffers() if name not in ignored]
         self._check_alike(named)
         if init_sync:
-            self._send([one.detach() for name, one in module.named_parameters() if name not in ignored])
-            self._send(self._buffers_to_send)
+            take_first(
+                [one.detach() for name, one in module.named_parameters() if name not in ignored], self.process_group
+            )
+            take_first(self._buffers_to_send, self.process_group)
         most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEBIBYTE)
         names, parameters = [name for name, _ in named], [one for _, one in named]
         first = min(_FIRST_BYTES, most) if bucket_cap_mb is None else most
@@ -82,7 +84,7 @@ class DistributedDataParallel(Module):
         """Return what the module returns."""
         reduces = is_grad_enabled() and self.require_backward_grad_sync
         if reduces and self.broadcast_buffers:
-            self._send(self._buffers_to_send)
+            take_first(self._buffers_to_send, self.process_group)
         outputs = self.module(*inputs, **kwargs)
         if reduces:
             self.reducer.prepare(outputs, self.find_unused_parameters)
@@ -115,14 +117,6 @@ class DistributedDataParallel(Module):
         require(self.reducer.hook is None, "A002", "register_comm_hook: there is a hook already")
         self.reducer.hook, self.reducer.hook_state = hook, state
 
-    def _send(self, tensors: Iterable[Tensor]) -> None:
-        """Put the first rank's elements into tensors."""
-        with no_grad():
-            for tensor in tensors:
-                sent = broadcast_from(tensor, 0, self.process_group.name)
-                if self.process_group.rank != 0:
-                    tensor.copy_(sent)
-
     def _check_alike(self, named: Sequence[tuple[str, Parameter]]) -> None:
         """Fail where the ranks have models of different names, shapes or dtypes."""
         text = ";".join([f"{name}:{tuple(one.shape)}:{one.dtype.name}" for name, one in named])
@@ -132,3 +126,12 @@ class DistributedDataParallel(Module):
         other = [rank for rank, one in enumerate(sums) if one != sums[0]]
         message = "DistributedDataParallel: ranks have models whose parameters differ in names, shapes or dtypes"
         require(not other, "W002", message, ranks=other)
+
+
+def take_first(tensors: Iterable[Tensor], group: ProcessGroup) -> None:
+    """Put the elements of a group's first rank into the tensors of all."""
+    with no_grad():
+        for tensor in tensors:
+            sent = broadcast_from(tensor, 0, group.name)
+            if group.rank != 0:
+                tensor.copy_(sent)
