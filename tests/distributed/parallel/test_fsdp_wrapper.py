@@ -249,11 +249,17 @@ def test_recomputed_parts_keep_their_names_and_gradients(implementation):
         checkpoint_wrapper(again.blocks[0])
 
 
+def reduced_at_once(state, bucket):
+    dist.all_reduce(bucket.buffer().div_(dist.get_world_size()))
+    return bucket.buffer()
+
+
 HOOKS = {
     "allreduce": (default_hooks.allreduce_hook, 1e-6),
     "fp16": (default_hooks.fp16_compress_hook, 2e-3),
     "bf16": (default_hooks.bf16_compress_hook, 2e-2),
     "fp16 around": (default_hooks.fp16_compress_wrapper(default_hooks.allreduce_hook), 2e-3),
+    "fp16 around a tensor": (default_hooks.fp16_compress_wrapper(reduced_at_once), 2e-3),
     "bf16 around": (default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook), 2e-2),
 }
 

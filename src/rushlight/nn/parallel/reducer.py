@@ -31,6 +31,12 @@ class Waitable(Protocol):
 CommunicationHook = Callable[[object, GradBucket], Waitable | Tensor]
 
 
+def reduced_value(returned: Waitable | Tensor) -> object:
+    """Wait for what a communication hook has returned, and return its value: a tensor if it names one."""
+    value = returned if isinstance(returned, Tensor) else returned.wait()
+    return value[0] if isinstance(value, (list, tuple)) else value
+
+
 class Reducer:
     """The buckets of a model's parameters, and the state of the pass that fills them.
 
@@ -115,8 +121,7 @@ class Reducer:
         self._active = False
         kept = self._unused_everywhere()
         for bucket, work in zip(self.buckets, self._sent, strict=True):
-            value: object = work if isinstance(work, Tensor) else work.wait()
-            value = value[0] if isinstance(value, list) else value
+            value = reduced_value(work)
             if isinstance(value, Tensor) and value is not bucket.buffer():
                 bucket.set_buffer(value)
         for number, (at, place) in self._places.items():

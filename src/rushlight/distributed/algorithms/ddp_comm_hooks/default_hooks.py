@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rushlight.distributed.collectives import all_reduce
@@ -11,6 +10,7 @@ from rushlight.distributed.group import Group, member
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import DType, bfloat16, float16
 from rushlight.nn.parallel.bucket import GradBucket
+from rushlight.nn.parallel.reducer import CommunicationHook, reduced_value
 from rushlight.support.errors import require
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "fp16_compress_hook",
     "fp16_compress_wrapper",
 ]
-
-Hook = Callable[[Any, GradBucket], Any]
 
 
 def allreduce_hook(process_group: Group, bucket: GradBucket) -> WorkFuture:
@@ -42,12 +40,12 @@ def bf16_compress_hook(process_group: Group, bucket: GradBucket) -> WorkFuture:
     return _mean(process_group, bucket, bfloat16)
 
 
-def fp16_compress_wrapper(hook: Hook) -> Hook:
+def fp16_compress_wrapper(hook: CommunicationHook) -> CommunicationHook:
     """Return a hook that gives another one gradients in float16, and takes what that returns back."""
     return _narrowed(hook, float16)
 
 
-def bf16_compress_wrapper(hook: Hook) -> Hook:
+def bf16_compress_wrapper(hook: CommunicationHook) -> CommunicationHook:
     """Return a hook that gives another one gradients in bfloat16, and takes what that returns back."""
     return _narrowed(hook, bfloat16)
 
@@ -56,19 +54,19 @@ def _mean(process_group: Group, bucket: GradBucket, dtype: DType) -> WorkFuture:
     buffer = bucket.buffer()
     sent = buffer.to(dtype) / member(process_group).size
     work: Any = all_reduce(sent, group=process_group, async_op=True)
-    return work.get_future().then(lambda _: _back(buffer, sent))
+    return work.get_future().then(lambda _: buffer.copy_(sent))
 
 
-def _back(buffer: Tensor, reduced: Any) -> Tensor:
-    value = reduced[0] if isinstance(reduced, (list, tuple)) else reduced
-    require(isinstance(value, Tensor), "A001", "compress_wrapper: a hook gives a tensor", given=type(value).__name__)
-    return buffer.copy_(value)
-
-
-def _narrowed(hook: Hook, dtype: DType) -> Hook:
+def _narrowed(hook: CommunicationHook, dtype: DType) -> CommunicationHook:
     def narrowed(state: object, bucket: GradBucket) -> WorkFuture:
-        buffer = bucket.buffer()
-        reduced = hook(state, bucket.narrowed(dtype))
-        return WorkFuture(lambda: _back(buffer, reduced.wait()))
+        returned = hook(state, bucket.narrowed(dtype))
+        return WorkFuture(lambda: _back(bucket.buffer(), reduced_value(returned)))
 
     return narrowed
+
+
+def _back(buffer: Tensor, reduced: object) -> Tensor:
+    given = type(reduced).__name__
+    require(isinstance(reduced, Tensor), "A001", "compress_wrapper: a hook gives a tensor", given=given)
+    assert isinstance(reduced, Tensor)
+    return buffer.copy_(reduced)
