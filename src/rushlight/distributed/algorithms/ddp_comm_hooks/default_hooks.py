@@ -52,9 +52,9 @@ def bf16_compress_wrapper(hook: CommunicationHook) -> CommunicationHook:
 
 def _mean(process_group: Group, bucket: GradBucket, dtype: DType) -> WorkFuture:
     buffer = bucket.buffer()
-    sent = buffer.to(dtype) / member(process_group).size
+    sent = buffer.to(dtype).div_(member(process_group).size)
     work: Any = all_reduce(sent, group=process_group, async_op=True)
-    return work.get_future().then(lambda _: buffer.copy_(sent))
+    return work.get_future().then(lambda _: buffer if sent is buffer else buffer.copy_(sent))
 
 
 def _narrowed(hook: CommunicationHook, dtype: DType) -> CommunicationHook:

@@ -5,10 +5,9 @@ Vogels, Karimireddy and Jaggi, PowerSGD, 2019. What a product leaves out is adde
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from rushlight.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from rushlight.distributed.collectives import all_reduce
 from rushlight.distributed.engine.work import WorkFuture
 from rushlight.distributed.group import Group, member
@@ -79,17 +78,13 @@ class PowerSGDState:
 
 def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> WorkFuture | Tensor:
     """Send a bucket's matrices as products of narrow ones, and the rest as it is."""
-    size = member(state.process_group).size
-    buffer = bucket.buffer()
     if state.iter < state.start_powerSGD_iter:
         _count(state, bucket)
-        buffer.div_(size)
-        work: Any = all_reduce(buffer, group=state.process_group, async_op=True)
-        return work.get_future().then(lambda _: buffer)
+        return allreduce_hook(state.process_group, bucket)
     with no_grad():
-        _compress(state, bucket, size)
+        _compress(state, bucket)
     _count(state, bucket)
-    return buffer
+    return bucket.buffer()
 
 
 def _count(state: PowerSGDState, bucket: GradBucket) -> None:
@@ -97,7 +92,7 @@ def _count(state: PowerSGDState, bucket: GradBucket) -> None:
         state.iter += 1
 
 
-def _compress(state: PowerSGDState, bucket: GradBucket, size: int) -> None:
+def _compress(state: PowerSGDState, bucket: GradBucket) -> None:
     """Put the approximate mean of all ranks into a bucket."""
     buffer, index = bucket.buffer(), bucket.index()
     if state.use_error_feedback:
@@ -109,14 +104,14 @@ def _compress(state: PowerSGDState, bucket: GradBucket, size: int) -> None:
     matrices = [(at, one) for at, one in enumerate(gradients) if state.narrows(one)]
     others = [one for one in gradients if not state.narrows(one)]
     state.total_numel_before_compression += buffer.numel()
-    _average(others, state, size)
+    _average(others, state)
     views = [one.reshape(one.shape[0], -1) for _, one in matrices]
     right = [_factor(state, (index, at), view) for (at, _), view in zip(matrices, views, strict=True)]
     left = [view @ one for view, one in zip(views, right, strict=True)]
-    _average(left, state, size)
+    _average(left, state)
     left = [_orthogonal(one, state.orthogonalization_epsilon) for one in left]
     right = [view.T @ one for view, one in zip(views, left, strict=True)]
-    _average(right, state, size)
+    _average(right, state)
     for (at, gradient), one, other in zip(matrices, left, right, strict=True):
         gradient.copy_((one @ other.T).reshape(gradient.shape))
         if state.warm_start:
@@ -146,11 +141,11 @@ def _factor(state: PowerSGDState, key: tuple[int, int], matrix: Tensor) -> Tenso
     return _orthogonal(drawn, state.orthogonalization_epsilon)
 
 
-def _average(tensors: list[Tensor], state: PowerSGDState, size: int) -> None:
+def _average(tensors: list[Tensor], state: PowerSGDState) -> None:
     """Put the mean over all ranks into tensors, by one collective."""
     if not tensors:
         return
-    flat = cat([one.reshape(-1) for one in tensors]) / size
+    flat = cat([one.reshape(-1) for one in tensors]) / member(state.process_group).size
     all_reduce(flat, group=state.process_group)
     state.total_numel_after_compression += flat.numel()
     start = 0
