@@ -46,9 +46,7 @@ def gpipe(ranks: int, microbatches: int) -> Table:
 
     Huang et al., GPipe, 2019.
     """
-    forwards = [[Action(rank, "F", at) for at in range(microbatches)] for rank in range(ranks)]
-    backwards = [[Action(rank, "B", at) for at in range(microbatches)] for rank in range(ranks)]
-    return [before + after for before, after in zip(forwards, backwards, strict=True)]
+    return breadth_first(ranks, microbatches, 1)
 
 
 def one_forward_one_backward(ranks: int, microbatches: int) -> Table:
@@ -144,8 +142,9 @@ def filled(ranks: int, microbatches: int, stages: int, home: Home) -> Table:
     """Return a table without avoidable idle times, for any placement of stages: backwards are taken in two.
 
     In each round a rank takes what others wait for, gradients of inputs first, then forwards of its deepest stage, and
-    else gradients of weights. Stage `s` keeps the activations of at most `stages - s` microbatches, as 1F1B does: so
-    all ranks of a V keep as much. Qi et al., Pipeline Parallelism with Controllable Memory, 2024.
+    else gradients of weights. Stage `s` runs at most `stages - s` microbatches ahead of their gradients of inputs, as
+    in 1F1B: so all ranks of a V keep as much. A rank puts off at most `stages` gradients of weights, more than
+    `zero_bubble` does. Qi et al., Pipeline Parallelism with Controllable Memory, 2024.
     """
     own = [[stage for stage in range(stages) if home(stage) == rank] for rank in range(ranks)]
     counts = {(stage, kind): 0 for stage in range(stages) for kind in "FIW"}
