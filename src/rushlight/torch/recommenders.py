@@ -1,10 +1,9 @@
-"""Modules of TorchRec, whose names Rushlight has in `rushlight.recsys`."""
+"""Modules of TorchRec, whose names Rushlight has in `rushlight.recsys`, by their path below `torchrec`."""
 
 from __future__ import annotations
 
-_ROOT = "rushlight.recsys"
 # Modules of torchrec by the module of `rushlight.recsys` that has their names.
-_ELSEWHERE = {
+_MODULES = {
     "configs": ("modules.embedding_configs", "types"),
     "modules": (
         "modules",
@@ -45,12 +44,8 @@ _ELSEWHERE = {
     "inference": ("inference", "inference.modules"),
     "optim": ("optim", "optim.optimizers", "optim.rowwise_adagrad"),
 }
-_TARGETS = {name: module for module, names in _ELSEWHERE.items() for name in names}
 
-
-def recommender_of(path: str) -> str | None:
-    """Return the name of what answers for a module below `torchrec`, or for itself if the path is empty."""
-    if not path:
-        return _ROOT
-    target = _TARGETS.get(path)
-    return None if target is None else f"{_ROOT}.{target}"
+RECOMMENDERS: dict[str, str] = {
+    "": "rushlight.recsys",
+    **{name: f"rushlight.recsys.{module}" for module, names in _MODULES.items() for name in names},
+}

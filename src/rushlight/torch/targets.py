@@ -10,7 +10,7 @@ Four kinds do, and what is in several of them is taken from the first:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -18,7 +18,7 @@ from types import ModuleType
 import rushlight
 from rushlight.torch.elsewhere import ELSEWHERE
 from rushlight.torch.named import named_only
-from rushlight.torch.recommenders import recommender_of
+from rushlight.torch.recommenders import RECOMMENDERS
 from rushlight.torch.submodule import Submodule
 
 Target = ModuleType | Submodule
@@ -27,16 +27,14 @@ _OWN = "rushlight.torch.modules"
 
 
 def targets_of(name: str) -> tuple[Target, ...]:
-    """Return what answers for a module such as `torch.nn.functional`; empty if there is none."""
+    """Return what answers for a module such as `torch.nn.functional`, or of `torchrec`; empty if there is none."""
     root, *path = name.split(".")
-    if root == "torchrec":
-        found = recommender_of(".".join(path))
-        return () if found is None else (import_module(found),)
-    return tuple([target for target in _answers(path) if target is not None])
+    answers = (_elsewhere(path, RECOMMENDERS),) if root == "torchrec" else _answers(path)
+    return tuple([target for target in answers if target is not None])
 
 
 def _answers(path: list[str]) -> tuple[Target | None, ...]:
-    return _own(path), _public(path), _elsewhere(path), named_only(".".join(path))
+    return _own(path), _public(path), _elsewhere(path, ELSEWHERE), named_only(".".join(path))
 
 
 def _own(path: list[str]) -> Target | None:
@@ -67,9 +65,9 @@ def _public(path: list[str]) -> ModuleType | None:
     return module if isinstance(module, ModuleType) else None
 
 
-def _elsewhere(path: list[str]) -> ModuleType | None:
-    """Where Rushlight keeps what PyTorch has in this module."""
-    target = ELSEWHERE.get(".".join(path))
+def _elsewhere(path: list[str], table: Mapping[str, str]) -> ModuleType | None:
+    """Where Rushlight keeps what PyTorch, or TorchRec, has in this module."""
+    target = table.get(".".join(path))
     return None if target is None else import_module(target)
 
 
