@@ -20,7 +20,8 @@ def test_a_folder_is_given_by_a_writer_and_a_reader(tmp_path):
     def run():
         state = {"model": fully_shard(model()).state_dict(), "step": 3}
         checkpoint.save_state_dict(state, writer, planner=checkpoint.DefaultSavePlanner())
-        saved = checkpoint.async_save(state, storage_writer=checkpoint.FileSystemWriter(tmp_path / "two"))
+        two = checkpoint.FileSystemWriter(tmp_path / "two")
+        saved = checkpoint.async_save(state, str(tmp_path / "two"), storage_writer=two)
         dist.barrier()  # threads take turns: the other rank has to have called before this one waits
         saved.result()
         dist.barrier()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -56,7 +55,7 @@ def load(
     states: dict[str, Any] = state_of(state_dict)
     leaves = flatten(states)
     held = holdings(leaves)
-    shards = together(ranks, lambda: _opened(os.fspath(folder), leaves, held, strict))
+    shards = together(ranks, lambda: _opened(folder, leaves, held, strict))
     values = together(ranks, lambda: _values(shards, leaves))
     together(ranks, lambda: _fill(shards, held))
     for name, value in values.items():

@@ -65,7 +65,7 @@ def save(
     folder = folder_of("save", checkpoint_id, storage_writer, FileSystemWriter)
     check_planner("save", planner, DefaultSavePlanner)
     ranks = ranks_of(process_group, no_dist)
-    job = _prepare(state_dict, os.fspath(folder), ranks)
+    job = _prepare(state_dict, folder, ranks)
     try:
         together(ranks, lambda: job.writing.write_shard(ranks.rank, job.held))
     except RushlightError:
@@ -109,7 +109,7 @@ def async_save(
     folder = folder_of("async_save", checkpoint_id, storage_writer, FileSystemWriter)
     check_planner("async_save", planner, DefaultSavePlanner)
     ranks = ranks_of(process_group, no_dist)
-    job = _prepare(state_dict, os.fspath(folder), ranks)
+    job = _prepare(state_dict, folder, ranks)
     mine = set(job.writing.shares[ranks.rank])
     held = {
         name: [Holding(one.part, one.tensor.clone()) for one in parts if one.part in mine]

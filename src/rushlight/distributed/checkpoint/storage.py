@@ -90,18 +90,20 @@ class AsyncCheckpointerType(Enum):
     PROCESS = "process"
 
 
-def folder_of(name: str, checkpoint_id: Path | None, storage: object, kind: type[Any]) -> Path:
+def folder_of(name: str, checkpoint_id: Path | None, storage: object, kind: type[Any]) -> str:
     """Return the folder that a call names, by itself or by a reader or writer. Errors: A001, A002 and A006."""
     if storage is None:
         require(checkpoint_id is not None, "A001", f"{name}: a folder is expected, or {kind.__name__}(folder)")
         assert checkpoint_id is not None
-        return checkpoint_id
+        return os.fspath(checkpoint_id)
     hint = f"give checkpoint_id=, or {kind.__name__}(folder)"
     require(isinstance(storage, kind), "A006", f"{name}: storage of another kind", given=type(storage), hint=hint)
     assert isinstance(storage, (FileSystemReader, FileSystemWriter))
     message = f"{name}: the folder and its {kind.__name__} differ"
-    require(checkpoint_id in (None, storage.path), "A002", message, given=checkpoint_id, storage=storage.path)
-    return storage.path
+    folder = os.fspath(storage.path)
+    fits = checkpoint_id is None or os.fspath(checkpoint_id) == folder
+    require(fits, "A002", message, given=checkpoint_id, storage=folder)
+    return folder
 
 
 def check_planner(name: str, planner: object, kind: type[Any]) -> None:
