@@ -1,4 +1,4 @@
-"""Modules of TorchRec, whose names Rushlight has in `rushlight.recsys`, by their path below `torchrec`."""
+"""Modules of TorchRec, whose names `rushlight.recsys` has, by their path below `torchrec`."""
 
 from __future__ import annotations
 

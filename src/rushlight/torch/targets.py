@@ -27,7 +27,7 @@ _OWN = "rushlight.torch.modules"
 
 
 def targets_of(name: str) -> tuple[Target, ...]:
-    """Return what answers for a module such as `torch.nn.functional`, or of `torchrec`; empty if there is none."""
+    """Return what answers for a module of `torch` or `torchrec`; empty if there is none."""
     root, *path = name.split(".")
     answers = (_elsewhere(path, RECOMMENDERS),) if root == "torchrec" else _answers(path)
     return tuple([target for target in answers if target is not None])

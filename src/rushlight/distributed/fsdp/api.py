@@ -161,7 +161,7 @@ def _own_parameters(module: Module) -> list[tuple[Parameter, Place]]:
 
 
 def units_of(module: Module, recurse: bool = True) -> list[Unit]:
-    """Return the units of a module's sharded parts, itself included; without `recurse` of the module alone."""
+    """Return the units of a module and of its parts; without `recurse` that of the module alone."""
     parts = module.modules() if recurse else [module]
     return [part._fsdp_unit for part in parts if isinstance(part, FSDPModule)]
 
