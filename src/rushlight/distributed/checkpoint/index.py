@@ -52,10 +52,11 @@ class Index:
 
     tensors: Mapping[str, Entry]
     objects: Mapping[str, object]
+    serial: int = 0  # of saves to one folder a later one has a larger number
 
     def text(self) -> str:
         """Return it as JSON. P006 for a value that JSON cannot hold."""
-        encoded: dict[str, object] = {"format": _FORMAT, "version": _VERSION}
+        encoded: dict[str, object] = {"format": _FORMAT, "version": _VERSION, "serial": self.serial}
         encoder = Encoder()
         encoded["objects"] = encoder.encode(dict(self.objects))
         encoded["tensors"] = {name: _encoded(entry) for name, entry in self.tensors.items()}
@@ -92,11 +93,16 @@ def read_index(folder: str) -> Index:
         known = isinstance(encoded, dict) and encoded.get("format") == _FORMAT and encoded.get("version") == _VERSION
         require(known, "P005", f"checkpoint: {path} is no index of shards that this version reads")
         tensors = {name: _decoded(name, entry) for name, entry in encoded["tensors"].items()}
-        return Index(tensors, _objects(decode(encoded["objects"], _no_tensor)))
+        return Index(tensors, _objects(decode(encoded["objects"], _no_tensor)), _serial(encoded))
     except RushlightError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
         raise error("P002", f"checkpoint: {path} is damaged") from cause
+
+
+def _serial(encoded: Mapping[str, object]) -> int:
+    (serial,) = _numbers([encoded.get("serial", 0)])
+    return serial
 
 
 def _objects(value: object) -> Mapping[str, object]:

@@ -26,8 +26,17 @@ class Ranks(Protocol):
         """Their number."""
         ...
 
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds a rank waits for others; None for ever."""
+        ...
+
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in their order, on each."""
+        ...
+
+    def give_way(self) -> None:
+        """Let other ranks run, where ranks take turns."""
         ...
 
 
@@ -35,10 +44,14 @@ class Alone:
     """One process without a group."""
 
     rank, size = 0, 1
+    timeout: float | None = None
 
     def gather(self, value: T) -> list[T]:
         """Return a list of the value."""
         return [value]
+
+    def give_way(self) -> None:
+        """Nothing: there is no other rank."""
 
 
 class _Members:
@@ -48,6 +61,11 @@ class _Members:
         self._group = group
         self.rank = group.rank
         self.size = group.size
+        self.timeout = group.engine.timeout
+
+    def give_way(self) -> None:
+        """Let other ranks run, where ranks take turns."""
+        self._group.engine.give_way()
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all ranks, in their order, on each."""

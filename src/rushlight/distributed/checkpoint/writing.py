@@ -15,6 +15,7 @@ from rushlight.data.atomic_file import write_atomically
 from rushlight.data.safetensors_file import safetensors_parts
 from rushlight.distributed.checkpoint.holding import Holding, Part
 from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece
+from rushlight.distributed.checkpoint.ranks import Ranks
 from rushlight.distributed.tensor.layout import count_of, shape_of, starts_of
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import error, fail
@@ -25,10 +26,14 @@ _SHARD = re.compile(r"^shard-[0-9a-f]{12}-\d{5,}\.safetensors$")
 
 @frozen(eq=False)
 class Writing:
-    """What is written to a folder: the parts that each rank writes. The same on all ranks."""
+    """What is written to a folder: the parts that each rank writes. The same on all ranks.
+
+    `serial` is larger than that of saves before it.
+    """
 
     folder: str
     mark: str
+    serial: int
     shares: Sequence[Sequence[Part]]
 
     def file(self, rank: int) -> str:
@@ -49,7 +54,8 @@ class Writing:
                 pieces.setdefault(part.name, [])
                 if count_of(part.box):
                     pieces[part.name].append(Piece(self.file(rank), _key(part), part.box))
-        return Index({name: _entry(part, pieces[name]) for name, part in sorted(parts.items())}, objects)
+        entries = {name: _entry(part, pieces[name]) for name, part in sorted(parts.items())}
+        return Index(entries, objects, self.serial)
 
     def write_shard(self, rank: int, held: Mapping[str, Sequence[Holding]]) -> None:
         """Write the shard of a rank. P003 where the disk refuses, P006 for a dtype that the format lacks."""
@@ -71,6 +77,20 @@ class Writing:
             if _SHARD.match(name) and name not in kept:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(self.folder, name))
+
+
+@frozen(eq=False)
+class Save:
+    """One rank's part of a save."""
+
+    ranks: Ranks
+    writing: Writing
+    held: Mapping[str, Sequence[Holding]]
+    objects: Mapping[str, object]
+
+    def index(self) -> Index:
+        """Return the index of the checkpoint."""
+        return self.writing.index(self.objects)
 
 
 def make_folder(folder: str) -> None:

@@ -26,6 +26,7 @@ class _Runner:
         self.turn.acquire()
         self.awaits: Awaited | None = None
         self.is_done = False
+        self.thread = 0
         self.random_state = random_state
 
     @property
@@ -59,6 +60,7 @@ class Baton:
         """Begins a thread: waits for its first turn."""
         runner = self._runners[me]
         runner.turn.acquire()
+        runner.thread = threading.get_ident()
         default_generator.set_state(runner.random_state)
 
     def leave(self, me: int) -> None:
@@ -72,6 +74,11 @@ class Baton:
     def is_done(self, runner: int) -> bool:
         """Whether a thread has ended."""
         return self._runners[runner].is_done
+
+    def runs_here(self, runner: int) -> bool:
+        """Whether this is the thread of a runner that has not ended."""
+        found = self._runners[runner]
+        return found.thread == threading.get_ident() and not found.is_done
 
     def awaited(self, runner: int) -> Awaited | None:
         """What a thread waits for."""

@@ -170,5 +170,8 @@ class Engine(Verbs):
     def abort(self, code: int, message: str) -> None:
         """Ends all ranks because of this one."""
 
+    def give_way(self) -> None:
+        """Lets other ranks run while this one waits for something else, where ranks take turns."""
+
     def close(self) -> None:
         """Gives up what the engine holds."""

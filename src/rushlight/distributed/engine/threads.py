@@ -207,6 +207,13 @@ class Threads(Engine):
         key = (*self._key, chosen, self._splits[chosen])
         return Threads(self._circle.world.circle(key, chosen), tuple(ranks).index(self._rank), key)
 
+    def give_way(self) -> None:
+        """Gives the turn to a rank that can go on. Raises where another one has failed. Other threads have no turn."""
+        world, me = self._circle.world, self._circle.ranks[self._rank]
+        if world.baton.runs_here(me):
+            world.baton.turn(me)
+            world.check(me)
+
     def abort(self, code: int, message: str) -> None:
         """Ends the threads of all ranks at their next calls."""
         failure = error("W005", message)
