@@ -54,8 +54,7 @@ class Slots:
     def by_name(self, chosen: KeyedJaggedTensor, rows: Sequence[Tensor], need_indices: bool) -> dict[str, JaggedTensor]:
         """Return the rows of each slot's ids by the names of results. With `need_indices` ids are weights."""
         found: dict[str, JaggedTensor] = {}
-        for name, key, own in zip(self.names, chosen.keys(), rows, strict=True):
-            jagged = chosen[key]
+        for name, jagged, own in zip(self.names, chosen.to_dict().values(), rows, strict=True):
             ids = jagged.values() if need_indices else None
             found[name] = JaggedTensor.of_parts((own, ids, jagged.lengths(), jagged.offsets_or_none()))
         return found

@@ -134,7 +134,7 @@ class QuantEmbeddingCollection(QuantTables):
         chosen = self._slots.chosen(features)
         known_ids(chosen, self._limits)
         tables = [self.table(self._tables[place].name) for place in self._slots.tables]
-        rows = [table.rows(chosen[key].values()) for table, key in zip(tables, chosen.keys(), strict=True)]
+        rows = [table.rows(own.values()) for table, own in zip(tables, chosen.to_dict().values(), strict=True)]
         return self._slots.by_name(chosen, rows, self._need_indices)
 
 

@@ -145,26 +145,28 @@ class KeyedJaggedTensor(KeyedRows):
         return KeyedJaggedTensor(kjt._keys, kjt._values.new_zeros(0), none, lengths)
 
     def __getitem__(self, key: str) -> JaggedTensor:
-        return self._rows(place_of(self._keys, key))
+        place = place_of(self._keys, key)
+        (part,) = self._parts([place, place + 1])
+        return JaggedTensor.of_parts(part.parts())
 
     def to_dict(self) -> dict[str, JaggedTensor]:
         """Return the rows by key; values and weights are views."""
-        return {key: self._rows(place) for place, key in enumerate(self._keys)}
+        parts = self._parts(range(len(self._keys) + 1))
+        return {key: JaggedTensor.of_parts(part.parts()) for key, part in zip(self._keys, parts, strict=True)}
 
-    def _rows(self, place: int) -> JaggedTensor:
-        part = self._part(place, place + 1)
-        return JaggedTensor.of_parts(part.parts())
-
-    def _part(self, first: int, end: int) -> KeyedJaggedTensor:
-        """The keys from one place to another."""
-        places, strides = self.offset_per_key(), prefix_sums(self.stride_per_key())
-        low, high = places[first], places[end]
-        lengths = self.lengths()[strides[first] : strides[end]]
-        weights = None if self._weights is None else self._weights[low:high]
-        own = None if self._stride_per_key_per_rank is None else self._stride_per_key_per_rank[first:end]
-        made = KeyedJaggedTensor.of_parts((self._values[low:high], weights, lengths, None), self._keys[first:end], own)
-        made._offset_per_key = [place - low for place in places[first : end + 1]]
-        return made
+    def _parts(self, ends: Sequence[int]) -> list[KeyedJaggedTensor]:
+        """The keys between each two places; where keys begin is asked once for all parts."""
+        places, strides, lengths = self.offset_per_key(), prefix_sums(self.stride_per_key()), self.lengths()
+        parts: list[KeyedJaggedTensor] = []
+        for first, end in itertools.pairwise(ends):
+            low, high = places[first], places[end]
+            weights = None if self._weights is None else self._weights[low:high]
+            own = None if self._stride_per_key_per_rank is None else self._stride_per_key_per_rank[first:end]
+            rows = self._values[low:high], weights, lengths[strides[first] : strides[end]], None
+            made = KeyedJaggedTensor.of_parts(rows, self._keys[first:end], own)
+            made._offset_per_key = [place - low for place in places[first : end + 1]]
+            parts.append(made)
+        return parts
 
     def split(self, segments: Sequence[int]) -> list[KeyedJaggedTensor]:
         """Return tensors of so many keys each, in order; values and weights are views."""
@@ -172,7 +174,7 @@ class KeyedJaggedTensor(KeyedRows):
         fits = ends[-1] == len(self._keys) and all(count >= 0 for count in segments)
         message = "split: segments do not sum to the number of keys"
         require(fits, "E003", message, segments=list(segments), keys=len(self._keys))
-        return [self._part(first, end) for first, end in itertools.pairwise(ends)]
+        return self._parts(ends)
 
     def permute(self, indices: Sequence[int], indices_tensor: Tensor | None = None) -> KeyedJaggedTensor:
         """Return the keys at some places, in that order; a place twice is E002. Values are moved by one kernel."""
