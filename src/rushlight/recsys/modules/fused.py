@@ -11,9 +11,27 @@ from rushlight.autograd import Function
 from rushlight.ops.ragged import segment_numbers
 from rushlight.recsys.configs import EmbeddingBagConfig
 from rushlight.recsys.modules.embedding_bag import EmbeddingBagCollection
-from rushlight.recsys.modules.groups import FusedTables, grouped, weights_of
+from rushlight.recsys.modules.groups import FusedTables, TableGroup, grouped, weights_of
 from rushlight.recsys.optim import SGD, RowSums, rule_of
 from rushlight.recsys.sparse.segments import lengths_of
+from rushlight.support.frozen import frozen
+
+
+@frozen(eq=False)
+class _GroupSlots:
+    """The slots whose tables are in a group; of each slot its number among these, or -1, and its table's first row."""
+
+    slots: list[int]
+    rank: Tensor
+    first: Tensor
+
+    @staticmethod
+    def of(group: TableGroup, tables: Sequence[int]) -> _GroupSlots:
+        """Return those of a group; `tables` says which table each slot reads."""
+        slots = [slot for slot, table in enumerate(tables) if table in group.first]
+        rank = rl.full((len(tables),), -1, dtype=rl.int64)
+        rank[rl.tensor(slots)] = rl.arange(len(slots))
+        return _GroupSlots(slots, rank, rl.tensor([group.first.get(table, 0) for table in tables]))
 
 
 class _Pooled(Function):
@@ -63,6 +81,8 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
         self._groups = grouped(self._tables, rule, device, self._row_sums())
         for name, weight in weights_of(self._groups, self._tables).items():
             self.embedding_bags[name].weight = weight
+        self._slots_of_groups = [_GroupSlots.of(group, self._slots.tables) for group in self._groups]
+        self._has_mean = rl.tensor(self._means)
         self._anchor = rl.zeros((), requires_grad=True)
 
     def _row_sums(self) -> Mapping[int, RowSums]:
@@ -82,39 +102,36 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
         count = len(self._slots.tables)
         batch = (offsets.shape[0] - 1) // count
         numbers = segment_numbers(offsets, ids.shape[0])
-        feature, bag = numbers // max(batch, 1), numbers % max(batch, 1)
+        feature = numbers // max(batch, 1)
         scales = self._scales(offsets, numbers, feature, weights)
         blocks = gradient.split(self._columns, 1)
-        for group in self._groups:
-            slots = [slot for slot, place in enumerate(self._slots.tables) if place in group.first]
-            own = rl.stack([blocks[slot] for slot in slots]).reshape(len(slots) * batch, -1)
-            if len(slots) == count:
-                first = rl.tensor([group.first[place] for place in self._slots.tables])
-                group.apply(first[feature] + ids, own, feature * batch + bag, scales)
+        for group, own in zip(self._groups, self._slots_of_groups, strict=True):
+            pooled = rl.stack([blocks[slot] for slot in own.slots]).reshape(len(own.slots) * batch, -1)
+            if len(own.slots) == count:
+                group.apply(own.first[feature] + ids, pooled, numbers, scales)
                 continue
-            rank = rl.full((count,), -1, dtype=rl.int64)
-            rank[rl.tensor(slots)] = rl.arange(len(slots))
-            first = rl.tensor([group.first.get(place, 0) for place in self._slots.tables])
-            chosen = (rank[feature] >= 0).nonzero().flatten()
+            chosen = (own.rank[feature] >= 0).nonzero().flatten()
             kind = feature[chosen]
             kept = None if scales is None else scales[chosen]
-            group.apply(first[kind] + ids[chosen], own, rank[kind] * batch + bag[chosen], kept)
+            bags = own.rank[kind] * batch + numbers[chosen] % max(batch, 1)
+            group.apply(own.first[kind] + ids[chosen], pooled, bags, kept)
 
     def _scales(self, offsets: Tensor, numbers: Tensor, feature: Tensor, weights: Tensor | None) -> Tensor | None:
         """What the gradient of each id's row is multiplied by."""
         if not any(self._means):
             return weights
         lengths = lengths_of(offsets).float()
-        return rl.where(rl.tensor(self._means)[feature], 1 / lengths[numbers], 1.0)
+        return rl.where(self._has_mean[feature], 1 / lengths[numbers], 1.0)
 
     def weight_gradient(self, ids: Tensor, offsets: Tensor, gradient: Tensor) -> Tensor:
         """Return the gradient of the weights of ids, given that of the pooled rows."""
-        batch = (offsets.shape[0] - 1) // len(self._slots.tables)
+        count, tables = len(self._slots.tables), self.weights_of_tables()
+        batch = (offsets.shape[0] - 1) // count
         numbers = segment_numbers(offsets, ids.shape[0])
         parts: list[Tensor] = []
-        ends = rl.searchsorted(numbers, rl.arange(len(self._slots.tables) + 1) * batch).tolist()
+        ends = offsets[rl.arange(count + 1) * batch].tolist()
         for slot, block in enumerate(gradient.split(self._columns, 1)):
             low, high = ends[slot], ends[slot + 1]
-            rows = self.weights_of_tables()[self._slots.tables[slot]][ids[low:high]]
+            rows = tables[self._slots.tables[slot]][ids[low:high]]
             parts.append((rows * block[numbers[low:high] - slot * batch]).sum(1))
         return rl.cat(parts)
