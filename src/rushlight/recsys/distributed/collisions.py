@@ -10,6 +10,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed import ProcessGroup
 from rushlight.distributed.tensor.layout import shape_of, starts_of
+from rushlight.ops import collective
 from rushlight.recsys.distributed.exchange import exchange
 from rushlight.recsys.distributed.plans import ShardMetadata
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
@@ -92,7 +93,8 @@ class ShardedManagedCollisionCollection(ShardedState):
     def _mapped(self, ids: Sequence[Tensor], owners: Sequence[Tensor]) -> Tensor:
         """The rows of ids, which are by table."""
         group, tables = self._group, len(ids)
-        counts = [[int((own == rank).sum()) for own in owners] for rank in range(group.size)]
+        by_table = [own.bincount(minlength=group.size).tolist() for own in owners]
+        counts = list(zip(*by_table, strict=True))
         told = rl.tensor(counts, dtype=rl.int64).reshape(-1)
         known = exchange(told, [tables] * group.size, [tables] * group.size, group).wait().reshape(-1, tables).tolist()
         order = rl.cat(list(owners)).argsort(stable=True)
@@ -121,14 +123,13 @@ class ShardedManagedCollisionCollection(ShardedState):
         """Return the rows of each table that have another id than when this was asked last, on whatever rank."""
         changed = [None if part.own is None else part.own.evict() for part in self._parts.values()]
         own = [rl.zeros(0, dtype=rl.int64) if rows is None else rows for rows in changed]
-        size, tables = self._group.size, len(own)
+        group, tables = self._group, len(own)
         told = rl.tensor([rows.shape[0] for rows in own], dtype=rl.int64)
-        counts = exchange(rl.cat([told] * size), [tables] * size, [tables] * size, self._group).wait()
-        known = counts.reshape(size, tables).tolist()
-        sent, taken = [int(told.sum())] * size, [sum(of_rank) for of_rank in known]
-        if not sum(taken):
+        known = collective.all_gather_into_tensor(told, group.size, group.name).reshape(-1, tables).tolist()
+        of_ranks = tuple([sum(of_rank) for of_rank in known])
+        if not sum(of_ranks):
             return dict.fromkeys(self._parts)
-        everywhere = exchange(rl.cat(own * size), sent, taken, self._group).wait()
+        everywhere = collective.all_gather_into_tensor(rl.cat(own), group.size, group.name, of_ranks)
         pieces = everywhere.split([count for of_rank in known for count in of_rank])
         # Buckets are in the order of ranks, and so are their rows.
         return {name: rl.cat(list(pieces[table::tables])) for table, name in enumerate(self._parts)}
