@@ -9,10 +9,8 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed import ProcessGroup
-from rushlight.distributed.tensor.layout import shape_of, starts_of
 from rushlight.ops import collective
 from rushlight.recsys.distributed.exchange import exchange
-from rushlight.recsys.distributed.plans import ShardMetadata
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
 from rushlight.recsys.distributed.state import ShardedState
 from rushlight.recsys.modules import ManagedCollisionCollection, MCHManagedCollisionModule
@@ -147,6 +145,5 @@ class ShardedManagedCollisionCollection(ShardedState):
         shards: list[Shard] = []
         if part.own is not None:
             box = ((part.own.bounds()[0], part.own.bounds()[-1]),)
-            place = ShardMetadata(starts_of(box), shape_of(box), self._group.rank)
-            shards.append(Shard(part.own.get_buffer(key), place))
+            shards.append(Shard.of(part.own.get_buffer(key), box, self._group.rank))
         return ShardedTensor(whole.shape, whole.dtype, shards)

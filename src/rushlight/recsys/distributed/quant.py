@@ -8,7 +8,6 @@ from dataclasses import replace
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed import ProcessGroup
-from rushlight.distributed.tensor.layout import shape_of, starts_of
 from rushlight.nn import Parameter
 from rushlight.recsys.configs import BaseEmbeddingConfig, DataType, EmbeddingBagConfig, EmbeddingConfig
 from rushlight.recsys.distributed.cover import Cover, Range
@@ -132,8 +131,7 @@ class _ShardedQuantTables(ShardedRows):
                 for owner, rows, unpacked in parts:
                     if owner == place:
                         box = (rows, *[(0, size) for size in one.shape[1:]])
-                        at = ShardMetadata(starts_of(box), shape_of(box), self._group.rank)
-                        shards.append(Shard(unpacked[name].contiguous(), at))
+                        shards.append(Shard.of(unpacked[name].contiguous(), box, self._group.rank))
                 found[f"{self._path}.{table.name}.{name}"] = ShardedTensor(shape, one.dtype, shards)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight import Size, Tensor
-from rushlight.distributed.tensor.layout import Box, box_at
+from rushlight.distributed.tensor.layout import Box, box_at, shape_of, starts_of
 from rushlight.ir.dtype import DType
 from rushlight.recsys.distributed.plans import ShardMetadata
 from rushlight.support.frozen import frozen
@@ -17,6 +17,11 @@ class Shard:
 
     tensor: Tensor
     metadata: ShardMetadata
+
+    @staticmethod
+    def of(tensor: Tensor, box: Box, rank: int) -> Shard:
+        """Return what a rank has of a box."""
+        return Shard(tensor, ShardMetadata(starts_of(box), shape_of(box), rank))
 
 
 class ShardedTensor:

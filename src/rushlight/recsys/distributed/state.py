@@ -7,12 +7,11 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
-from rushlight.distributed.tensor.layout import Box, shape_of, starts_of, whole, within
+from rushlight.distributed.tensor.layout import Box, whole, within
 from rushlight.nn import Module, Parameter
 from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.distributed.cover import Cover
 from rushlight.recsys.distributed.local import LocalTables, boxes_of
-from rushlight.recsys.distributed.plans import ShardMetadata
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
 from rushlight.recsys.modules.groups import state_key
 from rushlight.recsys.modules.tables import renew_rows
@@ -141,7 +140,7 @@ class TableState:
         for place, held in enumerate(self._cover.held[self._rank]):
             if held.table == table:
                 parts = boxes_of(held, values[place]) if shape else [((), values[place])]
-                shards += [Shard(part, ShardMetadata(starts_of(box), shape_of(box), self._rank)) for box, part in parts]
+                shards += [Shard.of(part, box, self._rank) for box, part in parts]
         return ShardedTensor(shape, dtype, shards)
 
     def optimizer(self) -> dict[str, object]:

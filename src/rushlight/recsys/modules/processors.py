@@ -13,6 +13,7 @@ from rushlight import Tensor
 from rushlight.nn import Module, Parameter, ParameterDict
 from rushlight.ops.ragged import ids_within, segment_numbers
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor
+from rushlight.recsys.sparse.segments import prefix_sums
 from rushlight.support.errors import require
 
 
@@ -86,15 +87,14 @@ class PositionWeightedModuleCollection(FeatureProcessorsCollection):
         ids, offsets, starts = features.values(), features.offsets(), features.key_offsets()
         places = _places(ids, offsets)
         weights: list[Tensor] = []
-        firsts: list[int] = []
         limits: list[int] = []
         one = rl.ones(1)
         keys = features.keys()
         for key in keys:
             own = self.position_weights[key] if key in self.max_feature_lengths else None
-            firsts.append(sum(part.shape[0] for part in weights))
             limits.append(_ANY_LENGTH if own is None else own.shape[0])
             weights.append(one if own is None else own)
+        *firsts, _ = prefix_sums([part.shape[0] for part in weights])
         known = ids_within(places, starts, rl.tensor(limits, dtype=rl.int64))
         feature = segment_numbers(starts, ids.shape[0])
         weighed = rl.tensor([limit != _ANY_LENGTH for limit in limits])[feature]
