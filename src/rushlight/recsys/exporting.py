@@ -17,21 +17,27 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.export import Dim, ExportedProgram, export, load, save
 from rushlight.export.module import ExportedModule
-from rushlight.nn import Module, Parameter
-from rushlight.ops.ragged import pooled_segments
-from rushlight.recsys.configs import BaseEmbeddingConfig, EmbeddingBagConfig
+from rushlight.nn import Module
+from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.descriptions import read_tables, tables_text
-from rushlight.recsys.lookups import KINDS, LOOKUP, Looked, answered, flag_of, restored, single_calls, tables_of
-from rushlight.recsys.modules import EmbeddingBagCollection
+from rushlight.recsys.lookups import (
+    KINDS,
+    OPERATORS,
+    Collection,
+    answered,
+    flag_of,
+    kind_of,
+    restored,
+    single_calls,
+    tables_of,
+)
 from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor, KeyedTensor
-from rushlight.recsys.sparse.segments import lengths_of
 from rushlight.support.errors import error, fail, require
 from rushlight.support.frozen import frozen
 
 _ENTRY = "embeddings.json"
 _ROOT = "module"
-_KINDS = {"EmbeddingBagCollection": EmbeddingBagCollection, **KINDS}
 
 
 @frozen
@@ -199,17 +205,15 @@ def export_model(model: Module, args: tuple[Tensor | KeyedJaggedTensor, ...]) ->
 def _collections(model: Module) -> Iterator[tuple[str, tuple[str, str, bool]]]:
     """The collections by path. Each result is a feature of its own, since a graph's call has the ids of each."""
     for path, one in model.named_modules():
-        if isinstance(one, EmbeddingBagCollection | Looked):
-            tables = one.embedding_bag_configs() if isinstance(one, EmbeddingBagCollection) else tables_of(one)
+        if isinstance(one, Collection):
+            tables = tables_of(one)
             slots = Slots(tables)
             pairs = list(zip(slots.tables, slots.names, strict=True))
             own = [
                 replace(table, feature_names=[name for place, name in pairs if place == number])
                 for number, table in enumerate(tables)
             ]
-            kind = next(name for name, known in _KINDS.items() if isinstance(one, known))
-            flag = one.is_weighted() if isinstance(one, EmbeddingBagCollection) else flag_of(one)
-            yield (f"{_ROOT}.{path}" if path else _ROOT), (kind, tables_text(own), flag)
+            yield (f"{_ROOT}.{path}" if path else _ROOT), (kind_of(one), tables_text(own), flag_of(one))
 
 
 def save_model(program: ModelProgram, f: str | os.PathLike[str] | BinaryIO) -> None:
@@ -238,38 +242,23 @@ class RestoredModule(ExportedModule):
         super().__init__(program)
         self.described = described
         for path, (kind, text, flag) in described.collections.items():
-            if kind == "EmbeddingBagCollection":
-                self._restore(path, read_tables(text), flag)
-            else:
-                self._restore_lookup(path, kind, read_tables(text), flag)
+            self._restore(path, kind, read_tables(text), flag)
 
-    def _restore(self, path: str, tables: Sequence[object], weighted: bool) -> None:
-        bags = [table for table in tables if isinstance(table, EmbeddingBagConfig)]
-        collection = EmbeddingBagCollection(bags, weighted, device="meta")
-        names = [f"{path}.embedding_bags.{table.name}.weight" for table in bags]
-        own = partial(self._looked_up, path, tuple(collection.embedding_names()))
-        self._answer(path, names, pooled_segments, own)
-        for table, name in zip(bags, names, strict=True):
-            weight = self.withhold(name)
-            assert isinstance(weight, Parameter)
-            collection.embedding_bags[table.name].weight = weight
-        self._put(path, collection)
-
-    def _restore_lookup(self, path: str, kind: str, tables: Sequence[BaseEmbeddingConfig], flag: bool) -> None:
+    def _restore(self, path: str, kind: str, tables: Sequence[BaseEmbeddingConfig], flag: bool) -> None:
+        require(kind in KINDS, "P002", "load_model: there is no such collection", kind=kind)
         names = [name for name in self.state_dict() if name.startswith(f"{path}.")]
-        own = partial(self.get_submodule, path)
-        pooled = isinstance(tables[0], EmbeddingBagConfig)
         keys = tuple(Slots(tables).names)
-        self._answer(path, names, None, partial(answered, own, keys, pooled))
+        answer = partial(answered, partial(self.get_submodule, path), kind, keys)
+        self._answer(path, names, OPERATORS[KINDS[kind]], answer)
         state = {name.removeprefix(f"{path}."): self.withhold(name) for name in names}
         self._put(path, restored(kind, tables, flag, state))
 
-    def _answer(self, path: str, names: Sequence[str], op: object, answer: Callable[..., Any]) -> None:
-        """Have the lookup of some tables answered: a call of `op`, or of `lookup`. P005 where another reads them."""
+    def _answer(self, path: str, names: Sequence[str], op: str, answer: Callable[..., Any]) -> None:
+        """Have the lookup of some tables answered, a call of `op`. P005 where another call reads them."""
         pairs = zip(self.program.graph.parameters, self.program.inputs, strict=True)
         known = {id(call) for call, source in pairs if source.target in names}
         for call in self.program.graph.calls:
-            is_lookup = call.op is op if op is not None else call.op.name == LOOKUP
+            is_lookup = call.op.name == op
             if is_lookup and {id(table) for table in call.operands[0]} <= known:
                 self.answers[id(call)] = answer
             else:
@@ -280,13 +269,6 @@ class RestoredModule(ExportedModule):
     def _put(self, path: str, collection: Module) -> None:
         *parents, last = path.split(".")
         setattr(self.get_submodule(".".join(parents)), last, collection)
-
-    def _looked_up(self, path: str, keys: tuple[str, ...], operands: tuple[Any, ...]) -> Tensor:
-        """What a collection, or what is in its place, gives for the ids of a call."""
-        _, ids, offsets, weights = operands
-        features = KeyedJaggedTensor.of_parts((ids, weights, lengths_of(offsets), offsets), keys, None)
-        answer: Callable[..., Any] = self.get_submodule(path)
-        return answer(features).values()
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """Call the model. C022 where the arguments do not fit it."""

@@ -16,15 +16,27 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.library import custom_op
 from rushlight.nn import Module, Parameter
+from rushlight.ops.ragged import pooled_segments
 from rushlight.recsys.configs import BaseEmbeddingConfig, EmbeddingBagConfig, EmbeddingConfig
-from rushlight.recsys.modules import EmbeddingCollection
-from rushlight.recsys.quant import QuantEmbeddingBagCollection, QuantEmbeddingCollection, QuantTables
+from rushlight.recsys.modules import EmbeddingBagCollection, EmbeddingCollection
+from rushlight.recsys.planner.enumerators import configs_of
+from rushlight.recsys.quant import QuantEmbeddingBagCollection, QuantEmbeddingCollection
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 from rushlight.support.errors import fail, require
 
 Looked = EmbeddingCollection | QuantEmbeddingBagCollection | QuantEmbeddingCollection
+"""Collections that `lookup` stands for."""
+Pooled = EmbeddingBagCollection | QuantEmbeddingBagCollection
+Collection = EmbeddingBagCollection | Looked
 LOOKUP = "recsys::lookup"
-KINDS = {kind.__name__: kind for kind in (EmbeddingCollection, QuantEmbeddingBagCollection, QuantEmbeddingCollection)}
+OPERATORS = {
+    EmbeddingBagCollection: pooled_segments.name,  # it runs as it is
+    EmbeddingCollection: LOOKUP,
+    QuantEmbeddingBagCollection: LOOKUP,
+    QuantEmbeddingCollection: LOOKUP,
+}
+"""The operator of the one call that a collection is."""
+KINDS = {kind.__name__: kind for kind in OPERATORS}
 
 
 @custom_op(LOOKUP, mutates_args=())
@@ -79,31 +91,39 @@ def _called(collection: Any, features: KeyedJaggedTensor) -> KeyedTensor | dict[
     return slots.by_name(chosen, parts, collection.need_indices())
 
 
-def tables_of(collection: Any) -> Sequence[BaseEmbeddingConfig]:
+def kind_of(collection: Collection) -> str:
+    """The kind of a collection, by name."""
+    return next(name for name, kind in KINDS.items() if isinstance(collection, kind))
+
+
+def tables_of(collection: Collection) -> Sequence[BaseEmbeddingConfig]:
     """The descriptions of a collection's tables."""
-    return collection.configs() if isinstance(collection, QuantTables) else collection.embedding_configs()
+    configs = configs_of(collection)
+    assert configs is not None
+    return configs()
 
 
-def flag_of(collection: Any) -> bool:
+def flag_of(collection: Collection) -> bool:
     """Whether rows have weights, or ids go along."""
-    pooled = isinstance(collection, QuantEmbeddingBagCollection)
-    return collection.is_weighted() if pooled else collection.need_indices()
+    return collection.is_weighted() if isinstance(collection, Pooled) else collection.need_indices()
 
 
-def restored(kind: str, tables: Sequence[object], flag: bool, state: Mapping[str, Tensor]) -> Looked:
-    """Return a collection of tables whose rows are there. P002 for a kind that does not exist."""
-    require(kind in KINDS, "P002", "load_model: there is no such collection", kind=kind)
+def restored(kind: str, tables: Sequence[object], flag: bool, state: Mapping[str, Tensor]) -> Collection:
+    """Return a collection of tables whose rows are there."""
     rows = [_parts(state, table) for table in tables if isinstance(table, BaseEmbeddingConfig)]
-    if kind == "QuantEmbeddingBagCollection":
-        return QuantEmbeddingBagCollection([one for one in tables if isinstance(one, EmbeddingBagConfig)], rows, flag)
+    bags = [table for table in tables if isinstance(table, EmbeddingBagConfig)]
     sequences = [table for table in tables if isinstance(table, EmbeddingConfig)]
+    if kind == "QuantEmbeddingBagCollection":
+        return QuantEmbeddingBagCollection(bags, rows, flag)
     if kind == "QuantEmbeddingCollection":
         return QuantEmbeddingCollection(sequences, rows, flag)
-    made = EmbeddingCollection(sequences, "meta", flag)
-    for table, parts in zip(sequences, rows, strict=True):
+    pooled = kind == "EmbeddingBagCollection"
+    made = EmbeddingBagCollection(bags, flag, "meta") if pooled else EmbeddingCollection(sequences, "meta", flag)
+    held = made.get_submodule(made.path)
+    for table, parts in zip(bags if pooled else sequences, rows, strict=True):
         weight = parts["weight"]
         assert isinstance(weight, Parameter)
-        made.embeddings[table.name].weight = weight
+        held.get_submodule(table.name).register_parameter("weight", weight)
     return made
 
 
@@ -113,8 +133,9 @@ def _parts(state: Mapping[str, Tensor], table: BaseEmbeddingConfig) -> dict[str,
     return {part: value for (owner, part), value in parts if owner == table.name}
 
 
-def answered(get: Callable[[], Any], keys: tuple[str, ...], pooled: bool, operands: tuple[Any, ...]) -> Tensor:
+def answered(get: Callable[[], Any], kind: str, keys: tuple[str, ...], operands: Sequence[Any]) -> Tensor:
     """What a collection, or what is in its place, gives for the ids of a call."""
-    _, ids, lengths, weights, *_ = operands
-    found = get()(KeyedJaggedTensor.of_parts((ids, weights, lengths, None), keys, None))
-    return found.values() if pooled else rl.cat([found[key].values() for key in keys])
+    _, ids, rows, weights, *_ = operands
+    divided = (None, rows) if kind == "EmbeddingBagCollection" else (rows, None)
+    found = get()(KeyedJaggedTensor.of_parts((ids, weights, *divided), keys, None))
+    return found.values() if issubclass(KINDS[kind], Pooled) else rl.cat([found[key].values() for key in keys])
