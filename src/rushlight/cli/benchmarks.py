@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +26,7 @@ from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import Table, aligned, as_markdown, as_text
 from rushlight.bench.results import ceilings_of, machine_record, measure
 from rushlight.bench.startup import measure_starts
+from rushlight.cli.values import known, names_in, progress, whole_numbers, write
 from rushlight.support.errors import error, fail
 
 app = typer.Typer(help="Measure, alone or beside peers in other interpreters.", no_args_is_help=True)
@@ -99,7 +100,7 @@ def compile_time(
 ) -> None:
     """Time the import and the first call, each in a new process, with the cache off, empty and filled."""
     chosen = _cases(("models",), _split(only, cases) or FIRST_CALLS)
-    field = find(peer_python or (), peers.split(",") if peers else None)
+    field = find(peer_python or (), names_in(peers) or None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.mode == "compiled"}
     count = threads or rl.get_num_threads()
     starts = [measure_starts(case, pythons, rounds, count, limit, progress) for case in chosen]
@@ -124,7 +125,7 @@ def compare_sizes(
     threads: Threads = 0,
 ) -> None:
     """Compare code for unbacked sizes with code for hinted sizes, and its time with that for constants."""
-    chosen = known(models.split(",") if models else list(MODELS), MODELS, "bench: there is no small model {}")
+    chosen = known(names_in(models) or list(MODELS), MODELS, "bench: there is no small model {}")
     known([size], parity.PRESETS, "bench: there are no sizes {}")
     rl.set_num_threads(threads or rl.get_num_threads())
     results: list[parity.Parity] = []
@@ -261,7 +262,7 @@ def many_lengths(
 ) -> None:
     """Time prompts of many lengths: the first call of each, with what is compiled on the way, and later ones."""
     (chosen,) = _cases(("lengths",), [case])
-    field = find(peer_python or (), peers.split(",") if peers else None)
+    field = find(peer_python or (), names_in(peers) or None)
     pythons = {kind: python for kind, python in field.pythons.items() if kind.framework in ("rushlight", "torch")}
     lengths = measure_lengths(chosen, pythons, threads or rl.get_num_threads(), limit, progress)
     missing = [f"{name} was not measured: {reason}" for name, reason in field.missing.items()]
@@ -279,7 +280,7 @@ def collectives(
 ) -> None:
     """Time collectives, redistributions of 64 MB and checkpoints of 512 MB beside torch's, in turns."""
     verbs = list(dict.fromkeys([case.partition("/")[0] for case in cases()]))
-    chosen = known(only.split(",") if only else (), verbs, "bench: there is no collective {}")
+    chosen = known(names_in(only), verbs, "bench: there is no collective {}")
     python = tracing.interpreter("torch", peer_python or ())
     results = measure_collectives(python, ranks, rounds, limit, progress, chosen)
     _show_tables([as_table(results)])
@@ -297,7 +298,7 @@ def show(
 
 
 def _split(only: Sequence[str] | None, cases: str | None) -> list[str]:
-    return [*(only or ()), *(cases.split(",") if cases else ())]
+    return [*(only or ()), *names_in(cases)]
 
 
 def _cases(families: Sequence[str], only: Sequence[str]) -> list[Case]:
@@ -322,7 +323,7 @@ def _run(
     """Measures the cases of families."""
     rounds, budget, limit, threads = effort
     chosen = _cases(families, only)
-    field = find(pythons or (), peers.split(",") if peers else None)
+    field = find(pythons or (), names_in(peers) or None)
     count = threads or rl.get_num_threads()
     ceilings = ceilings_of(count)
     results: list[Record] = []
@@ -355,27 +356,6 @@ def _show_tables(tables: Sequence[Table]) -> None:
     typer.echo("\n\n".join(["\n".join(lines) for lines in shown]))
 
 
-def known(names: Sequence[str], choices: Collection[str], message: str) -> Sequence[str]:
-    """The names, all of which are choices. Errors: A002, with the name in the message's braces."""
-    for name in names:
-        if name not in choices:
-            fail("A002", message.format(name), hint=f"one of {', '.join(choices)}")
-    return names
-
-
-def whole_numbers(text: str, option: str) -> list[int]:
-    """The numbers of an option, which are separated by commas."""
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise typer.BadParameter("it is whole numbers, separated by commas", param_hint=option)
-    return [int(part) for part in parts]
-
-
-def progress(text: str) -> None:
-    """Says what is done, at the side."""
-    typer.echo(text, err=True, nl=False)
-
-
 def _show(records: Sequence[Record], out: Path | None, html: Path | None, markdown: bool) -> None:
     for record in records:
         typer.echo(as_markdown(record) if markdown else as_text(record))
@@ -388,13 +368,3 @@ def _read(file: Path) -> Record:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as cause:
         raise error("A002", f"bench: {file} is no record of measurements", cause=str(cause)) from cause
-
-
-def write(out: Path | None, content: str) -> None:
-    """Writes a file, if one is named. Errors: P003."""
-    if out is None:
-        return
-    try:
-        out.write_text(content, encoding="utf-8")
-    except OSError as cause:
-        raise error("P003", f"bench: {out} could not be written: {cause.strerror}") from cause

@@ -21,7 +21,8 @@ from rushlight.bench.records import Record
 from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import aligned, machine_line, markdown_of
 from rushlight.bench.results import ceilings_of, machine_record
-from rushlight.cli.benchmarks import PeerPython, known, progress, whole_numbers, write
+from rushlight.cli.benchmarks import PeerPython
+from rushlight.cli.values import known, names_in, progress, whole_numbers, write
 from rushlight.support.errors import fail
 
 ALL = "all"
@@ -76,7 +77,7 @@ def opbench(
     if len(sides) == 1:
         raise typer.BadParameter("an A/B run has two sides", param_hint="--side-a, --side-b")
     sized = None if shape is None else tuple(whole_numbers(shape, "--shape"))
-    asked = Wanted(modes, "splitk" if splitk else shapes, sized, only.split(",") if only else (), sides)
+    asked = Wanted(modes, "splitk" if splitk else shapes, sized, names_in(only), sides)
     count = threads or rl.get_num_threads()
     sampled = any(metrics.METRICS[name].sampled for name in columns)
     effort = Effort(rounds if sampled else 0, budget, not warm)

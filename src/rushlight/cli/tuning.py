@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rushlight import tune
-from rushlight.cli.benchmarks import whole_numbers
+from rushlight.cli.values import progress, whole_numbers
 from rushlight.distributed.simulation.calibrating import measure_tables
 from rushlight.distributed.simulation.costs import write_tables
 from rushlight.ir.choice import Product
@@ -87,7 +87,7 @@ def collectives(
     """Measure what collectives take between ranks of this machine, for simulations of jobs, and keep it."""
     counts = whole_numbers(ranks, "--ranks")
     require(min(counts) > 1, "A002", "tune: collectives are between at least two ranks", ranks=ranks)
-    tables = measure_tables(counts, lambda text: typer.echo(text, err=True, nl=False))
+    tables = measure_tables(counts, progress)
     for verb, by_ranks in tables.items():
         for count, table in by_ranks.items():
             times = " ".join([f"{size:.0f} B {1e6 * seconds:.0f} us," for size, seconds in table]).rstrip(",")
