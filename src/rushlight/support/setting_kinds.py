@@ -124,12 +124,17 @@ def folder() -> Kind[str]:
     return Kind("a folder", read)
 
 
+def _names(value: object) -> tuple[str, ...]:
+    """Names in a tuple, or in a text that separates them by commas."""
+    parts = value.split(",") if isinstance(value, str) else cast(tuple[str, ...], value)
+    return tuple(part.strip() for part in parts if part.strip())
+
+
 def mechanisms() -> Kind[tuple[str, ...]]:
     """Names of mechanisms of the compiler."""
 
     def read(value: object) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else cast(tuple[str, ...], value)
-        names = {part.strip() for part in parts if part.strip()}
+        names = set(_names(value))
         if not names <= set(MECHANISMS):
             raise ValueError
         return tuple(sorted(names))
@@ -141,8 +146,7 @@ def topics() -> Kind[tuple[str, ...]]:
     """Names of log topics."""
 
     def read(value: object) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else cast(tuple[str, ...], value)
-        names = tuple(part.strip() for part in parts if part.strip())
+        names = _names(value)
         for name in names:
             if name not in LOG_TOPICS:
                 allowed = "topics are " + ", ".join(LOG_TOPICS)
