@@ -16,7 +16,7 @@ import rushlight as rl
 from rushlight.bench.records import Case, Record, moved
 from rushlight.bench.reports.tables import Table, duration
 from rushlight.bench.results import Ceilings
-from rushlight.bench.serving import estimate
+from rushlight.bench.serving import Artifact
 from rushlight.bench.timing import Turn, ratio, rounds_within, take_turns
 from rushlight.eager.memory import array_of
 from rushlight.support import settings
@@ -69,40 +69,28 @@ class Outcome(NamedTuple):
         return {**about, "gain": self.gain, "seconds": samples}
 
 
-class Side:
-    """A function that is compiled with or without a mechanism, as an entrant that gives samples."""
+class Side(Artifact):
+    """A function that is compiled with or without a mechanism."""
 
     def __init__(self, name: str, trial: Trial, tensors: Tensors, clock: Callable[[], float]) -> None:
-        self.name = name
-        self._clock = clock
+        compiled = rl.compile(trial.run, dynamic=False)
+        super().__init__(name, lambda: compiled(*tensors), clock)
         self._without = (trial.mechanism,) if name == WITHOUT else ()
-        self._run = rl.compile(trial.run, dynamic=False)
-        self._tensors = tensors
-
-    def call(self) -> object:
-        """One call."""
-        return self._run(*self._tensors)
 
     def bits(self) -> list[bytes]:
         """The results of a call."""
         with settings.override(without=self._without):
-            return [array_of(one).tobytes() for one in _leaves(self.call())]
+            return [array_of(one).tobytes() for one in _leaves(self._work())]
 
     def turn(self) -> Turn:
-        """Ready to be sampled."""
+        """See `Artifact`."""
         with settings.override(without=self._without):
-            return Turn(self, estimate(self.call))
+            return super().turn()
 
     def ask(self, do: str, **values: Any) -> Record:
-        """A sample."""
-        assert do == "sample"
+        """See `Artifact`."""
         with settings.override(without=self._without):
-            if values["warm"]:
-                self.call()
-            started = self._clock()
-            for _ in range(values["repeat"]):
-                self.call()
-            return {"status": "ready", "seconds": (self._clock() - started) / values["repeat"]}
+            return super().ask(do, **values)
 
 
 def measure(trial: Trial, ceilings: Ceilings | None, rounds: int, budget: float, clock: str = "wall") -> Outcome:

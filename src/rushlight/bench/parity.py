@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import rushlight as rl
 from rushlight.bench.llvm_text import Function, functions_of
 from rushlight.bench.models import MODELS, Extent, SmallModel
-from rushlight.bench.records import Record, Work
+from rushlight.bench.records import Work
 from rushlight.bench.reports.tables import Table, duration
-from rushlight.bench.serving import estimate, time_calls
-from rushlight.bench.timing import Turn, ratio, rounds_within, spread, take_turns
+from rushlight.bench.serving import Artifact
+from rushlight.bench.timing import ratio, rounds_within, spread, take_turns
 
 DIFFERENT_LINES = 24  # of a difference that are shown
 LEAST, MOST = 0.97, 1.03  # ratios that are no difference
@@ -77,25 +77,6 @@ class Parity(NamedTuple):
         """Is it one artifact, with the same code, as fast?"""
         as_fast = self.times is None or LEAST <= self.times.ratio <= MOST
         return not self.code.difference and self.graphs == 1 and as_fast
-
-
-class Artifact:
-    """A compiled model and its inputs as an entrant that gives samples."""
-
-    def __init__(self, name: str, work: Work) -> None:
-        self.name = name
-        self._work = work
-
-    def ask(self, do: str, **values: Any) -> Record:
-        """A sample."""
-        assert do == "sample"
-        if values["warm"]:
-            self._work()
-        return {"status": "ready", "seconds": time_calls(self._work, values["repeat"])}
-
-    def turn(self) -> Turn:
-        """Ready to be sampled."""
-        return Turn(self, estimate(self._work))
 
 
 class Compiled:

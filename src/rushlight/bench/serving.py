@@ -9,13 +9,14 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 
 from rushlight.bench.catalog import CASES
 from rushlight.bench.checking import worst_difference
 from rushlight.bench.records import Array, Case, Inputs, Record, Work
+from rushlight.bench.timing import Turn
 from rushlight.support import clock
 
 Change = Callable[[list[Array]], list[Array]]
@@ -130,12 +131,32 @@ def estimate(work: Work) -> float:
     return min([time_calls(work, 1) for _ in range(MORE_CALLS)]) if seconds < SHORT else seconds
 
 
-def time_calls(work: Work, repeat: int) -> float:
-    """Seconds of one call, as the mean of several."""
-    started = time.perf_counter()
+def time_calls(work: Work, repeat: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of one call by a clock, as the mean of several."""
+    started = clock()
     for _ in range(repeat):
         work()
-    return (time.perf_counter() - started) / repeat
+    return (clock() - started) / repeat
+
+
+class Artifact:
+    """Calls of this process as an entrant that gives samples."""
+
+    def __init__(self, name: str, work: Work, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.name = name
+        self._work = work
+        self._clock = clock
+
+    def ask(self, do: str, **values: Any) -> Record:
+        """A sample."""
+        assert do == "sample"
+        if values["warm"]:
+            self._work()
+        return {"status": "ready", "seconds": time_calls(self._work, values["repeat"], self._clock)}
+
+    def turn(self) -> Turn:
+        """Ready to be sampled."""
+        return Turn(self, estimate(self._work))
 
 
 def first(host: Host, case: str, inputs: Inputs) -> Record:
