@@ -19,6 +19,7 @@ from rushlight.bench.results import Ceilings
 from rushlight.bench.serving import Artifact
 from rushlight.bench.timing import Turn, ratio, rounds_within, take_turns
 from rushlight.eager.memory import array_of
+from rushlight.eager.pytree import flatten_tree
 from rushlight.support import settings
 
 F = rl.nn.functional
@@ -80,7 +81,7 @@ class Side(Artifact):
     def bits(self) -> list[bytes]:
         """The results of a call."""
         with settings.override(without=self._without):
-            return [array_of(one).tobytes() for one in _leaves(self._work())]
+            return [array_of(one).tobytes() for one in flatten_tree(self._work())[0]]
 
     def turn(self) -> Turn:
         """See `Artifact`."""
@@ -132,10 +133,6 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 def regret(outcomes: Sequence[Outcome]) -> float:
     """What the ways that were chosen take longer than the best ways: the mean over trials."""
     return statistics.fmean([max(1.0, 1 / one.gain) - 1 for one in outcomes])
-
-
-def _leaves(value: Any) -> list[rl.Tensor]:
-    return [value] if isinstance(value, rl.Tensor) else [leaf for part in value for leaf in _leaves(part)]
 
 
 def _randn(*shapes: Sizes) -> Callable[[], Tensors]:
