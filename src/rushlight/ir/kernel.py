@@ -7,7 +7,7 @@ threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from rushlight.ir.gemm_tile import GemmTile
@@ -113,26 +113,33 @@ class Kernel:
     @property
     def threads(self) -> int:
         """The threads of a block: the most that any of its loops over threads has; 0 if there is none."""
-        return max([_most_threads(loop.axis) for loop in self.loops() if loop.axis.kind is AxisKind.THREAD], default=0)
-
-    def loops(self) -> Iterator[Loop]:
-        """All loops, outer ones before inner ones."""
-        stack: list[Statement] = list(reversed(self.body))
-        while stack:
-            statement = stack.pop()
-            if isinstance(statement, Loop):
-                yield statement
-                stack.extend(reversed(statement.body))
+        axes = [loop.axis for loop in loops_in(self.body)]
+        return max([_most_threads(axis) for axis in axes if axis.kind is AxisKind.THREAD], default=0)
 
     def stores(self) -> Iterator[Store]:
         """All stores, in program order."""
-        stack: list[Statement] = list(reversed(self.body))
-        while stack:
-            statement = stack.pop()
-            if isinstance(statement, Store):
-                yield statement
-            elif isinstance(statement, Loop):
-                stack.extend(reversed(statement.body))
+        return stores_in(self.body)
+
+
+def loops_in(body: Iterable[Statement]) -> Iterator[Loop]:
+    """All loops of a body, each before those inside it."""
+    stack = [*body][::-1]
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, Loop):
+            yield statement
+            stack.extend(reversed(statement.body))
+
+
+def stores_in(body: Iterable[Statement]) -> Iterator[Store]:
+    """All stores of a body, in program order."""
+    stack = [*body][::-1]
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, Store):
+            yield statement
+        elif isinstance(statement, Loop):
+            stack.extend(reversed(statement.body))
 
 
 def _most_threads(axis: Axis) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NoReturn
 
 from rushlight.ir.accesses import buffer_of
 from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
-from rushlight.ir.kernel import TASK_ARGS, AxisKind, Barrier, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_ARGS, AxisKind, Barrier, Kernel, Loop, Statement, Store, loops_in
 from rushlight.ir.plan import THREADS, Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, REDUCTIONS, SUMS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
@@ -106,7 +106,7 @@ class _KernelVerifier:
         Without a vector axis there are reductions, which take the lanes.
         """
         axis, stores = loop.axis, all(isinstance(statement, Store) for statement in loop.body)
-        if axis.kind.is_vector and any(inner.axis.kind.is_vector for inner in _loops(loop.body)):
+        if axis.kind.is_vector and any(inner.axis.kind.is_vector for inner in loops_in(loop.body)):
             self.fail("a loop in lanes is inside another", axis=axis.symbol)
         if axis.kind is AxisKind.PARALLEL_VECTOR and not stores:
             self.fail("a parallel loop in lanes has more than stores", axis=axis.symbol)
@@ -196,14 +196,6 @@ class _KernelVerifier:
             kind not in SUMS or result.kind is not element.kind or result.bits < element.bits
         ):
             self.fail("only sums are of a wider dtype than their elements", element=element.name, result=result.name)
-
-
-def _loops(body: Iterable[Statement]) -> Iterator[Loop]:
-    """All loops of a body, each before those inside it."""
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield statement
-            yield from _loops(statement.body)
 
 
 _CHANGING = ("constant", "index", "load", "keep", "cast", "bitcast", "reduce")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Statement, Store, loops_in
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.schedule.loops.lane_threads import LaneReductions
@@ -88,8 +88,7 @@ def grid_of(kernel: Kernel) -> tuple[Kernel, int]:
 
 def _has_lanes(body: Body) -> bool:
     """Whether a loop in lanes is among some statements."""
-    loops = [statement for statement in body if isinstance(statement, Loop)]
-    return any(loop.axis.kind.is_vector or _has_lanes(loop.body) for loop in loops)
+    return any(loop.axis.kind.is_vector for loop in loops_in(body))
 
 
 def _one_thread_each(axes: Sequence[Axis], body: Body) -> tuple[Axis, Body]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rushlight.ir.dtype import DType, Kind, int64
-from rushlight.ir.kernel import Axis, AxisKind, Barrier, Loop, Statement, Store
+from rushlight.ir.kernel import Axis, AxisKind, Barrier, Loop, Statement, Store, loops_in, stores_in
 from rushlight.ir.scalar import (
     LANES,
     OPS,
@@ -64,7 +64,7 @@ class LaneReductions:
 
     def any_in(self, body: Body) -> bool:
         """Whether some statements have a reduction for the threads of a block."""
-        return any(True for _ in _candidates(_stores(body)))
+        return any(True for _ in _candidates(stores_in(body)))
 
     def known(self) -> dict[Scalar, Scalar]:
         """What has been computed."""
@@ -76,7 +76,7 @@ class LaneReductions:
 
     def forget(self, body: Body) -> None:
         """Forgets what was computed of memory that some statements write."""
-        written = {store.buffer for store in _stores(body)}
+        written = {store.buffer for store in stores_in(body)}
         self._values = {term: value for term, value in self._values.items() if not _reads(term, written)}
 
     def taken_out(self, body: Body, own: frozenset[SizeExpr]) -> tuple[Body, Body]:
@@ -84,9 +84,9 @@ class LaneReductions:
 
         Reductions that depend on the axes `own`, or on those of loops among the statements, stay.
         """
-        inner = own | {loop.axis.symbol for loop in _loops(body)}
+        inner = own | {loop.axis.symbol for loop in loops_in(body)}
         made: list[Statement] = []
-        for term in _candidates(_stores(body)):
+        for term in _candidates(stores_in(body)):
             if term in self._values or free_axes(term) & inner:
                 continue
             if any(depends_on(axis_size(axis), symbol) for axis in bound_axes(term) for symbol in inner):
@@ -243,21 +243,6 @@ def _replaced(body: Body, values: Mapping[Scalar, Scalar]) -> Body:
         else:
             made.append(statement)
     return tuple(made)
-
-
-def _loops(body: Body) -> Iterator[Loop]:
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield statement
-            yield from _loops(statement.body)
-
-
-def _stores(body: Body) -> Iterator[Store]:
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield from _stores(statement.body)
-        elif isinstance(statement, Store):
-            yield statement
 
 
 def _reads(term: Scalar, buffers: set[Buffer]) -> bool:
