@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.support.frozen import frozen
-from rushlight.tune.measure import Contest, Problem
+from rushlight.tune.measure import Contest, Problem, share_of
 from rushlight.tune.records import is_tile
 from rushlight.tune.search import ROWS_BY_VECTORS, Tuner, resized
 
@@ -61,4 +62,4 @@ def compare_with_all(tuner: Tuner, problem: Problem) -> Compared:
 
 def _share(race: Contest[GemmTile], tile: GemmTile, chosen: GemmTile) -> float:
     answer = race.run(tile, chosen)
-    return float("inf") if answer is None or answer[0] is None else answer[0] / answer[1]
+    return math.inf if answer is None else share_of(answer)

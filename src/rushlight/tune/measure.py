@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -71,6 +72,11 @@ Asked = TypeVar("Asked", contravariant=True)
 
 Answer = tuple[float | None, float]
 """The seconds of a choice, None where its results differ, and those of the best so far."""
+
+
+def share_of(answer: Answer) -> float:
+    """How long a choice took, as a share of the best one's time; infinite where its results differ."""
+    return math.inf if answer[0] is None else answer[0] / max(answer[1], 1e-12)
 
 
 class Contest(Protocol[Asked]):

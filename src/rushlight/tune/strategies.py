@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, ClassVar, Generic
 
 from rushlight.support.frozen import frozen
-from rushlight.tune.measure import Choice, Contest
+from rushlight.tune.measure import Choice, Contest, share_of
 
 LAST = 2  # what is left of the budget is enough for so many trials: a candidate's, and the last one
 GAIN = 0.98  # a candidate replaces the best if its time is at most this part of the other's
@@ -89,7 +89,7 @@ class Strategy(ABC, Generic[Choice]):
             if answer is None:
                 break
             self.tell(choice, *answer)
-            self.hear(choice, math.inf if answer[0] is None else answer[0] / max(answer[1], 1e-12))
+            self.hear(choice, share_of(answer))
             if is_taken(*answer):
                 self.best = choice
                 following = self.propose() if self.follows_best else following
