@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from rushlight.build.pipeline import run_passes
+from rushlight.build.pipeline import PLAN_STAGE, run_passes
 from rushlight.codegen.llvm.entry.gpu import ARCHITECTURE, GridEntry, emit_grids
 from rushlight.ir.choice import GRID
 from rushlight.ir.graph import Graph
@@ -16,7 +16,6 @@ from rushlight.support.frozen import frozen
 
 PTX_VERSIONS = MappingProxyType({"sm_80": "ptx80", "sm_90a": "ptx80", "sm_100": "ptx86"})
 """The version of PTX that is written for each architecture."""
-_PLAN_STAGE = "07-tiled.ir"
 
 
 @frozen
@@ -34,7 +33,7 @@ def compile_ptx(graph: Graph, architecture: str) -> GpuCode:
         known = ", ".join(PTX_VERSIONS)
         fail("C006", "target: there is no such target", name=architecture, hint=f"known architectures: {known}")
     target = Target(f"{ARCHITECTURE}-nvidia-cuda", architecture, f"+{version}", 0)
-    plan = run_passes(graph, target, until=_PLAN_STAGE, blocks=GRID)
+    plan = run_passes(graph, target, until=PLAN_STAGE, blocks=GRID)
     with clock.stage("emit"):
         text, entries = emit_grids(plan)
     with clock.stage("LLVM"):

@@ -214,6 +214,9 @@ def _check_graph(graph: Graph) -> None:
         broken(graph.name, "the text does not read back equal", lost="; ".join(lost[:3]))
 
 
+PLAN_STAGE = "07-tiled.ir"
+"""The stage whose value is a plan."""
+
 PIPELINE: tuple[Pass, ...] = (
     Pass("capture", "00-captured.ir", _as_captured, _graph_text, _check_graph, _read_graph),
     Pass("decompose", "01-primitives.ir", _decompose, _graph_text, _check_graph, _read_graph),
@@ -222,6 +225,6 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("fold", "04-folded.ir", _fold, folded_text, verify_folded),
     Pass("fuse", "05-fused.ir", _fuse, fused_text, verify_fused),
     Pass("order", "06-ordered.ir", _order, ordered_text, verify_ordered),
-    Pass("tile", "07-tiled.ir", _tile, plan_text, _check_plan),
+    Pass("tile", PLAN_STAGE, _tile, plan_text, _check_plan),
     Pass("emit", "08-kernels.ll", _emit, _code_text, None, _read_code),
 )

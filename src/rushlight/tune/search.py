@@ -164,7 +164,7 @@ class Tuner(Chooser):
 
         if self.worker is not None and self._end() > time.perf_counter():
             target = llvm.target_named(settings.get().target)
-            pipeline.run_passes(graph, target, until="07-tiled.ir", choose=collect, blocks=blocks)
+            pipeline.run_passes(graph, target, until=pipeline.PLAN_STAGE, choose=collect, blocks=blocks)
         return list(unknown.values())
 
     def _blocks_of(self, record: Record | None) -> Blocks:
@@ -274,7 +274,7 @@ class DistinctPlans:
         return len(self._plans) > before
 
     def _plan(self, blocks: Blocks) -> str:
-        return plan_text(pipeline.run_passes(self._graph, self._target, until="07-tiled.ir", blocks=blocks))
+        return plan_text(pipeline.run_passes(self._graph, self._target, until=pipeline.PLAN_STAGE, blocks=blocks))
 
 
 class _Blocked(Always):
