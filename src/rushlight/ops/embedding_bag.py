@@ -23,7 +23,7 @@ from rushlight.ops.pointwise.arithmetic import floor_divide
 from rushlight.ops.pointwise.comparison import eq
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.pool.window import lowest
-from rushlight.ops.ragged import segment_sum
+from rushlight.ops.ragged import segment_lengths, segment_sum
 from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.scan import cumsum
 from rushlight.ops.view.part import select, slice_
@@ -169,15 +169,11 @@ def embedding_bag_decompose(
     if mode == "sum":
         return total
     if padding_idx is None:
-        members = unsqueeze(_steps(convert(ends, total.dtype)), 1)
+        members = unsqueeze(segment_lengths(convert(ends, total.dtype), ends.shape[0] - 1), 1)
     else:
         one = filled(total, (flat.shape[0], 1), 1)
         members = segment_sum(where(unsqueeze(eq(flat, padding_idx), 1), 0.0, one), ends, None, None)
     return convert(total / rounding.maximum(members, 1.0), weight.dtype)
-
-
-def _steps(ends: Value) -> Value:
-    return slice_(ends, 0, 1, None) - slice_(ends, 0, 0, ends.shape[0] - 1)
 
 
 def _ends(input: Value, flat: Value, offsets: Value | None, include_last_offset: bool) -> Value:

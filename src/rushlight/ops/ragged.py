@@ -155,6 +155,12 @@ def segment_numbers(offsets: V, count: Size) -> V:
     return numbers
 
 
+def segment_lengths(offsets: V, count: Size) -> V:
+    """The number of places of each of `count` segments."""
+    lengths: Any = slice_(offsets, 0, 1, None) - slice_(offsets, 0, 0, count)
+    return lengths
+
+
 @padded_segments.meta
 def padded_segments_meta(rows: TensorType, offsets: TensorType, length: Size, padding: float) -> TensorType:
     require(rows.ndim >= 1, "S002", "padded_segments: rows have a dim", rows=rows)
@@ -374,8 +380,7 @@ def pooled_segments_decompose(
         ends = slice_(offsets, 0, place * batch, (place + 1) * batch + 1)
         total = segment_sum(tables[table], ends, indices, weights)
         if mean:
-            steps = slice_(ends, 0, 1, None) - slice_(ends, 0, 0, batch)
-            total = total / unsqueeze(convert(maximum(steps, 1), total.dtype), 1)
+            total = total / unsqueeze(convert(maximum(segment_lengths(ends, batch), 1), total.dtype), 1)
         pooled.append(total)
     return cat(pooled, 1)
 
