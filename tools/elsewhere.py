@@ -104,15 +104,14 @@ def equal(made: Package, command: tuple[str, ...], folder: Path, runs: int) -> I
     """For each run what is wrong with it, and the seconds that it took."""
     for seed in range(runs):
         run = made.run(seed)
-        for title, value in run.inputs.items():
-            (folder / title).write_bytes(value.tobytes())
+        run.write_inputs(folder)
         start = time.perf_counter()
         ended = subprocess.run(
             [*command, *map(str, run.sizes)], cwd=folder, capture_output=True, text=True, check=False
         )
         seconds = time.perf_counter() - start
         wrong = f"exit {ended.returncode}: {ended.stderr.strip()[:200]}" if ended.returncode else ""
-        if not wrong and any((folder / title).read_bytes() != wanted for title, wanted in run.results.items()):
+        if not wrong and run.differing(folder):
             wrong = f"other bits for sizes {run.sizes}"
         yield wrong, seconds
 

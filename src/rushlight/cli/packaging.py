@@ -69,16 +69,14 @@ def _check(made: rl.export.Package, console: Console) -> None:
         require(built.returncode == 0, "A006", f"aot: cc failed: {built.stderr.strip()[:500]}")
         if made.weights is not None:
             shutil.copy(made.weights, folder)
-        for title, value in run.inputs.items():
-            Path(folder, title).write_bytes(value.tobytes())
+        run.write_inputs(Path(folder))
         ended = subprocess.run(
             [str(binary), *map(str, run.sizes)], cwd=folder, capture_output=True, text=True, check=False
         )
         require(
             ended.returncode == 0, "X001", f"aot: the example ended with {ended.returncode}: {ended.stderr.strip()}"
         )
-        for title, wanted in run.results.items():
-            same = Path(folder, title).read_bytes() == wanted
-            require(same, "X001", f"aot: the example's {title} has other bits")
+        for title in run.differing(Path(folder)):
+            fail("X001", f"aot: the example's {title} has other bits")
     sizes = ", ".join(f"{size.name}={value}" for size, value in zip(made.interface.sizes, run.sizes, strict=True))
     console.print(f"[green]cc and Rushlight agree to the bit[/green] ({sizes or 'no open sizes'})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,15 @@ class Run:
     sizes: tuple[int, ...]
     inputs: Mapping[str, Array]
     results: Mapping[str, bytes]
+
+    def write_inputs(self, folder: Path) -> None:
+        """Writes the files that the example reads."""
+        for name, value in self.inputs.items():
+            (folder / name).write_bytes(value.tobytes())
+
+    def differing(self, folder: Path) -> list[str]:
+        """The names of the results that the example has written with other bits."""
+        return [name for name, wanted in self.results.items() if (folder / name).read_bytes() != wanted]
 
 
 def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED) -> Run:
