@@ -163,6 +163,19 @@ def test_compiled_functions_have_the_bits_of_the_cpu():
     assert rl.equal(compiled(a, b), expected)
 
 
+def test_what_a_frozen_program_computes_once_is_on_the_device():
+    w, x = rl.randn(40, 40), rl.randn(6, 40)
+    found: list[rl.Tensor] = []
+    for device in ("cpu", "mica"):
+        weight = w.to(device)
+        compiled = rl.compile(lambda x, weight=weight: (weight.exp() * 2).sum(0) + x, freeze=True, fullgraph=True)
+        with rl.no_grad():
+            found += [compiled(x.to(device)) for _ in range(2)]
+    assert [one.device.type for one in found] == ["cpu", "cpu", "mica", "mica"]
+    assert all(rl.equal(one.cpu(), found[0]) for one in found)
+    assert not rl.backends.fallbacks()
+
+
 def test_gradients_have_the_bits_of_the_cpu_and_flow_between_devices():
     rl.manual_seed(0)
     x, w = rl.randn(4, 3, requires_grad=True), rl.randn(3, 5)

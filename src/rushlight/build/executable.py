@@ -14,7 +14,7 @@ from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph, ValueAssert
 from rushlight.ir.plan import ENTRY, ONCE
 from rushlight.ir.sizes import bind_symbols
-from rushlight.ir.type import TensorType, symbols_in
+from rushlight.ir.type import CPU, TensorType, symbols_in
 from rushlight.runtime import context, descriptor, native
 from rushlight.runtime.llvm import LoadedModule
 from rushlight.support.errors import fail
@@ -37,10 +37,10 @@ class Once:
     reads: tuple[int, ...]
     results: tuple[tuple[str, tuple[int, ...]], ...]
 
-    @property
-    def types(self) -> tuple[TensorType, ...]:
-        """The results' types."""
-        return tuple([TensorType(shape, BY_NAME[name]) for name, shape in self.results])
+    def types(self, inputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """The results' types: on the device of the tensors among a graph's inputs."""
+        device = next((type_.device for type_ in inputs if type_.shape), CPU)
+        return tuple([TensorType(shape, BY_NAME[name], device) for name, shape in self.results])
 
     @property
     def nbytes(self) -> int:
@@ -206,12 +206,12 @@ class NativeExecutable(Executable):
         """The executable of a graph, with the executable that runs once before it."""
         inputs, outputs = types_of(graph)
         once = summary.once
-        made = () if once is None else once.types
+        made = () if once is None else once.types(inputs)
         executable = NativeExecutable([*inputs, *made], outputs, module, summary, cached)
         executable.asserts = graph.asserts
         if once is None:
             return executable
-        executable.once = NativeExecutable([inputs[at] for at in once.reads], once.types, module, summary, cached, ONCE)
+        executable.once = NativeExecutable([inputs[at] for at in once.reads], made, module, summary, cached, ONCE)
         executable.reads = once.reads
         return executable
 

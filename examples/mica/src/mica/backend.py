@@ -40,6 +40,4 @@ class Mica(rl.backends.Backend):
 
     def compile(self, graph: Graph) -> Program:
         """Return the program of a graph."""
-        inputs = [call.type for call in graph.parameters]
-        outputs = [call.type for call in graph.outputs]
-        return Program(compile_native(graph), self.arena, inputs, outputs)
+        return Program(compile_native(graph), self.arena)

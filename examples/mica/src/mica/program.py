@@ -15,16 +15,14 @@ from rushlight.runtime import descriptor
 class Program(Executable):
     """An executable in the arena. `inner` is the host's; it is launched on translated descriptors."""
 
-    __slots__ = ("_arena", "_inner", "_written")
+    __slots__ = ("_arena", "_inner")
 
-    def __init__(self, inner: Executable, arena: Arena, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        super().__init__(inputs, outputs, inner.summary, inner.cached)
+    def __init__(self, inner: Executable, arena: Arena) -> None:
+        super().__init__(inner.input_types, inner.output_types, inner.summary, inner.cached)
         self._inner = inner
         self._arena = arena
         if inner.once is not None:
-            device = next(type_.device for type_ in self.input_types if type_.shape)
-            made = [rl.backends.type_on(type_, device) for type_ in inner.once.output_types]
-            self.once = Program(inner.once, arena, inner.once.input_types, made)
+            self.once = Program(inner.once, arena)
             self.reads = inner.reads
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Any, ...] = ()) -> None:

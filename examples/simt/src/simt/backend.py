@@ -69,7 +69,7 @@ class Simt(rl.backends.Backend):
 
     def compile(self, graph: Graph) -> Program:
         """Return the program of a graph."""
-        return Program.of(compile_native(graph, Grids()), [call.type for call in graph.parameters])
+        return Program(compile_native(graph, Grids()))
 
 
 def _bytes_at(address: int, nbytes: int) -> NDArray[np.uint8]:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import rushlight as rl
 from rushlight.build.executable import Executable, NativeExecutable
 from rushlight.codegen.llvm.kernel.grid import FAULTS, RECORD
 from rushlight.support.errors import fail
@@ -21,23 +20,15 @@ class Program(Executable):
 
     __slots__ = ("_faults", "_inner", "_lock")
 
-    def __init__(self, inner: NativeExecutable, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        super().__init__(inputs, outputs, inner.summary, inner.cached)
+    def __init__(self, inner: NativeExecutable) -> None:
+        super().__init__(inner.input_types, inner.output_types, inner.summary, inner.cached)
         self._inner = inner
         self._lock = threading.Lock()
         record = inner.symbol(RECORD)
         self._faults = None if record is None else (ctypes.c_int64 * WORDS).from_address(record)
-
-    @staticmethod
-    def of(inner: NativeExecutable, inputs: Sequence[Any]) -> Program:
-        """The program of native code, with that which runs once before it."""
-        made = Program(inner, inner.input_types, inner.output_types)
         if isinstance(inner.once, NativeExecutable):
-            device = next(type_.device for type_ in inputs if type_.shape)
-            types = [rl.backends.type_on(type_, device) for type_ in inner.once.output_types]
-            made.once = Program(inner.once, inner.once.input_types, types)
-            made.reads = inner.reads
-        return made
+            self.once = Program(inner.once)
+            self.reads = inner.reads
 
     def launch(self, addresses: Sequence[int], work: int, commit: tuple[Any, ...] = ()) -> None:
         """Run, and say what a thread did wrong. Errors: V008."""
