@@ -15,17 +15,19 @@ import rushlight as rl
 from rushlight.distributed import destroy_process_group
 from rushlight.ir import process_group
 from rushlight.support import settings
+from turns import not_due
 
 _COLLECTED_TOGETHER = 50
-_TURN = "MATRIX_TURN"
+_DAY = "GENERATED_TESTS_DAY"
 _FINISHED = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
-    parser.addoption("--matrix-full", action="store_true", help="ask all cells of the generated matrix, in every dtype")
-    turns = "ask each operator one in N questions of the generated matrix, others each day; 1 asks all (default 2)"
-    parser.addoption("--matrix-turns", type=int, default=2, metavar="N", help=turns)
+    full = "ask everything: all members of families of generated tests, and the matrix in every dtype"
+    parser.addoption("--full", action="store_true", help=full)
+    turns = "ask one in N members of each family of generated tests, others each day; 1 asks all (default 3)"
+    parser.addoption("--turns", type=int, default=3, metavar="N", help=turns)
     parser.addoption("--sample", type=int, metavar="N", help="run at most N tests of each file, drawn by --sample-seed")
     parser.addoption("--sample-seed", type=int, default=0, help="another seed draws other tests")
 
@@ -35,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.update(verify=True, strict_parts=True)
     # Each process of the run has a core: threads of NumPy's own would wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault(_TURN, str(date.today().toordinal()))  # the same in all processes, also at midnight
+    os.environ.setdefault(_DAY, str(date.today().toordinal()))  # the same in all processes, also at midnight
     # Plans and kernels of all tests stay: looking through them for garbage again and again takes an eighth of the time.
     gc.set_threshold(50_000, 50, 1000)
 
@@ -47,9 +49,8 @@ def pytest_runtest_logfinish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    cells = [item for item in items if getattr(item, "originalname", None) == "test_cells"]
-    turns = config.getoption("--matrix-turns")
-    left = {item for item in cells if (crc32(item.nodeid.encode()) - int(os.environ[_TURN])) % turns}
+    turns = 1 if config.getoption("--full") else config.getoption("--turns")
+    left = not_due(items, turns, int(os.environ[_DAY]), config.args)
     if config.getoption("--sample"):
         left |= set(items) - _sample(items, config.getoption("--sample"), config.getoption("--sample-seed"))
     if left:

@@ -25,6 +25,7 @@ def asked(folder: Path, *options: str, packages: tuple[str, ...] = ("mica", "fli
 @pytest.mark.slow
 @pytest.mark.row("1.7")
 @pytest.mark.row("1.9")
+@pytest.mark.generated("tier", family="devices")
 @pytest.mark.parametrize("tier", ["memory", "compile", "serialisation", "buckets"])
 def test_mica_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
     printed = asked(tmp_path, "--device", "mica", "--tier", tier, "--device-tolerance", "0")
@@ -33,6 +34,7 @@ def test_mica_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
 
 
 @pytest.mark.slow
+@pytest.mark.generated("tier", family="devices")
 @pytest.mark.row("1.7")
 @pytest.mark.parametrize("tier", ["eager", "autograd"])
 def test_mica_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str):
@@ -45,6 +47,7 @@ def test_mica_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str)
 @pytest.mark.slow
 @pytest.mark.row("1.7")
 @pytest.mark.row("1.9")
+@pytest.mark.generated("tier", family="devices")
 @pytest.mark.parametrize("tier", ["memory", "serialisation", "buckets"])
 def test_flint_passes_its_tiers(tmp_path: Path, tier: str):
     printed = asked(tmp_path, "--device", "flint", "--tier", tier)
@@ -53,6 +56,7 @@ def test_flint_passes_its_tiers(tmp_path: Path, tier: str):
 
 
 @pytest.mark.slow
+@pytest.mark.generated("tier", family="devices")
 @pytest.mark.row("1.7")
 @pytest.mark.parametrize("tier", ["eager", "autograd"])
 def test_flint_computes_some_operators_in_parts_or_by_way_of_the_cpu(tmp_path: Path, tier: str):
@@ -63,6 +67,7 @@ def test_flint_computes_some_operators_in_parts_or_by_way_of_the_cpu(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.generated("tier", family="devices")
 @pytest.mark.parametrize("tier", ["memory", "compile", "serialisation", "buckets"])
 def test_the_emulated_gpu_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier: str):
     printed = asked(tmp_path, "--device", "simt", "--tier", tier, "--device-tolerance", "0", packages=("simt",))
@@ -71,6 +76,7 @@ def test_the_emulated_gpu_has_the_bits_of_the_cpu_in_a_tier(tmp_path: Path, tier
 
 
 @pytest.mark.slow
+@pytest.mark.generated("tier", family="devices")
 @pytest.mark.parametrize("tier", ["eager", "autograd"])
 def test_the_emulated_gpu_computes_some_operators_as_the_cpu_does(tmp_path: Path, tier: str):
     some = "mul or softmax or gather or arange or as_number or item or cumsum or igamma or not gives and not gradients"

@@ -55,6 +55,7 @@ def test_there_are_at_least_forty_operators_with_small_shapes():
         assert set(one.differentiated) <= set(one.inputs(one.shapes["small"][0]))
 
 
+@pytest.mark.generated
 @pytest.mark.row("10.5")
 @pytest.mark.parametrize(("name", "benchmark"), SMALL)
 def test_an_operator_is_right_and_a_planted_fault_is_found(name: str, benchmark: Benchmark, tmp_path: Path):
@@ -68,6 +69,7 @@ def test_an_operator_is_right_and_a_planted_fault_is_found(name: str, benchmark:
         assert answered(Problem(benchmark, shape, BACKWARD), tmp_path, "eager")["accuracy"] == 1
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize(("name", "benchmark"), [pair for pair in SMALL if pair[1].differentiated])
 def test_gradients_that_are_expected_are_those_of_numpys_result(name: str, benchmark: Benchmark):
     """Along a random direction: gradients that are expected come from the baseline, results from numpy."""

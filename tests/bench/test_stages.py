@@ -1,5 +1,7 @@
 """The stages of small calls: what each call takes beyond the calls within it."""
 
+import math
+
 import pytest
 
 from rushlight.bench.overhead import stages
@@ -29,18 +31,27 @@ def test_the_time_of_an_empty_function_is_taken_off(monkeypatch):
 @pytest.mark.unpoisoned
 @pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
 def test_all_stages_are_measured():
-    found = stages.measure_stages(rounds=3, repeat=400)
-    calls = list(dict.fromkeys([one.call for one in found]))
-    assert calls == [
+    whole: dict[str, float] = {}
+    for _ in range(10):  # what else the machine does adds to a time, and never takes from it
+        found = stages.measure_stages(rounds=3, repeat=400)
+        for call in dict.fromkeys([one.call for one in found]):
+            whole[call] = min(whole.get(call, math.inf), sum([one.ns for one in found if one.call == call]))
+        if in_order(whole):
+            break
+    assert list(whole) == [
         "x + y",
         "w * x, recorded",
         "backward of 50 products",
         "compiled x * y + y",
         "compiled, 150 parameters",
     ]
-    whole = {call: sum([one.ns for one in found if one.call == call]) for call in calls}
-    assert 0 < whole["x + y"] < whole["w * x, recorded"] < whole["backward of 50 products"]
-    assert whole["compiled x * y + y"] < whole["compiled, 150 parameters"]
+    assert in_order(whole), whole
+
+
+def in_order(whole):
+    """Whether calls that do more take longer."""
+    one, recorded, backward, compiled, wide = whole.values()
+    return 0 < one < recorded < backward / 5 and 0 < compiled < wide
 
 
 def test_without_native_calls_there_is_a_note(monkeypatch):

@@ -241,6 +241,7 @@ def differentiated(first: Any, second: Any, seed: int) -> list[Any]:
     return [*bits([value.grad for value in (*leaves, *kept)]), log, seen]
 
 
+@pytest.mark.generated("mode")
 @modes
 @pytest.mark.parametrize("seed", range(25))
 def test_gradients_and_hooks_of_two_functions_are_those_of_eager_code(seed: int, mode: str) -> None:

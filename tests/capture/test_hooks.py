@@ -115,6 +115,7 @@ def run(kind: str, step_of: Any, wrap: Any, when: str) -> list[Any]:
     return found
 
 
+@pytest.mark.generated("kind")
 @pytest.mark.parametrize("when", ["first", "later"])
 @pytest.mark.parametrize("step_of", [outside, inside])
 @pytest.mark.parametrize("kind", KINDS)

@@ -65,6 +65,7 @@ def code_of(function: Callable[..., object], *args: object) -> str:
     return problem.value.code
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_compiled_code_refuses_what_eager_code_refuses(name: str, backend: str):
@@ -79,6 +80,7 @@ def test_compiled_code_refuses_what_eager_code_refuses(name: str, backend: str):
     assert rl.allclose(compiled(X, good).float(), function(X, good).float())
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("way", [{"fullgraph": True}, {"backend": "reference"}], ids=["compiled", "reference"])
 def test_indices_of_results_that_nobody_uses_are_checked(name: str, way: dict[str, Any]):

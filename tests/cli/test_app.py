@@ -1,8 +1,8 @@
 """The command line as a whole: help, version, and how it looks when something is wrong."""
 
+import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,10 +48,10 @@ def test_errors_are_described_without_a_line_of_a_program():
 
 def test_the_command_line_starts_quickly_and_without_what_it_does_not_need(tmp_path: Path):
     start("--version", folder=tmp_path).communicate(timeout=60)
-    started = time.perf_counter()
+    started = sum(os.times()[2:4])
     out, err = start("--version", folder=tmp_path).communicate(timeout=60)
     assert out.startswith("rushlight "), err
-    assert time.perf_counter() - started < 5
+    assert sum(os.times()[2:4]) - started < 3, "the processor's seconds"
     program = "import rushlight.cli.app, sys; print(*[name for name in sys.modules if '.' not in name])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"llvmlite", "matplotlib", "networkx", "torch"} & set(loaded)

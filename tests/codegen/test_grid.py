@@ -57,6 +57,7 @@ FUNCTIONS: dict[str, Callable[[rl.Tensor], rl.Tensor]] = {
 }
 
 
+@pytest.mark.generated("name")
 @pytest.mark.usefixtures("simt")
 @pytest.mark.parametrize("shape", [(1, 1), (3, 65), (4, 5000), (0, 3), (300, 2)], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -56,6 +56,7 @@ def both_ways(k: Kernel, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> list[
     return found
 
 
+@pytest.mark.generated("dtype")
 @pytest.mark.parametrize("start", [0, 1, 16])
 @pytest.mark.parametrize("dtype", [float32, float64, int8, bfloat16])
 @pytest.mark.parametrize("shape", [(0, 64), (3, 0), (1, 1), (5, 64), (7, 256), (4, 320), (9, 67), (2, 1000)])

@@ -53,9 +53,9 @@ def test_longer_contexts_help_and_fitting_takes_seconds():
     generator = np.random.default_rng(1)
     text = np.cumsum(generator.integers(0, 2, 1_000_000)).astype(np.uint8)
     positions = np.arange(100, 5000)
-    started = time.perf_counter()
+    started = time.process_time()
     model = ngram.fit(text)
     losses = [ngram.NGram(model.orders[:n]).loss(text, positions) for n in (1, 2, 4)]
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert losses[0] > losses[1] > losses[2] > 0
     assert losses[1] == pytest.approx(math.log(2), abs=0.01)

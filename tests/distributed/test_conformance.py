@@ -17,6 +17,7 @@ from conformance import CASES  # noqa: E402 - its folder is no package
 sys.path.remove(str(HERE))
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("world", [1, 2, 3, 8])
 @pytest.mark.parametrize("name", CASES)
 def test_threads(name: str, world: int):

@@ -75,6 +75,7 @@ CASES = {
 }
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients_are_those_of_one_process(name: str, compiled: bool):

@@ -65,6 +65,7 @@ def run(exported: ExportedProgram, inputs: Any) -> Any:
         return None
 
 
+@pytest.mark.generated
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))

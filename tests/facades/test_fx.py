@@ -276,6 +276,7 @@ def _same_leaf(result, expected):
     assert result.numpy().tobytes() == expected.numpy().tobytes()
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", [name for name in NAMES[3::7] if name not in ("empty", "cholesky")])
 def test_a_traced_operator_has_the_bits_of_the_eager_one(name):
     op = OPERATORS[name]

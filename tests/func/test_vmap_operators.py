@@ -66,6 +66,7 @@ def assert_bits(found, expected):
     assert found.numpy().tobytes() == expected.numpy().tobytes()
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.usefixtures("quick_code")
 def test_vmap_equals_a_loop(name):
@@ -82,6 +83,7 @@ def test_vmap_equals_a_loop(name):
             assert_bits(item, rl.stack([one[position] for one in expected]))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", [name for name in NAMES if Fact.NONDIFFERENTIABLE not in OPERATORS[name].facts])
 @pytest.mark.usefixtures("quick_code")
 def test_gradients_of_each_place_equal_a_loop(name):

@@ -19,6 +19,7 @@ CHUNK = 30
 SEED = 3
 
 
+@pytest.mark.generated
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_compiled_programs_have_the_bits_of_eager_ones(first: int) -> None:

@@ -13,6 +13,7 @@ from tools.fuzz import native
 pytestmark = [pytest.mark.unpoisoned, native_only]
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("share", range(4))
 def test_native_calls_do_what_python_s_do(share: int) -> None:
     with settings.override(optimise=0):

@@ -16,6 +16,7 @@ CHUNK = 30
 SEED = 3
 
 
+@pytest.mark.generated
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))
 def test_programs_in_parts_have_the_bits_of_eager_ones(first: int) -> None:

@@ -19,6 +19,7 @@ def recorded() -> Recorded:
     return Recorded(Path(__file__).with_name("operators.npz"))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("share", range(SHARES))
 def test_operators_do_what_they_did_in_pytorch(share: int) -> None:
     with settings.override(optimise=0):  # each kernel runs once
@@ -32,6 +33,7 @@ def recorded_views() -> recording_views.RecordedViews:
     return recording_views.RecordedViews(Path(__file__).with_name("views.npz"))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("share", range(SHARES))
 def test_views_do_what_they_did_in_pytorch(share: int) -> None:
     with settings.override(optimise=0):

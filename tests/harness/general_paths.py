@@ -41,7 +41,9 @@ def sites():
         where = path.relative_to(SOURCE).as_posix()
         if where.startswith("sym/"):
             continue
-        _Finder(where, found).visit(ast.parse(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        if any(question in text for question in QUESTIONS):
+            _Finder(where, found).visit(ast.parse(text))
     return found
 
 

@@ -1,7 +1,7 @@
 """Which cells are asked by default: all that are cheap, and of those that compile a choice that takes turns.
 
 Every operator keeps every question, its samples, sizes and layouts in its own dtype; the other dtypes come by turns, so
-that each is asked of every sixth operator. `pytest --matrix-full` asks all.
+that each is asked of every sixth operator. `pytest --full` asks all.
 """
 
 import zlib
@@ -33,7 +33,7 @@ def is_core(question: str, case) -> bool:
 
 
 def default_cells(op: str, question: str) -> tuple:
-    """The cells that are asked without `--matrix-full`; at least one of each layout and size."""
+    """The cells that are asked without `--full`; at least one of each layout and size."""
     every = cells(op, question)
     chosen = {case for case in every if _is_chosen(question, case)}
     for part in ("layout", "size"):

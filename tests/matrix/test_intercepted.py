@@ -9,6 +9,7 @@ from matrix_intercepted import TwoTensor, ask_logged, ask_paired, cases_of, fail
 SAMPLE = ASKED[3::24]
 
 
+@pytest.mark.generated
 @pytest.mark.row("1.6")
 @pytest.mark.parametrize("op", SAMPLE)
 def test_operators_are_what_they_are_under_modes_and_on_pairs(op: str) -> None:

@@ -1,7 +1,7 @@
 """The generated matrix: every operator, every question, every case the harness supplies.
 
 `python -m matrix OPERATOR QUESTION CASE`, from `tests/harness`, asks one cell; a failure prints that command.
-By default `matrix_tiers` chooses among the cells that compile; `pytest --matrix-full` asks all.
+By default `matrix_tiers` chooses among the cells that compile; `pytest --full` asks all.
 """
 
 import contextlib
@@ -32,10 +32,11 @@ def test_first_sample(op):
         report(failures(question, [case for case in cells(op, question) if is_core(question, case)]))
 
 
+@pytest.mark.generated("question")
 @pytest.mark.parametrize(("op", "question"), PAIRS, ids=[f"{op}-{question}" for op, question in PAIRS])
 def test_cells(op, question, request):
     """The rest of an operator's cells of one question."""
-    full = request.config.getoption("--matrix-full")
+    full = request.config.getoption("--full")
     chosen = cells(op, question) if full else default_cells(op, question)
     with settings.override(optimise=0) if question in QUICK and not full else contextlib.nullcontext():
         report(failures(question, [case for case in chosen if not is_core(question, case)]))

@@ -12,6 +12,7 @@ from rushlight.ops.record import Fact
 from rushlight.support import settings
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("op", ASKED)
 def test_no_numpy_arithmetic(op):
     """Eager and compiled calls, forward and backward, of an operator's first sample; those of the host are numpy's."""

@@ -10,6 +10,7 @@ from rushlight.capture.tape import steps
 SAMPLE = [*ASKED[5::24], "mul", "sub", "where"]
 
 
+@pytest.mark.generated
 @pytest.mark.row("2.2")
 @pytest.mark.parametrize("op", SAMPLE)
 def test_gradients_by_compiled_autograd_are_those_of_the_tape(op: str) -> None:

@@ -20,6 +20,7 @@ PARTS = 4
 TREE = Path(__file__).parents[2]
 
 
+@pytest.mark.generated
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the other target is one of x86-64")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_same_bits_on_avx2(part):

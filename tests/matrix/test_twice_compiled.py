@@ -1,4 +1,4 @@
-"""Second derivatives through `rl.compile`, one operator in eight; `pytest FILE --matrix-full` asks all."""
+"""Second derivatives through `rl.compile`, one operator in eight; `pytest FILE --full` asks all."""
 
 import pytest
 
@@ -7,11 +7,12 @@ from rushlight.support import settings
 
 
 def pytest_generate_tests(metafunc):
-    full = metafunc.config.getoption("--matrix-full")
+    full = metafunc.config.getoption("--full")
     chosen = [case for case in second_cases() if full or is_quick(case)]
     metafunc.parametrize("case", chosen, ids=[case.op for case in chosen])
 
 
+@pytest.mark.generated
 @pytest.mark.row("2.1")
 def test_second_gradients_of_compiled_calls_have_the_bits_of_eager_ones(case):
     with settings.override(optimise=0):

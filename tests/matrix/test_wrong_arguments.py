@@ -1,6 +1,6 @@
 """Every operator refuses arguments that its kernels cannot handle: else a kernel touches memory that is not its own.
 
-By default an operator is asked about every fifth of its calls, in turns; `pytest --matrix-full` asks about all.
+By default an operator is asked about every fifth of its calls, in turns; `pytest --full` asks about all.
 """
 
 import zlib
@@ -27,9 +27,10 @@ def wrong(op, turn=None):
     return found
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("op", ASKED)
 def test_wrong_arguments_are_refused_or_harmless(op, request):
-    full = request.config.getoption("--matrix-full")
+    full = request.config.getoption("--full")
     found = wrong(op, None if full else zlib.crc32(op.encode()))
     assert not found, "\n".join(found)
 

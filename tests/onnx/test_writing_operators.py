@@ -82,6 +82,7 @@ def answers(name: str, kind: Callable[[np.ndarray], np.ndarray], folder: Path) -
         yield from zip([result.detach() for result in results], theirs, strict=True)
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", sorted(RULES.keys() - WITHOUT_SAMPLES))
 def test_an_operator_means_in_a_model_what_it_means_here(name: str, tmp_path: Path):
     compared = 0

@@ -39,12 +39,14 @@ def test_every_operator_has_samples_meaning_and_loops():
         assert op.lower_rule is not None or op.decompose_rule is not None, name
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize(("name", "position"), CASES)
 def test_rules_agree(name, position):
     with np.errstate(all="ignore"):
         check_sample(*case(name, position))
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize(("name", "position"), [item for item in CASES if differentiable(item[0])])
 def test_gradients_match_finite_differences(name, position):
     with np.errstate(all="ignore"):

@@ -36,6 +36,7 @@ def close(actual, expected, what, amplitude):
     np.testing.assert_allclose(a, b, rtol=4 * step, atol=step * amplitude, err_msg=what, equal_nan=True)
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", OPS)
 def test_loops_agree_with_meaning_in_every_dtype(name):
     op = OPERATORS[name]

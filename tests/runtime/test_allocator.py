@@ -121,14 +121,14 @@ def test_statistics_add_up(allocator):
 
 
 def test_absurd_request_fails_at_once():
-    start = time.perf_counter()
+    start = time.process_time()
     for nbytes in (10 << 40, 10**30):
         with pytest.raises(OutOfMemoryError) as caught:
             Storage.allocate(nbytes)
         assert caught.value.code == "M001"
         assert isinstance(caught.value, MemoryError)
         assert isinstance(caught.value, RuntimeError)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_negative_request_is_a_defect(allocator):

@@ -100,7 +100,7 @@ def test_long_calls_release_the_interpreter(texts):
     thread.join()
 
 
-def interrupt_soon(words, *, give_up=5.0):
+def interrupt_soon(words, *, give_up=60.0):
     """Send SIGINT to this process once the entry runs; end it after `give_up` seconds if that did not help."""
 
     def work():
@@ -130,11 +130,9 @@ def test_interrupt_raises_keyboard_interrupt(texts):
     _module, entry = entry_of(texts.polls)
     words = np.zeros(2, np.int64)
     thread = interrupt_soon(words)
-    start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         context.call(entry, words.ctypes.data, LONG)
-    assert time.monotonic() - start < 2
-    assert words[0] == 1
+    assert words.tolist() == [1, 0], "it ended only when the other thread gave up"
     words[1] = 1
     thread.join()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -111,11 +111,15 @@ assert all((storage.view() == 1).all() for storage in storages)
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "time.sleep(0.05); print(time.time(), flush=True)"])
 def test_exit_is_prompt(run_script, ending):
-    took = []
-    while len(took) < 8 and min(took, default=1) >= 0.2:  # other tests run at the same time
-        output = run_script(f"start(); compute(); print(time.time(), flush=True); {ending}")
-        took.append(time.time() - float(output.split()[-1]))
-    assert min(took) < 0.2
+    """Beside a process that computes nothing, since other tests run at the same time."""
+    more = []
+    while len(more) < 8 and min(more, default=1) >= 0.2:
+        took = []
+        for work in ("", "start(); compute(); "):
+            output = run_script(f"{work}print(time.time(), flush=True); {ending}")
+            took.append(time.time() - float(output.split()[-1]))
+        more.append(took[1] - took[0])
+    assert min(more) < 0.2
 
 
 def test_exit_is_prompt_while_another_thread_computes(run_script):
@@ -126,5 +130,8 @@ threading.Thread(target=lambda: compute(1000, 10**9), daemon=True).start()
 time.sleep(0.05)
 print(time.time(), flush=True)
 """
-    last = float(run_script(script))
-    assert time.time() - last < 1
+    took = []
+    while len(took) < 8 and min(took, default=2) >= 1:  # other tests run at the same time
+        last = float(run_script(script))
+        took.append(time.time() - last)
+    assert min(took) < 1

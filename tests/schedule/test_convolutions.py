@@ -190,6 +190,7 @@ def ways() -> Iterator[Any]:
                 yield pytest.param({**CASES, **GROUPED}[name], dtype, mode, id=f"{name}-{dtype}-{mode}")
 
 
+@pytest.mark.generated("dtype", "mode")
 @pytest.mark.parametrize(("case", "dtype", "mode"), [*ways()])
 def test_convolutions_have_the_bits_of_the_order(case: Case, dtype: str, mode: str, threads: int) -> None:
     arrays = operands(case, dtype)
@@ -197,6 +198,7 @@ def test_convolutions_have_the_bits_of_the_order(case: Case, dtype: str, mode: s
         assert_same_bits(got, expected)
 
 
+@pytest.mark.generated("dynamic")
 @pytest.mark.parametrize("dynamic", [True, False])
 @pytest.mark.parametrize("case", [*CASES.values(), *GROUPED.values()], ids=[*CASES, *GROUPED])
 def test_convolutions_with_constant_weights_have_the_bits_of_the_order(case: Case, dynamic: bool, threads: int) -> None:

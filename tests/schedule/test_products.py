@@ -43,6 +43,7 @@ def matmul(a: Any, b: Any) -> Any:
     return a @ b
 
 
+@pytest.mark.generated("dtype")
 @pytest.mark.parametrize("layouts", list(itertools.product(LAYOUTS, LAYOUTS[:3])), ids="-".join)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_products_have_the_bits_of_the_order(dtype: str, layouts: tuple[str, str]) -> None:
@@ -55,6 +56,7 @@ def test_products_have_the_bits_of_the_order(dtype: str, layouts: tuple[str, str
         assert_same_bits(a @ b, product_of_order(a.numpy(), b.numpy()))
 
 
+@pytest.mark.generated("dtype", "transposed")
 @pytest.mark.parametrize(
     ("m", "n", "k"),
     [(1, 513, 600), (3, 255, 513), (16, 300, 700), (25, 96, 255), (300, 1, 513), (257, 3, 600), (1, 1, 700), (2, 9, 9)],

@@ -105,6 +105,7 @@ def assert_same_bits(one: Any, other: Any) -> None:
 SHAPES = [(0, 5), (1, 1), (7, 7), (256, 256), (257, 257), (700, 700), (300, 130), (130, 600), (1100, 300)]
 
 
+@pytest.mark.generated("special", "causal")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("special", [None, float("inf"), float("nan"), -0.0, 1e-42, 3e38])
 @pytest.mark.parametrize(("rows", "keys"), SHAPES)

@@ -51,6 +51,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 64), (5, 65), (2, 8193), (0, 3), (3, 0), (300, 130)])
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -34,6 +34,7 @@ def both(function: Callable[..., Any], *arrays: Array) -> list[Array]:
     return [found(*map(rl.from_numpy, arrays)).numpy() for found in (function, rl.compile(function))]
 
 
+@pytest.mark.generated("dtype")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_transposed_copies(shape: tuple[int, int], dtype: str):

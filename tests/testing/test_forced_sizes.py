@@ -23,6 +23,7 @@ def unforced(monkeypatch):
         monkeypatch.setattr(SizeExpr, name, raising(name), raising=False)
 
 
+@pytest.mark.generated
 @pytest.mark.usefixtures("unforced", "quick_code")
 @pytest.mark.parametrize("part", range(4))
 def test_no_rule_forces_a_size(part):

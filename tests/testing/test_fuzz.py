@@ -19,6 +19,7 @@ COMPILED = 18
 SEED = 20
 
 
+@pytest.mark.generated
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("first", range(0, PROGRAMS, CHUNK))

@@ -81,6 +81,7 @@ def most_growth(name: str) -> tuple[float, str]:
     return max([found for traced, plan in plans(name) for found in growth(traced, plan)], default=(1.0, ""))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", [op.name for op in sized_operators()])
 def test_work_grows_as_elements_do(name: str) -> None:
     most, which = most_growth(name)

@@ -48,6 +48,7 @@ def check(world: int, *arguments, bitwise: bool, engine: str = "threads") -> Non
             same(whole_of([one[place][name] for one in found], value.shape, value.dtype), value, bitwise)
 
 
+@pytest.mark.generated("kind")
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize("world", [1, 2, 4])
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,6 +58,7 @@ def test_twenty_steps_are_those_of_one_process(kind: str, world: int):
     check(world, kind, *RULES["rowwise_adagrad"], PoolingType.SUM, bitwise=in_order)
 
 
+@pytest.mark.generated("rule")
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize("kind", ["row_wise", "column_wise", "grid_shard", "unaligned"])
 @pytest.mark.parametrize("rule", list(RULES))

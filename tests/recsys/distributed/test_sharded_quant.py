@@ -31,6 +31,7 @@ def job(kind: str, data_type: DataType) -> list[np.ndarray]:
     ]
 
 
+@pytest.mark.generated("kind")
 @pytest.mark.row("9.4")
 @pytest.mark.parametrize("world", [1, 2, 4])
 @pytest.mark.parametrize("kind", KINDS)
