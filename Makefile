@@ -1,17 +1,18 @@
 # Everything runs with the Python of the active environment; `make check PYTHON=/path/to/python` for another.
 PYTHON ?= python
 
-.PHONY: help check lint layout types contracts budgets prose unused fresh format generate test compiled core accept wheel
+.PHONY: help check lint layout types contracts budgets prose unused fresh format generate test everything compiled core accept wheel
 
 help:
-	@echo "make check     linter, formatter, type checker, import contracts, budgets, prose, unused names"
-	@echo "make test      all tests"
-	@echo "make compiled  all tests, the body of each compiled in parts"
-	@echo "make core      every operator once, every error, the short demo"
-	@echo "make format    format and sort imports"
-	@echo "make generate  write the generated modules and pages"
-	@echo "make accept    rewrite golden texts with what is printed now"
-	@echo "make wheel     build the wheel into dist/"
+	@echo "make check       linter, formatter, type checker, import contracts, budgets, prose, unused names"
+	@echo "make test        all tests, of generated families the members whose turn it is"
+	@echo "make everything  all tests with all members of generated families: hours"
+	@echo "make compiled    all tests, the body of each compiled in parts"
+	@echo "make core        every operator once, every error, the short demo"
+	@echo "make format      format and sort imports"
+	@echo "make generate    write the generated modules and pages"
+	@echo "make accept      rewrite golden texts with what is printed now"
+	@echo "make wheel       build the wheel into dist/"
 
 # `make -k check` goes on after a failure and shows all of them.
 check: lint layout types contracts budgets prose unused fresh
@@ -50,6 +51,9 @@ generate:
 
 test:
 	$(PYTHON) -m pytest
+
+everything:
+	$(PYTHON) -m pytest --full
 
 compiled:
 	RUSHLIGHT_COMPILE_TESTS=1 $(PYTHON) -m pytest
