@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import rushlight as rl
 from rushlight.nn import functional as F
 
@@ -44,3 +46,26 @@ def test_attention_of_a_strided_query_is_resized_and_differentiated():
         gradients.append((q.grad, k.grad, v.grad))
     for eager, compiled in zip(*gradients, strict=True):
         assert rl.equal(compiled, eager)
+
+
+def of_rows(x):
+    return x * 2 if x.is_contiguous() else x * 3
+
+
+def of_channels(x):
+    return x * 2 if x.is_contiguous(memory_format=rl.channels_last) else x * 3
+
+
+LAYOUTS = {
+    of_rows: [rl.ones(3, 2).mT, rl.ones(2, 3), rl.ones(1, 3), rl.ones(3, 1).mT, rl.ones(1, 3).mT, rl.ones(3, 0).mT],
+    of_channels: [rl.ones(2, 3, 4, 5), rl.ones(2, 1, 4, 5), rl.ones(2, 3, 1, 1), rl.ones(2, 3, 4, 5).mT],
+}
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("function", LAYOUTS)
+def test_sizes_that_decide_whether_a_tensor_is_contiguous_are_guarded(function, fullgraph):
+    for first in LAYOUTS[function]:
+        compiled = rl.compile(function, fullgraph=fullgraph)
+        for x in (first, *LAYOUTS[function]):
+            assert compiled(x).tolist() == function(x).tolist()

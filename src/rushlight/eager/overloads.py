@@ -210,14 +210,14 @@ class ShapeOverloads(GeneratedMethods):
             with called("contiguous"):
                 return laid_out(self, memory_format)
         settled = STATE.tracer is None or not STATE.tracer.in_doubt(self)
-        return self if settled and self.is_contiguous() else dispatch(OPERATORS["contiguous"], (self,), {})
+        return self if settled and self.form.is_contiguous else dispatch(OPERATORS["contiguous"], (self,), {})
 
     def is_contiguous(self, memory_format: object = None) -> bool:
         """Whether its elements lie row-major, or in the order of a format, without gaps."""
-        if memory_format is not None:
-            with called("is_contiguous"):
-                return lies_in(self, memory_format)
-        return self.form.is_contiguous
+        if memory_format is None and not self.form.symbolic:
+            return self.form.is_contiguous
+        with called("is_contiguous"):
+            return lies_in(self, memory_format, asked_by_user=True)
 
 
 class ConversionOverloads(GeneratedMethods):

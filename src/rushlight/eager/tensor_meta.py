@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, SupportsIndex
 
 from rushlight.eager.dispatch import Key, Memo, backend_key, bit
@@ -11,8 +11,8 @@ from rushlight.ir.type import CPU, Device, TensorType, contiguous_strides, dense
 from rushlight.runtime import descriptor
 from rushlight.runtime.backend import backend_of
 from rushlight.support.errors import fail
+from rushlight.sym import Condition, eq, product
 from rushlight.sym import Size as SymbolicSize
-from rushlight.sym import product
 
 _MOST_FORMS = 1 << 16
 _MOST_BYTES = 1 << 63
@@ -72,7 +72,7 @@ class TensorMeta:
         if not symbolic and any(type_.strides) and not self.numel * type_.dtype.itemsize < _MOST_BYTES:
             fail("M001", "allocate: the sizes' product does not fit 64 bits", shape=self.shape)
         self.keys = bit(Key.META if symbolic else backend_key(type_.device.type))
-        self.is_contiguous = _is_contiguous(type_.shape, type_.strides)
+        self.is_contiguous = lies_in_order(type_.shape, type_.strides, range(len(type_.shape)))
         sizes: tuple[Any, ...] = (*type_.shape, *type_.strides)
         if not symbolic and any(size >= _MOST_BYTES for size in sizes):
             fail("M001", "allocate: a size or stride does not fit 64 bits", shape=self.shape, strides=self.strides)
@@ -99,16 +99,26 @@ class TensorMeta:
         return f"Form({self.type}, {self.strides}, {self.device})"
 
 
-def _is_contiguous(shape: tuple[SymbolicSize, ...], strides: tuple[SymbolicSize, ...]) -> bool:
-    """Row-major, the strides of dims of size 1 aside; an empty tensor always is."""
+def _is_known(condition: bool | Condition) -> bool:
+    return condition is True
+
+
+def lies_in_order(
+    shape: Sequence[SymbolicSize],
+    strides: Sequence[SymbolicSize],
+    order: Sequence[int],
+    holds: Callable[[bool | Condition], bool] = _is_known,
+) -> bool:
+    """Whether elements lie in an order of dims, outermost first, without gaps; those of an empty tensor always do.
+
+    Strides of dims of size 1 do not matter. `holds` answers conditions on sizes; by default, whether they are known.
+    """
     expected: SymbolicSize = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if isinstance(size, int) and size == 0:
-            return True
-        if isinstance(size, int) and size == 1:
-            continue
-        if stride is not expected and stride != expected:
-            return any(isinstance(other, int) and other == 0 for other in shape)
+    for dim in reversed(order):
+        size, stride = shape[dim], strides[dim]
+        matters = stride is not expected and stride != expected
+        if matters and not (holds(eq(size, 1)) or holds(eq(stride, expected))):
+            return any(holds(eq(other, 0)) for other in shape)
         expected = expected * size
     return True
 

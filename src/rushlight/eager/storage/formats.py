@@ -6,9 +6,11 @@ from typing import Any
 
 from rushlight.eager.dispatch import STATE, dispatch
 from rushlight.eager.handle import Handle
+from rushlight.eager.tensor_meta import lies_in_order
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import called_name
+from rushlight.sym import guard
 
 
 class _Named:
@@ -89,23 +91,20 @@ def memory_format_of(value: object) -> MemoryFormat:
     return value
 
 
-def lies_in(tensor: Handle, memory_format: object) -> bool:
-    """Whether a tensor's elements lie in the order of a format without gaps."""
+def lies_in(tensor: Handle, memory_format: object, *, asked_by_user: bool = False) -> bool:
+    """Whether a tensor's elements lie in the order of a format without gaps: known, or guarded if a user asks.
+
+    Errors: C002 where a user asks, and sizes decide that nobody knows.
+    """
     asked = memory_format_of(memory_format)
     require(asked is not preserve_format, "A002", f"{called_name()}: preserve_format is no order of elements")
-    if asked.order is None:
-        return tensor.form.is_contiguous
-    if len(asked.order) != len(tensor.form.shape):
+    form = tensor.form
+    order = range(len(form.shape)) if asked.order is None else asked.order
+    if len(order) != len(form.shape):
         return False
-    expected: Any = 1
-    for dim in reversed(asked.order):
-        size, stride = tensor.form.shape[dim], tensor.form.strides[dim]
-        if isinstance(size, int) and size == 1:
-            continue
-        if stride != expected:
-            return False
-        expected = expected * size
-    return True
+    if form.symbolic and asked_by_user:
+        return lies_in_order(form.shape, form.strides, order, guard)
+    return form.is_contiguous if asked.order is None else lies_in_order(form.shape, form.strides, order)
 
 
 def laid_out(tensor: Any, memory_format: object) -> Any:
