@@ -62,7 +62,7 @@ class ProgramInputs:
     tensor or argument that it has to be. `with_gradient` have a gradient before the call, and `without_gradient` none.
     `unset_gradients` are the tensors, by identity, whose gradients the program relies on although they may be None.
     `hooked` are the leaves whose hooks ran during the trace. `apart` are the types, by position, of tensors among the
-    arguments that the graph does not take: what the trace has asked of them is part of the program all the same.
+    arguments that the graph does not take, but that the trace has looked at.
     """
 
     sources: Sequence[Source]
@@ -134,7 +134,7 @@ class Recorder:
         self.sources: dict[int, Source] = {}
         self.gradients = self.gradients_class(self.tracer, self.sources)
         self.argument_sources: dict[int, ArgumentSource] = {}
-        self.types: dict[int, TensorType] = {}  # of the tensors among the arguments, by position
+        self.types: dict[int, TensorType] = {}  # of the tensors among the arguments, by what stands for them
         self.numbers = numbers
         self.copies: list[Copy] = []
         self.objects: Mapping[int, str] = {}  # among the arguments, by identity, with their names
@@ -159,8 +159,10 @@ class Recorder:
             first = self.arguments.get(id(tensor))
             self.duplicates.append((position, tensor if first is None else self.argument_sources[id(first)]))
             return tensor if first is None else first
-        self.types[position] = type_
         fake = self.tracer.fake(type_, type(tensor))
+        self.types[id(fake)] = type_
+        if self.walk.looks is not None:
+            self.walk.looks.closed.add(id(fake))
         self.tracer.names[id(fake)] = f"argument {position}"
         self.sources[id(fake)] = self.argument_sources[id(fake)] = ArgumentSource(position)
         self.arguments[id(fake) if apart else id(tensor)] = fake
@@ -340,6 +342,8 @@ class Recorder:
         """The inputs of a program that reads the `lifted` tensors and `used` calls, by identity."""
         sources = [self._source(tensor) for tensor in lifted]
         taken = {source.position for source in sources if isinstance(source, ArgumentSource)}
+        closed = set[int]() if self.walk.looks is None else self.walk.looks.closed
+        types = {self.argument_sources[key].position: type_ for key, type_ in self.types.items() if key not in closed}
         owners = [(leaf, self.sources.get(id(leaf))) for leaf in self.tracer.hooked.values()]
         return ProgramInputs(
             sources=sources,
@@ -352,7 +356,7 @@ class Recorder:
             without_gradient=self.gradients.absent(),
             unset_gradients=self.gradients.relied_on(used),
             hooked=[source if isinstance(source, ArgumentSource) else leaf for leaf, source in owners],
-            apart={position: type_ for position, type_ in self.types.items() if position not in taken},
+            apart={position: type_ for position, type_ in types.items() if position not in taken},
         )
 
 
@@ -570,9 +574,8 @@ def without_unused_parameters(graph: Graph, used: Set[int], last: int, asked: Se
     kept = sorted(wanted)
     positions = {old: new for new, old in enumerate(kept)}
     mutations = tuple([(positions[position], call) for position, call in graph.mutations])
-    return replace(
-        graph, parameters=tuple([graph.parameters[position] for position in kept]), mutations=mutations
-    ), kept
+    parameters = tuple([graph.parameters[position] for position in kept])
+    return replace(graph, parameters=parameters, mutations=mutations), kept
 
 
 def _symbols_of(graph: Graph) -> set[SizeExpr]:

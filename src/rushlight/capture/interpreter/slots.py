@@ -491,7 +491,7 @@ def _got(interpreter: Evaluator, descriptor: Any, instance: object, owner: type)
     """What a descriptor written in Python gives, for an instance or for its class; or MISSING."""
     kind = type(descriptor)
     if kind is property:
-        called = instance is not None and type(descriptor.fget) is FunctionType
+        called = instance is not None and descriptor.fget is not None  # which may be of C, as an `attrgetter`
         return interpreter.call(descriptor.fget, (instance,)) if called else MISSING
     method = None if kind is FunctionType else python_method(interpreter, kind, "__get__")
     return MISSING if method is None else interpreter.call(method, (descriptor, instance, owner))

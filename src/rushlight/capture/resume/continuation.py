@@ -185,7 +185,6 @@ class Continuation(Traced):
         absent = dict(zip(sorted(self.passed), given[len(self.given()) :], strict=True))
         values: list[Any] = []
         interpreter = TracingInterpreter(self.limit, reached)
-        reached.walk.looks = interpreter.looks
         for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])

@@ -1,19 +1,20 @@
-"""Which containers a trace looks into, by what its instructions and calls do with values."""
+"""Which containers and tensors a trace looks into, by what instructions and calls do with values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, UnionType
 from typing import Any
 
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import CallParts
 from rushlight.capture.interpreter.operations import Operation
+from rushlight.capture.interpreter.slots import lookup
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.cautious import CautiousInterpreter
 from rushlight.capture.resume.reached import ReachedObjects
-from rushlight.capture.state.reads import looks_of
+from rushlight.eager.handle import Handle
 
 # Instructions that move values, or that ask which objects they are.
 _MOVING = frozenset(
@@ -26,25 +27,29 @@ _MOVING = frozenset(
 # Instructions that look into a container, and not into what it holds.
 _SHALLOW = frozenset({"BINARY_SUBSCR", "DELETE_SUBSCR", "GET_ITER", "GET_LEN", "UNPACK_SEQUENCE", "UNPACK_EX"})
 _BOUND = frozenset({BuiltinFunctionType, MethodWrapperType, MethodType})
+_OF_TYPES = type.__dict__["__instancecheck__"]
 _MOST_OPERANDS = 2  # of instructions that leave a value in the place of one of their operands, or leave these there
 # Functions of C that do not look into what they are given, nor keep it.
-_TELLING = frozenset(map(id, [isinstance, issubclass, callable, id, type, getattr, hasattr, vars]))
+_TELLING = frozenset(map(id, [callable, id, type]))
+_CHECKING = frozenset(map(id, [isinstance, issubclass]))  # nor these, unless a class answers itself
+_TAKING = frozenset(map(id, [getattr, hasattr, vars]))  # nor these, but for the attributes of tensors
+_FRAMED = frozenset({FunctionType, MethodType})  # what a call has a frame of, or hands to `native`
 
 
 class LookingInterpreter(CautiousInterpreter):
-    """An interpreter that writes down which containers it looks into."""
+    """An interpreter that writes down which containers and tensors it looks into."""
 
     __slots__ = ("looks",)
 
     def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(reached)
-        self.looks = looks_of(reached.walk)
+        self.looks = reached.looks
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted: it may look into all that its arguments hold."""
-        if not self.looks.candidates or id(function) in _TELLING:
+        if not self.looks.closed:
             return super().native(function, args, kwargs)
-        found = self.looks.held((function, *args, *kwargs.values()), objects=True)
+        found = self.looks.held(_looked_at((function,), (function, *args, *kwargs.values())), objects=True)
         try:
             result = super().native(function, args, kwargs)
         except Break:
@@ -54,6 +59,27 @@ class LookingInterpreter(CautiousInterpreter):
             raise
         self.looks.through(found)
         return result
+
+    def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
+        """What a call gives, of which no instruction tells."""
+        if self.looks.closed and type(function) not in _FRAMED:
+            self._through((function,), (function, *args, *(kwargs or {}).values()))
+        return super().call(function, args, kwargs)
+
+    def hands(self, value: object) -> object:
+        """Is told of a value that C gets from what it has called back: C looks into it."""
+        if self.looks.closed:
+            self._through((), (value,))
+        return super().hands(value)
+
+    def _through(self, called: Sequence[object], values: Sequence[object]) -> None:
+        self.looks.through(self.looks.held(_looked_at(called, values), objects=True))
+
+    def owner(self, value: object, name: str) -> object:
+        """What an attribute is taken of: a tensor is looked at, also for one of its methods."""
+        if issubclass(type(value), Handle):
+            self.looks.into((value,))
+        return super().owner(value, name)
 
     def callee(self, function: object) -> object:
         """What is called in place of a function: of a partial the keywords stand in a dict."""
@@ -77,7 +103,7 @@ def looking(name: str, operation: Operation) -> Operation:
         return _taking(operation)
 
     def carry_out(interpreter: LookingInterpreter, frame: Frame, operand: Any) -> object:
-        if not interpreter.looks.candidates:
+        if not interpreter.looks.closed:
             return operation(interpreter, frame, operand)
         before = frame.stack[:]
         try:
@@ -88,14 +114,32 @@ def looking(name: str, operation: Operation) -> Operation:
             _look(interpreter, name, before)
             raise
         used = before[_kept(before, frame.stack) :]
-        if not (name == "CALL" and (changed or id(used[0]) in _TELLING or id(used[1]) in _TELLING)):
-            _look(interpreter, name, used)  # a frame of its own has the arguments of a call as variables
+        if not (name == "CALL" and changed):  # a frame of its own has the arguments of a call as variables
+            _look(interpreter, name, _looked_at(used[:2], used) if name == "CALL" else used)
         return changed
 
     return carry_out
 
 
-def _look(interpreter: LookingInterpreter, name: str, values: list[object]) -> None:
+def _looked_at(called: Sequence[object], values: Sequence[object]) -> Sequence[object]:
+    """Which of the values that a call is given it may look into. Its function is among those `called`."""
+    functions = set(map(id, called))
+    if functions & _TELLING or (functions & _CHECKING and all(map(_is_plain, values))):
+        return ()
+    if functions & (_TAKING | _CHECKING):
+        return [value for value in values if issubclass(type(value), Handle)]
+    return values
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is no class that answers itself what is of it, nor several classes in one object."""
+    kind = type(value)
+    if issubclass(kind, type):
+        return lookup(kind, "__instancecheck__") is _OF_TYPES
+    return all(map(_is_plain, value)) if kind is tuple and isinstance(value, tuple) else kind is not UnionType
+
+
+def _look(interpreter: LookingInterpreter, name: str, values: Sequence[object]) -> None:
     if name in _SHALLOW:
         interpreter.looks.into(values)
     else:
@@ -116,7 +160,7 @@ def _taking(operation: Callable[..., object]) -> Operation:
     """An instruction that takes an attribute: a method does not look into its owner before it is called."""
 
     def carry_out(interpreter: LookingInterpreter, frame: Frame, operand: Any) -> object:
-        if not interpreter.looks.candidates:
+        if not interpreter.looks.closed:
             return operation(interpreter, frame, operand)
         owner = frame.stack[-1]
         size = len(frame.stack)

@@ -42,6 +42,7 @@ from rushlight.capture.state.reachable import (
     is_walked,
     variables_of,
 )
+from rushlight.capture.state.reads import looks_of
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 
@@ -143,6 +144,7 @@ class ReachedObjects:
         self.may_fix = may_fix  # whether the trace may be made again for the sizes of the call alone
         self.arguments = arguments
         self.walk = walk
+        self.looks = walk.looks = looks_of(walk)
         self.copies = copies
         self.roots = roots
         self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
@@ -203,8 +205,7 @@ class ReachedObjects:
         """Guards a variable that the trace reads, if nothing does. What may change in itself takes another trace."""
         leaf = Leaf(container, key, value, path, False)
         place = leaf.owner_id, key
-        if self.walk.looks is not None:
-            self.walk.looks.opened.add(leaf.owner_id)
+        self.looks.closed.discard(leaf.owner_id)
         if place not in self._guarded:
             self._guarded.add(place)
             self.variables.append(Variable(container, key, path))

@@ -177,7 +177,6 @@ class WholeInterpreter(TracingInterpreter):
         for value in (*args, *kwargs.values()):
             self.reached.note(value)
         try:
-            self.reached.walk.looks = self.looks
             with Scope(interpreter=self):
                 result = self.call(function, args, kwargs)
                 self.raise_death()

@@ -1,8 +1,8 @@
-"""Into which lists, dicts and sets of the state a trace has looked: of others only the identity is guarded.
+"""Into which lists, dicts and sets of the state, and tensors among the arguments, a trace has looked.
 
-A container comes to a trace as a value. It stays closed while the trace moves it from variable to variable, hands it to
-interpreted functions, and takes methods of it, as the one that `log.append` calls behind the graph. Whatever else is
-done with it, or with something that holds it, opens it.
+Of others only the identity is guarded. A container, or a tensor, comes to a trace as a value. It stays closed while the
+trace moves it from variable to variable, hands it to interpreted functions, and takes methods of it, as the one that
+`log.append` calls behind the graph. Whatever else is done with it, or with something that holds it, opens it.
 """
 
 from __future__ import annotations
@@ -26,32 +26,31 @@ from rushlight.eager.handle import Handle
 
 CONTAINERS = (list, dict, set, deque, bytearray)
 _METHODS = frozenset({BuiltinFunctionType, MethodWrapperType, MethodType})
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, Handle, ModuleType, CodeType, FrameType)
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, ModuleType, CodeType, FrameType)
 _OF_C = frozenset({"builtins", "collections", "functools", "itertools", "types"})  # modules of C's classes on the heap
 _MOST_LOOKED_AT = 1 << 14  # objects of one call of C; behind these everything counts as looked at
 
 
 class Looks:
-    """What a trace has `opened`, by identity; of containers that are no `candidates` it does not matter.
+    """What is still `closed` to a trace, by identity: containers, and what stands for tensors among the arguments.
 
     What the `known` objects hold, by identity, is not looked through.
     """
 
-    __slots__ = ("_known", "candidates", "opened")
+    __slots__ = ("_known", "closed")
 
-    def __init__(self, candidates: Set[int], known: Set[int]) -> None:
-        self.opened: set[int] = set()
-        self.candidates = candidates
+    def __init__(self, closed: Set[int], known: Set[int]) -> None:
+        self.closed = set(closed)
         self._known = known
 
     def into(self, values: Iterable[object]) -> None:
         """Something is done with values, and not with what they hold."""
         for value in values:
-            self.opened |= {id(value), id(getattr(value, "__self__", None) if type(value) in _METHODS else value)}
+            self.closed -= {id(value), id(getattr(value, "__self__", None) if type(value) in _METHODS else value)}
 
-    def through(self, found: Iterable[int] | None) -> None:
+    def through(self, found: Set[int] | None) -> None:
         """Something is done with values and with what they hold, as `held` has found it."""
-        self.opened.update(self.candidates if found is None else found)
+        self.closed = set() if found is None else self.closed - found
 
     def held(self, values: Iterable[object], *, objects: bool) -> set[int] | None:
         """Values and what they hold, by identity; None for more than can be told.
@@ -68,6 +67,8 @@ class Looks:
             seen.add(id(value))
             if len(seen) > _MOST_LOOKED_AT:
                 return None
+            if issubclass(type(value), Handle):
+                continue
             parts = [part for part in _parts(value, objects) if not issubclass(type(part), _ATOMS)]
             kept.append(parts)
             stack += parts

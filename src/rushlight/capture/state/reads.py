@@ -117,7 +117,7 @@ def looks_of(walk: StateWalk) -> Looks:
 
 def _closed(walk: StateWalk, reads: Reads, written: set[int]) -> Set[int]:
     """The containers that the trace did not look into, nor any code of ours."""
-    closed = set() if walk.looks is None else walk.looks.candidates - walk.looks.opened - written
+    closed = set() if walk.looks is None else (walk.looks.closed & walk.before.keys()) - written
     if closed:
         closed -= _kept_by_us(walk, [leaf for leaf in _given_to_modules(walk) if not reads.are_ours(leaf)])
     return closed
