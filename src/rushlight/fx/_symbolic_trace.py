@@ -28,6 +28,11 @@ def is_fx_tracing() -> bool:
     return bool(_tracing)
 
 
+def current_tracer() -> Tracer | None:
+    """Return what traces now, if anything does."""
+    return _tracing[-1] if _tracing else None
+
+
 def wrap(fn_or_name: str | Callable[..., Argument]) -> Argument:
     """Let calls of a function of the calling module be one node: call it at the module's top level, or decorate."""
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__

@@ -83,13 +83,14 @@ _DISTRIBUTED = {
     "checkpoint.stateful": "checkpoint",
     "device_mesh": "device_mesh",
     "distributed_c10d": "",
+    "fsdp.sharded_grad_scaler": "fsdp.sharded_grad_scaler",
+    "tensor.debug": "tensor.debug",
     "_composable.fsdp.fully_shard": "fsdp",
     "fsdp": "fsdp",
     "fsdp.api": "fsdp",
     "fsdp.fully_sharded_data_parallel": "fsdp",
     "fsdp.wrap": "fsdp.wrap",
     "optim": "optim",
-    "pipelining": "pipelining",
     "pipelining.schedules": "pipelining",
     "pipelining.stage": "pipelining",
     "tensor": "tensor",
@@ -125,6 +126,8 @@ ELSEWHERE: dict[str, str] = {
     "distributed.algorithms._checkpoint.checkpoint_wrapper": "rushlight.utils.checkpoint.wrapper",
     "distributed._tensor.placement_types": "rushlight.ir.placement",
     "distributed.tensor.placement_types": "rushlight.ir.placement",
+    "distributed.pipelining": "rushlight.fx.pipelining",  # beside rushlight.distributed.pipelining
+    "distributed.pipelining._IR": "rushlight.fx.pipelining",
     **{
         f"distributed.{name}": f"rushlight.distributed.{module}".removesuffix(".")
         for name, module in _DISTRIBUTED.items()
