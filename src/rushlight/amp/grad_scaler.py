@@ -92,10 +92,13 @@ class GradScaler:
                     if grad is None:
                         continue
                     require(grad.dtype is not float16, "A002", "Attempting to unscale FP16 gradients.", grad=grad)
-                    values = grad._values() if grad.is_sparse else grad
-                    has_infinity = has_infinity or not bool(OPERATORS["isfinite"](values).all())
+                    has_infinity = has_infinity or not bool(OPERATORS["isfinite"](self._values(grad)).all())
                     grad.mul_(1.0 / self._scale)
         return has_infinity
+
+    def _values(self, grad: Tensor) -> Tensor:
+        """The elements of a gradient that may not be finite."""
+        return grad._values() if grad.is_sparse else grad
 
     def step(self, optimizer: Any, *args: object, **kwargs: Any) -> Any:
         """Call the optimizer's step on gradients, unscaled, unless any is not finite."""

@@ -56,6 +56,8 @@ from rushlight.distributed.objects import (
 from rushlight.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from rushlight.distributed.simulation import mark, sim
 from rushlight.distributed.spawning import spawn
+from rushlight.distributed.stores import FileStore, HashStore, PrefixStore, Store, TCPStore
+from rushlight.distributed.subgroups import new_subgroups, new_subgroups_by_enumeration, split_group
 from rushlight.support.errors import DistError
 from rushlight.support.peer_names import absent_name
 
@@ -64,10 +66,17 @@ __all__ = [
     "DistBackendError",
     "DistError",
     "DistNetworkError",
+    "DistStoreError",
+    "FileStore",
     "GroupMember",
+    "HashStore",
     "P2POp",
+    "PrefixStore",
     "ProcessGroup",
+    "QueueEmptyError",
     "ReduceOp",
+    "Store",
+    "TCPStore",
     "Work",
     "all_gather",
     "all_gather_into_tensor",
@@ -105,6 +114,8 @@ __all__ = [
     "mark",
     "monitored_barrier",
     "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
     "nn",
     "recv",
     "recv_object_list",
@@ -117,9 +128,10 @@ __all__ = [
     "send_object_list",
     "sim",
     "spawn",
+    "split_group",
 ]
 
-DistBackendError = DistNetworkError = DistError
+DistBackendError = DistNetworkError = DistStoreError = QueueEmptyError = DistError
 
 
 def __getattr__(name: str) -> object:

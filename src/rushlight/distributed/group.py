@@ -48,6 +48,13 @@ class ProcessGroup(Verbs):
         """The name."""
         return self.name
 
+    def set_timeout(self, timeout: Timeout) -> None:
+        """Say how long the group's calls wait for other ranks; None for ever."""
+        limit = seconds(timeout)
+        fits = limit is None or (isinstance(limit, (int, float)) and limit > 0)
+        require(fits, "A002", "set_timeout: a time above 0 is expected", timeout=timeout)
+        self.engine.timeout = limit
+
     def issue(self, call: Call) -> Work:
         """Begins a call."""
         require(registry().groups.get(self.name) is self, "W001", f"distributed: group {self.name!r} was destroyed")

@@ -11,6 +11,7 @@ from rushlight.distributed.tensor import Partial, Replicate, Shard, comm_report,
 from rushlight.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
+    PrepareModuleInputOutput,
     PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
@@ -178,3 +179,41 @@ def test_a_loss_takes_logits_that_are_divided_along_their_classes():
     for loss, gradient in dist.spawn(run, 4):
         assert loss == pytest.approx(wanted, rel=1e-12)
         np.testing.assert_allclose(gradient, own.grad.numpy(), rtol=1e-10, atol=1e-12)
+
+
+class Pair(rl.nn.Module):
+    def forward(self, x, scale, *, bias):
+        assert tuple(x.to_local().shape) == (4, 3) and tuple(bias.to_local().shape) == (2, 3)
+        return x * scale, bias + 1
+
+
+def test_inputs_keywords_and_several_outputs_are_prepared():
+    def run():
+        mesh = init_device_mesh("cpu", (2,))
+        style = PrepareModuleInputOutput(
+            input_layouts=(Shard(0), None),
+            desired_input_layouts=(Replicate(), None),
+            input_kwarg_layouts={"bias": Replicate()},
+            desired_input_kwarg_layouts={"bias": Shard(0)},
+            output_layouts=(Replicate(), None),
+            desired_output_layouts=(Shard(0), None),
+        )
+        module = parallelize_module(Pair(), mesh, style)
+        part = rl.arange(12.0).view(4, 3).chunk(2)[mesh.get_local_rank()]
+        first, second = module(part, 2, bias=rl.zeros(4, 3))
+        return rl.equal(first, part * 2), type(first), tuple(second.placements)
+
+    assert dist.spawn(run, 2) == [(True, rl.Tensor, (Shard(0),))] * 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"input_layouts": (Shard(0),), "desired_input_layouts": (Shard(0), Shard(0))},
+        {"input_kwarg_layouts": {"x": Shard(0)}, "desired_input_kwarg_layouts": {"y": Shard(0)}},
+        {"input_layouts": Shard(0)},
+    ],
+)
+def test_layouts_that_do_not_fit_are_said(options):
+    with pytest.raises(rl.RushlightError, match="one wanted layout for each"):
+        PrepareModuleInput(**options)

@@ -159,54 +159,122 @@ class SequenceParallel(ParallelStyle):
         return distribute_module(module, device_mesh, None, enter, leave)
 
 
+Layouts = Placement | Sequence[Placement | None]
+
+
 class PrepareModuleInput(ParallelStyle):
-    """Inputs of a module lie as `input_layouts` say; they are brought to `desired_input_layouts`."""
+    """Inputs of a module lie as `input_layouts` say; they are brought to `desired_input_layouts`.
+
+    The layouts of keyword arguments are given by name. Inputs with None stay as they are. Errors: A002 for layouts that
+    do not fit to each other, or to the inputs.
+    """
 
     def __init__(
         self,
         *,
-        input_layouts: Placement | Sequence[Placement | None],
-        desired_input_layouts: Placement | Sequence[Placement | None],
+        input_layouts: Layouts | None = None,
+        desired_input_layouts: Layouts | None = None,
+        input_kwarg_layouts: Mapping[str, Placement] | None = None,
+        desired_input_kwarg_layouts: Mapping[str, Placement] | None = None,
         use_local_output: bool = False,
     ) -> None:
-        self.given = (input_layouts,) if isinstance(input_layouts, Placement) else tuple(input_layouts)
-        desired = desired_input_layouts
-        self.wanted = (desired,) if isinstance(desired, Placement) else tuple(desired)
-        fits = len(self.given) == len(self.wanted)
-        require(fits, "A002", "PrepareModuleInput: one wanted layout for each is expected", given=self.given)
-        self.local = use_local_output
+        self.moves = _Moves("PrepareModuleInput", input_layouts, desired_input_layouts, use_local_output)
+        given, wanted = dict(input_kwarg_layouts or {}), dict(desired_input_kwarg_layouts or {})
+        message = "PrepareModuleInput: one wanted layout for each keyword is expected"
+        require(given.keys() == wanted.keys(), "A002", message, given=given, wanted=wanted)
+        self.named = {name: (given[name], wanted[name]) for name in given}
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
-        def enter(part: Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-            fits = len(inputs) == len(self.given)
-            require(fits, "A002", "PrepareModuleInput: one layout for each input is expected", inputs=len(inputs))
-            made: list[Any] = []
-            for value, given, wanted in zip(inputs, self.given, self.wanted, strict=True):
-                if given is None or wanted is None:
-                    made.append(value)
-                else:
-                    moved = _moved(_divided(value, device_mesh, given, None), wanted)
-                    made.append(moved.to_local() if self.local else moved)
-            return tuple(made)
+        def enter(part: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, dict[str, Any]]:
+            moves = self.moves
+            named = {
+                name: moves.one(value, device_mesh, *self.named[name]) if name in self.named else value
+                for name, value in kwargs.items()
+            }
+            return (moves.all(args, device_mesh) if moves.given else args), named
 
-        module.register_forward_pre_hook(enter)
+        module.register_forward_pre_hook(enter, with_kwargs=True)
         return module
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """The output of a module lies as `output_layouts` says, and is brought to `desired_output_layouts`."""
+    """Outputs of a module lie as `output_layouts` say, and are brought to `desired_output_layouts`."""
 
     def __init__(
-        self, *, output_layouts: Placement, desired_output_layouts: Placement, use_local_output: bool = True
+        self, *, output_layouts: Layouts, desired_output_layouts: Layouts, use_local_output: bool = True
     ) -> None:
-        self.given, self.wanted, self.local = output_layouts, desired_output_layouts, use_local_output
+        self.moves = _Moves("PrepareModuleOutput", output_layouts, desired_output_layouts, use_local_output)
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         def leave(part: Module, inputs: object, output: Any) -> Any:
-            return _given_back(_divided(output, device_mesh, self.given, None), self.wanted, self.local)
+            several = isinstance(output, (tuple, list))
+            found = self.moves.all(output if several else (output,), device_mesh)
+            return type(output)(found) if several else found[0]
 
         module.register_forward_hook(leave)
         return module
+
+
+class PrepareModuleInputOutput(ParallelStyle):
+    """Brings inputs and outputs to layouts, as `PrepareModuleInput` and `PrepareModuleOutput` do."""
+
+    def __init__(
+        self,
+        *,
+        input_layouts: Layouts | None = None,
+        desired_input_layouts: Layouts | None = None,
+        input_kwarg_layouts: Mapping[str, Placement] | None = None,
+        desired_input_kwarg_layouts: Mapping[str, Placement] | None = None,
+        use_local_input: bool = False,
+        output_layouts: Layouts,
+        desired_output_layouts: Layouts,
+        use_local_output: bool = True,
+    ) -> None:
+        self.prepare_module_input = PrepareModuleInput(
+            input_layouts=input_layouts,
+            desired_input_layouts=desired_input_layouts,
+            input_kwarg_layouts=input_kwarg_layouts,
+            desired_input_kwarg_layouts=desired_input_kwarg_layouts,
+            use_local_output=use_local_input,
+        )
+        self.prepare_module_output = PrepareModuleOutput(
+            output_layouts=output_layouts,
+            desired_output_layouts=desired_output_layouts,
+            use_local_output=use_local_output,
+        )
+
+    def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
+        self.prepare_module_input._apply(module, device_mesh)
+        return self.prepare_module_output._apply(module, device_mesh)
+
+
+class _Moves:
+    """Of some values how each lies, and is to lie; None for those that stay as they are."""
+
+    def __init__(self, style: str, given: Layouts | None, wanted: Layouts | None, local: bool) -> None:
+        self.style, self.local = style, local
+        self.given, self.wanted = _several(given), _several(wanted)
+        fits = len(self.given) == len(self.wanted)
+        require(fits, "A002", f"{style}: one wanted layout for each is expected", given=self.given, wanted=self.wanted)
+
+    def all(self, values: Sequence[Any], mesh: DeviceMesh) -> tuple[Any, ...]:
+        """Return values as they are to lie."""
+        fits = len(values) == len(self.given)
+        require(fits, "A002", f"{self.style}: one layout for each value is expected", values=len(values))
+        layouts = zip(values, self.given, self.wanted, strict=True)
+        return tuple([self.one(value, mesh, given, wanted) for value, given, wanted in layouts])
+
+    def one(self, value: Any, mesh: DeviceMesh, given: Placement | None, wanted: Placement | None) -> Any:
+        """Return a value as it is to lie."""
+        if given is None or wanted is None:
+            return value
+        return _given_back(_divided(value, mesh, given, None), wanted, self.local)
+
+
+def _several(layouts: Layouts | None) -> tuple[Placement | None, ...]:
+    if layouts is None:
+        return ()
+    return (layouts,) if isinstance(layouts, Placement) else tuple(layouts)
 
 
 @contextmanager

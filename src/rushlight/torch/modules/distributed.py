@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
+from rushlight.distributed.group import Group, ProcessGroup, member
 from rushlight.torch.submodule import Submodule
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -20,6 +21,17 @@ def record(fn: F, error_handler: object = None) -> F:
     return fn
 
 
+def _set_pg_timeout(timeout: timedelta, group: Group = None) -> None:
+    """Say how long a group's calls wait for other ranks."""
+    member(group).set_timeout(timeout)
+
+
+def _get_default_group() -> ProcessGroup:
+    """Return the group of all ranks."""
+    return member(None)
+
+
+distributed_c10d = Submodule("Process groups.", _set_pg_timeout=_set_pg_timeout, _get_default_group=_get_default_group)
 constants = Submodule("Constants of process groups.", default_pg_timeout=default_pg_timeout)
 elastic = Submodule(
     "What a launcher's ranks use.",
