@@ -71,6 +71,7 @@ _DISTRIBUTED = {
     "_tensor.device_mesh": "device_mesh",
     "algorithms": "algorithms",
     "algorithms.ddp_comm_hooks": "algorithms.ddp_comm_hooks",
+    "algorithms.join": "algorithms.join",
     "algorithms.ddp_comm_hooks.default_hooks": "algorithms.ddp_comm_hooks.default_hooks",
     "algorithms.ddp_comm_hooks.powerSGD_hook": "algorithms.ddp_comm_hooks.powerSGD_hook",
     "checkpoint": "checkpoint",

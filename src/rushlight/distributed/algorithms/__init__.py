@@ -1,9 +1,9 @@
-"""Ways to train on many ranks that other parts take: communication hooks, recomputation. PyTorch's names."""
+"""Ways to train on many ranks that other parts take: communication hooks, uneven inputs. PyTorch's names."""
 
-from rushlight.distributed.algorithms import ddp_comm_hooks
+from rushlight.distributed.algorithms import ddp_comm_hooks, join
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["ddp_comm_hooks"]
+__all__ = ["ddp_comm_hooks", "join"]
 
 
 def __getattr__(name: str) -> object:

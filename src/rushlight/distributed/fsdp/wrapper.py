@@ -38,7 +38,7 @@ from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.dtype import Kind
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parallel.distributed import take_first
+from rushlight.nn.parallel.distributed import take_from
 from rushlight.nn.utils.clip_grad import clip_grad_norm_
 from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import require
@@ -88,7 +88,7 @@ class FullyShardedDataParallel(Module):
         ignored = _ignored(ignored_modules, ignored_states)
         if sync_module_states:
             for group in reversed(mesh.get_all_groups()):
-                take_first([one.detach() for one in (*module.parameters(), *module.buffers())], group)
+                take_from([one.detach() for one in (*module.parameters(), *module.buffers())], group)
         options: dict[str, Any] = {
             "mesh": mesh,
             "reshard_after_forward": strategy not in _KEPT,

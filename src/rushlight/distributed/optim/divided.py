@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rushlight.distributed.collectives import broadcast
-from rushlight.distributed.group import Group, member
+from rushlight.distributed.group import Group, ProcessGroup, member
 from rushlight.distributed.objects import gather_object
 from rushlight.eager.autograd.modes import enable_grad, no_grad
 from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
+from rushlight.nn.parallel.join import Join, Joinable, JoinHook
 from rushlight.optim.optimizer import Optimizer, Params
 from rushlight.support.errors import require
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """`optimizer_class` over parameters whole on each rank, each of which has the state of a share.
 
     Parameters go, the largest first, to the rank that has the fewest elements. A step is that of the plain optimizer,
@@ -53,6 +54,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take the step of this rank's parameters, and get the others from their ranks."""
+        Join.notify_join_context(self)
         loss = None
         if closure is not None:
             with enable_grad():
@@ -69,6 +71,20 @@ class ZeroRedundancyOptimizer(Optimizer):
             if work is not None:
                 work.wait()
         return loss
+
+    def join_hook(self, **kwargs: object) -> JoinHook:
+        """Return what takes steps on a rank without inputs: before it in `Join` is the model, which has gradients."""
+        return _Steps(self)
+
+    @property
+    def join_device(self) -> object:
+        """The device of the parameters."""
+        return self._all()[0].device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The group."""
+        return self.group
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Gather the state of all parameters at a rank of the group; all ranks call this."""
@@ -116,6 +132,17 @@ class ZeroRedundancyOptimizer(Optimizer):
         assert self.optim is not None
         for group, at in zip(self.optim.param_groups, self._own, strict=True):
             group.update(_hyperparameters(self.param_groups[at]))
+
+
+class _Steps(JoinHook):
+    """Takes the steps of a rank's share while other ranks have inputs."""
+
+    def __init__(self, optimizer: ZeroRedundancyOptimizer) -> None:
+        self._optimizer = optimizer
+
+    def main_hook(self) -> None:
+        """Take a step."""
+        self._optimizer.step()
 
 
 def _hyperparameters(group: Mapping[str, Any]) -> dict[str, Any]:

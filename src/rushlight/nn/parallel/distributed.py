@@ -14,6 +14,7 @@ from rushlight.eager.handle import is_wrapper
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.ir.process_group import ProcessGroup, default
 from rushlight.nn.modules.module import Module
+from rushlight.nn.parallel.join import Join, Joinable, JoinHook, rank_of
 from rushlight.nn.parallel.reducer import CommunicationHook, Reducer
 from rushlight.ops.collective import broadcast_from
 from rushlight.support.errors import fail, require
@@ -22,7 +23,7 @@ _FIRST_BYTES = 1 << 20  # of the first bucket, which is on its way soonest
 _MEBIBYTE = 1 << 20
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """A model on every rank of a group: after `backward()` each has the mean of the gradients of all.
 
     Parameters and buffers are those of the group's first rank when the model is wrapped, and with `broadcast_buffers`
@@ -60,6 +61,7 @@ class DistributedDataParallel(Module):
         self.broadcast_buffers = broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self.require_backward_grad_sync = True
+        self._divides_by_all = True
         ignored: set[str] = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         named = [(name, one) for name, one in module.named_parameters() if name not in ignored and one.requires_grad]
         if not named:
@@ -71,10 +73,8 @@ class DistributedDataParallel(Module):
         self._buffers_to_send = [one for name, one in module.named_buffers() if name not in ignored]
         self._check_alike(named)
         if init_sync:
-            take_first(
-                [one.detach() for name, one in module.named_parameters() if name not in ignored], self.process_group
-            )
-            take_first(self._buffers_to_send, self.process_group)
+            own = [one.detach() for name, one in module.named_parameters() if name not in ignored]
+            take_from([*own, *self._buffers_to_send], self.process_group)
         most = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEBIBYTE)
         names, parameters = [name for name, _ in named], [one for _, one in named]
         first = min(_FIRST_BYTES, most) if bucket_cap_mb is None else most
@@ -83,10 +83,15 @@ class DistributedDataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return what the module returns."""
         reduces = is_grad_enabled() and self.require_backward_grad_sync
+        root = 0
+        if self._join_config.enable:
+            Join.notify_join_context(self)
+            root = rank_of(self.process_group, reduces)
         if reduces and self.broadcast_buffers:
-            take_first(self._buffers_to_send, self.process_group)
+            take_from(self._buffers_to_send, self.process_group, root)
         outputs = self.module(*inputs, **kwargs)
         if reduces:
+            self._set_factor()
             self.reducer.prepare(outputs, self.find_unused_parameters)
         return outputs
 
@@ -103,6 +108,45 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """Return a scope in which ranks may run out of inputs: they take part in the steps of others until all have.
+
+        Then all have the model of the last one. Gradients are divided by the number of all ranks, or of those that
+        have inputs. Collectives of the model's own, as SyncBatchNorm's, need `throw_on_early_termination`.
+
+        >>> with model.join():
+        ...     for x in inputs:
+        ...         loss(model(x)).backward()
+        """
+        options: dict[str, object] = {"divide_by_initial_world_size": divide_by_initial_world_size}
+        return Join([self], enable, throw_on_early_termination, **options)
+
+    def join_hook(self, **kwargs: object) -> JoinHook:
+        """Return what takes part in the steps of other ranks."""
+        self._divides_by_all = bool(kwargs.get("divide_by_initial_world_size", True))
+        return _TakePart(self)
+
+    def _set_factor(self) -> None:
+        """Divide gradients by the ranks that have inputs, where `join` says so, instead of by all."""
+        config = self._join_config
+        active = config.active if config.enable and not self._divides_by_all else 0
+        self.reducer.factor = self.process_group.size / active if active else 1.0
+
+    @property
+    def join_device(self) -> object:
+        """The device of the parameters."""
+        return self.reducer.parameters[0].device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The group."""
+        return self.process_group
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(
@@ -128,10 +172,35 @@ class DistributedDataParallel(Module):
         require(not other, "W002", message, ranks=other)
 
 
-def take_first(tensors: Iterable[Tensor], group: ProcessGroup) -> None:
-    """Put the elements of a group's first rank into the tensors of all."""
+def take_from(tensors: Iterable[Tensor], group: ProcessGroup, root: int = 0) -> None:
+    """Put the elements of a group's first rank, or of another one, into the tensors of all."""
     with no_grad():
         for tensor in tensors:
-            sent = broadcast_from(tensor, 0, group.name)
-            if group.rank != 0:
+            sent = broadcast_from(tensor, root, group.name)
+            if group.rank != root:
                 tensor.copy_(sent)
+
+
+class _TakePart(JoinHook):
+    """Makes the collectives of a model's steps on a rank without inputs."""
+
+    def __init__(self, model: DistributedDataParallel) -> None:
+        self._model = model
+
+    def main_hook(self) -> None:
+        """Take part in a call and its backward pass, if that is one which reduces gradients."""
+        model = self._model
+        root = rank_of(model.process_group, False)
+        if root < 0:
+            return
+        if model.broadcast_buffers:
+            take_from(model._buffers_to_send, model.process_group, root)
+        model._set_factor()
+        model.reducer.take_part(model.find_unused_parameters)
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Take over the model of a rank that had inputs to the end."""
+        model = self._model
+        root = rank_of(model.process_group, is_last_joiner)
+        parameters = [one.detach() for one in model.module.parameters()]
+        take_from([*parameters, *model._buffers_to_send], model.process_group, root)

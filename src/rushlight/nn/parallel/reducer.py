@@ -61,6 +61,7 @@ class Reducer:
         self._sent: list[Work | Waitable | Tensor] = []
         self._active = False
         self._finds_unused = False
+        self.factor = 1.0  # of the reduced gradients
 
     def prepare(self, outputs: object, find_unused: bool) -> None:
         """Begin a pass. With `find_unused` parameters that the outputs do not depend on are ready at once.
@@ -76,16 +77,27 @@ class Reducer:
                 missing=missing,
                 hint=hint,
             )
-        self._active = True
-        self._missing = set(range(len(self.parameters)))
-        self._left = [len(bucket.parameters()) for bucket in self.buckets]
-        self._sent = []
-        self._finds_unused = find_unused
+        self._begin(find_unused)
         self._unused = self._missing - self._reached(outputs) if find_unused else set()
         for number in sorted(self._unused):
             self._fill(number, self.parameters[number].grad)
         if not self._missing:
             self._finish()
+
+    def take_part(self, find_unused: bool) -> None:
+        """Make the collectives of a pass, with zeros as this rank's gradients, and take over the others'."""
+        self._begin(find_unused)
+        self._unused = set(self._missing) if find_unused else set()
+        for number in sorted(self._missing):
+            self._fill(number, None)
+        self._finish()
+
+    def _begin(self, find_unused: bool) -> None:
+        self._active = True
+        self._missing = set(range(len(self.parameters)))
+        self._left = [len(bucket.parameters()) for bucket in self.buckets]
+        self._sent = []
+        self._finds_unused = find_unused
 
     def _arrived(self, number: int) -> Callable[[Tensor], None]:
         def hook(parameter: Tensor) -> None:
@@ -124,6 +136,8 @@ class Reducer:
             value = reduced_value(work)
             if isinstance(value, Tensor) and value is not bucket.buffer():
                 bucket.set_buffer(value)
+            if self.factor != 1.0:
+                bucket.set_buffer(bucket.buffer().detach() * self.factor)
         for number, (at, place) in self._places.items():
             if number not in kept:
                 self.buckets[at].give(place)
