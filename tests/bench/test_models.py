@@ -42,6 +42,7 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
 
 
+@pytest.mark.generated("training")
 @pytest.mark.parametrize("training", [False, True], ids=["evaluating", "training"])
 @pytest.mark.parametrize("name", MODELS)
 def test_one_artifact_has_the_bits_of_eager_mode_at_all_sizes(name: str, training: bool):
@@ -59,6 +60,7 @@ def test_one_artifact_has_the_bits_of_eager_mode_at_all_sizes(name: str, trainin
     assert rl.compiler.graph_count() == 1
 
 
+@pytest.mark.generated
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_compiled_training_step_has_the_bits_of_eager_mode(name: str):
@@ -78,6 +80,7 @@ def test_a_compiled_training_step_has_the_bits_of_eager_mode(name: str):
     assert rl.compiler.graph_count() == 1
 
 
+@pytest.mark.generated
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_code")  # the step above is optimised
 @pytest.mark.parametrize("name", MODELS)

@@ -92,6 +92,7 @@ def test_gradients_that_are_expected_are_those_of_numpys_result(name: str, bench
     assert result.shape == slope.shape
 
 
+@pytest.mark.generated("mode")
 @pytest.mark.parametrize("mode", [FORWARD, BACKWARD, BOTH])
 @pytest.mark.parametrize("name", ["rms_norm", "gemm", "jagged_sum", "cross_entropy"])
 def test_compiled_variants_are_right_in_every_mode(name: str, mode: str, tmp_path: Path):

@@ -32,6 +32,7 @@ def test_bytecodes_are_counted_in_calls_too():
     assert Bytecodes().count(lambda: twice(1)) == one
 
 
+@pytest.mark.generated
 @pytest.mark.row("10.3")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_takes_what_it_took_before(name: str):

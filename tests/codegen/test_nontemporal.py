@@ -119,6 +119,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("columns", [LARGE[1], 4096])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_large_results_have_the_bits_of_small_ones(name: str, columns: int):
@@ -132,6 +133,7 @@ def test_large_results_have_the_bits_of_small_ones(name: str, columns: int):
             assert rl.equal(found[first : first + 100], compiled(x[first : first + 100].clone()))
 
 
+@pytest.mark.generated("shape")
 @pytest.mark.parametrize("shape", [(260, 33_000), (3, 5, 600, 1001), (1, 1 << 23), (700_001, 12)])
 @pytest.mark.parametrize("function", [rl.softmax, lambda x, dim: rl.softmax(x.double(), dim)], ids=["f32", "f64"])
 def test_rows_of_any_length_may_wait(shape: tuple[int, ...], function: Callable[..., Any]):
