@@ -2,13 +2,13 @@
 
 import pytest
 
-from matrix_twice import ask_twice_compiled, is_quick, second_cases
+from matrix_twice import ask_twice_compiled, second_cases
 from rushlight.support import settings
 
 
 def pytest_generate_tests(metafunc):
     full = metafunc.config.getoption("--full")
-    chosen = [case for case in second_cases() if full or is_quick(case)]
+    chosen = second_cases(full)
     metafunc.parametrize("case", chosen, ids=[case.op for case in chosen])
 
 
