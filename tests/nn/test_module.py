@@ -258,6 +258,17 @@ def test_clipping_names_gradients_that_are_not_finite():
     assert nn.utils.clip_grad_norm_([Parameter(rl.ones(1))], 1.0).item() == 0
 
 
+def test_clipping_asks_plain_gradients_for_no_name_that_they_lack(monkeypatch):
+    """Each would cost the search for a name that is near."""
+    params = [Parameter(rl.ones(2)) for _ in range(3)]
+    for param in params:
+        param.grad = rl.ones(2)
+    asked = []
+    monkeypatch.setattr(rl.Tensor, "__getattr__", lambda self, name: asked.append(name))
+    nn.utils.clip_grad_norm_(params, 1.0)
+    assert asked == []
+
+
 def test_register_module_is_add_module():
     block = nn.Module()
     block.register_module("inner", nn.Linear(1, 1))

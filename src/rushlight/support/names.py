@@ -1,5 +1,6 @@
 """The nearest known name to a mistaken one, for hints in errors."""
 
+import functools
 from collections.abc import Iterable
 
 
@@ -9,6 +10,12 @@ def nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     Case, underscores and hyphens do not count. One edit in three characters may differ, a swap of neighbours being
     one edit; ties go to the candidate that sorts first.
     """
+    return _nearest(name, tuple(candidates))
+
+
+# Programs ask for names that may not be there again and again (`hasattr`), and a thousand distances take milliseconds.
+@functools.lru_cache(maxsize=512)
+def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
     folded = _fold(name)
     allowed = max(1, len(folded) // 3)
     best: tuple[int, str] | None = None

@@ -35,6 +35,7 @@ def assert_near(losses: list[float], dtype: str) -> None:
     assert losses == pytest.approx(expected(dtype), rel=NEAR[dtype])
 
 
+@pytest.mark.generated("kind")
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("dtype", NEAR)
 @pytest.mark.parametrize("kind", gpt.KINDS)
@@ -43,6 +44,7 @@ def test_losses_are_those_of_one_process(kind: str, dtype: str, ranks: int):
         assert_near(losses, dtype)
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_a_checkpoint_of_four_ranks_goes_on_with_two_and_with_one(kind: str, tmp_path: Path):
     folder = str(tmp_path / "checkpoint")

@@ -95,6 +95,7 @@ def _part(mesh, step: int) -> rl.Tensor:
     return _batch(step).chunk(ranks)[dist.get_rank() // mesh["tp"].size()]
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("reshard", [True, False])
 @pytest.mark.parametrize("shape", [(2, 2), (1, 2), (2, 1), (3, 2), (2, 2, 2)])
 def test_steps_are_those_of_one_process(shape: tuple[int, ...], reshard: bool) -> None:

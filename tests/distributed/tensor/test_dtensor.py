@@ -39,6 +39,7 @@ def spawn(function, shape, *args):
     return dist.spawn(lambda: function(init_device_mesh("cpu", shape), *args), int(np.prod(shape)))
 
 
+@pytest.mark.generated
 @pytest.mark.row("8.1")
 @pytest.mark.parametrize("shape", [(4,), (3,)])
 @pytest.mark.parametrize("size", [(0, 3), (1, 1), (5, 7), (8, 4)])
@@ -56,6 +57,7 @@ def test_every_placement_leads_to_every_other(shape, size):
     spawn(move, shape)
 
 
+@pytest.mark.generated
 @pytest.mark.row("8.1")
 @pytest.mark.parametrize("shape", [(2, 2), (2, 3)])
 def test_pairs_of_placements_lead_to_each_other_in_any_order_of_axes(shape):

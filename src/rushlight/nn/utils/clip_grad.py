@@ -45,7 +45,7 @@ def get_total_norm(
 
 def _on_one_mesh(norms: list[Tensor]) -> list[Tensor]:
     """Norms that one operator takes: each is made whole on all ranks where they are divided on several meshes."""
-    if len({getattr(one, "device_mesh", None) for one in norms}) == 1:
+    if all(type(one) is Tensor for one in norms) or len({getattr(one, "device_mesh", None) for one in norms}) == 1:
         return norms
     return [one.full_tensor() if hasattr(one, "full_tensor") else one for one in norms]
 
