@@ -80,4 +80,4 @@ class _Module:
 
     def text(self) -> str:
         """The module: declarations of cores, then all functions."""
-        return "\n".join([*[declare_core(core) for core in self.cores], *self.functions.texts, *self.entries])
+        return "\n".join([*[declare_core(core) for core in self.cores], *self.functions.shared(), *self.entries])

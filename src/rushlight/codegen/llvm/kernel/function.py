@@ -6,7 +6,7 @@ the thread pool divides the work without knowing the kernel.
 
 from __future__ import annotations
 
-from rushlight.codegen.llvm.builder.functions import Functions
+from rushlight.codegen.llvm.builder.functions import KERNEL_PARAMETERS, Functions
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Scope
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.kernel.loops import bound_text, emit_range, emit_statements
@@ -60,7 +60,7 @@ def _function_text(ctx: Context, kernel: Kernel, target: CodeTarget, function_na
     if target.is_gpu:
         linkage, attributes = "internal ", f"{attributes} alwaysinline"
     lines = [
-        f"define {linkage}void @{function_name}(ptr noalias %args, i64 %begin, i64 %end) {attributes} {{",
+        f"define {linkage}void @{function_name}({KERNEL_PARAMETERS}) {attributes} {{",
         "entry:",
         *ctx.allocations,
         "  %any = icmp slt i64 %begin, %end",
