@@ -21,8 +21,14 @@ model = FeatureProcessedEmbeddingBagCollection(
 )
 print(model(ids)["f"].shape, torchrec.modules.mc_modules.LFU_EvictionPolicy.__name__)
 print(len(EmbeddingShardingPlanner(Topology(2, "cpu")).plan(model).options))
+from torchrec.datasets.random import RandomRecDataset
+from torchrec.models.dlrm import DLRM, DLRMTrain
+from torchrec.modules.crossnet import LowRankCrossNet
+from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
+from torchrec.distributed.model_parallel import get_default_sharders
+print(DLRM.__module__, len(get_default_sharders()))
 try:
-    import torchrec.datasets.criteo
+    import torchrec.datasets.scripts
 except ModuleNotFoundError as missing:
     print(missing.name)
 """
@@ -35,6 +41,7 @@ def test_torchrec_is_rushlights():
     assert done.stdout.splitlines() == [
         "rushlight.Size([2, 4]) LFU_EvictionPolicy",
         "1",
-        "torchrec.datasets",
+        "rushlight.recsys.models.dlrm 7",
+        "torchrec.datasets.scripts",
     ]
-    assert "torchrec.datasets" in done.stderr
+    assert "torchrec.datasets.scripts" in done.stderr

@@ -163,7 +163,7 @@ class Optimizer(Hooked):
             for group in self.param_groups
         ]
         state = {
-            numbers[id(param)]: {name: _counted(name, value) for name, value in entry.items()}
+            numbers[id(param)]: {name: counted(name, value) for name, value in entry.items()}
             for param, entry in self.state.items()
             if id(param) in numbers and entry
         }
@@ -241,8 +241,8 @@ def require_no_decay(grad: Tensor) -> None:
     require(not grad.is_sparse, "A006", "weight_decay option is not compatible with sparse gradients", grad=grad)
 
 
-def _counted(name: str, value: object) -> object:
-    """A state entry as programs see it that were written for PyTorch: `step` has `cpu()`, `item()` and a dtype."""
+def counted(name: str, value: object) -> object:
+    """Return a state entry as programs for PyTorch see it: `step` has `cpu()`, `item()` and a dtype."""
     return make_tensor(float(value), device="cpu") if name == "step" and isinstance(value, int) else value
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 # Modules of torchrec by the module of `rushlight.recsys` that has their names.
 _MODULES = {
     "configs": ("modules.embedding_configs", "types"),
+    "datasets": ("datasets", "datasets.criteo", "datasets.random", "datasets.utils"),
+    "datasets.movielens": ("datasets.movielens",),
+    "models": ("models",),
+    "models.deepfm": ("models.deepfm",),
+    "models.dlrm": ("models.dlrm",),
     "modules": (
         "modules",
+        "modules.activation",
+        "modules.crossnet",
+        "modules.deepfm",
+        "modules.mlp",
         "modules.embedding_modules",
         "modules.feature_processor",
         "modules.feature_processor_",
@@ -18,9 +27,18 @@ _MODULES = {
     "sparse": ("sparse", "sparse.jagged_tensor"),
     "distributed": (
         "distributed",
+        "distributed.comm",
         "distributed.comm_ops",
         "distributed.dist_data",
         "distributed.embedding",
+        "distributed.embedding_types",
+        "distributed.fp_embeddingbag",
+        "distributed.fused_embedding",
+        "distributed.fused_embeddingbag",
+        "distributed.mc_embedding",
+        "distributed.mc_embeddingbag",
+        "distributed.quant_embedding",
+        "distributed.quant_embeddingbag",
         "distributed.embeddingbag",
         "distributed.fbgemm_qcomm_codec",
         "distributed.model_parallel",
@@ -42,7 +60,15 @@ _MODULES = {
     ),
     "quant": ("quant", "quant.embedding_modules"),
     "inference": ("inference", "inference.modules"),
-    "optim": ("optim", "optim.optimizers", "optim.rowwise_adagrad"),
+    "optim": (
+        "optim",
+        "optim.apply_optimizer_in_backward",
+        "optim.clipping",
+        "optim.keyed",
+        "optim.optimizers",
+        "optim.rowwise_adagrad",
+        "optim.warmup",
+    ),
 }
 
 RECOMMENDERS: dict[str, str] = {

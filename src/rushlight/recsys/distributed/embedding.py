@@ -12,7 +12,7 @@ from rushlight.distributed import ProcessGroup
 from rushlight.recsys.configs import DataType, EmbeddingConfig
 from rushlight.recsys.distributed.awaitable import Awaitable, LazyAwaitable
 from rushlight.recsys.distributed.cover import Range, Route
-from rushlight.recsys.distributed.embedding_bag import given_weights
+from rushlight.recsys.distributed.embedding_bag import given_weights, own_rule
 from rushlight.recsys.distributed.exchange import Received, exchange
 from rushlight.recsys.distributed.local import Groups
 from rushlight.recsys.distributed.local_rows import LocalRows, ReplicatedRows
@@ -20,8 +20,9 @@ from rushlight.recsys.distributed.plans import EmbeddingModuleShardingPlan
 from rushlight.recsys.distributed.precision import EXACT, QCommsConfig
 from rushlight.recsys.distributed.routing import Routed, moved_back, transposed
 from rushlight.recsys.distributed.sharded import ShardedTables
-from rushlight.recsys.modules import EmbeddingCollection, FusedEmbeddingCollection
+from rushlight.recsys.modules import EmbeddingCollection
 from rushlight.recsys.modules.tables import known_ids
+from rushlight.recsys.optim import RowRule
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor
 from rushlight.recsys.sparse.segments import prefix_sums
 
@@ -170,11 +171,12 @@ class ShardedEmbeddingCollection(ShardedRows):
         env: ProcessGroup,
         groups: Groups | None = None,
         qcomms: QCommsConfig = EXACT,
+        rule: RowRule | None = None,
     ) -> None:
         super().__init__(module.embedding_configs(), table_name_to_parameter_sharding, env, qcomms)
         self._need_indices = module.need_indices()
         given = given_weights(module.weights_of_tables())
-        rule = module.groups()[0].rule if isinstance(module, FusedEmbeddingCollection) else None
+        rule = rule or own_rule(module)
         own, rank = self._of(self._divided), env.rank
         weights = [given[place] for place in self._divided.tables]
         local = LocalRows(own, weights, self._cover, rank, rule, env, groups or (lambda ranks: env))

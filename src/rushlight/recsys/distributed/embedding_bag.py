@@ -16,8 +16,10 @@ from rushlight.recsys.distributed.plans import EmbeddingModuleShardingPlan
 from rushlight.recsys.distributed.precision import EXACT, QCommsConfig
 from rushlight.recsys.distributed.replicated import ReplicatedTables
 from rushlight.recsys.distributed.sharded import ShardedTables
-from rushlight.recsys.modules import EmbeddingBagCollection, FusedEmbeddingBagCollection
+from rushlight.recsys.modules import EmbeddingBagCollection, EmbeddingCollection
+from rushlight.recsys.modules.groups import FusedTables, rule_of_weights
 from rushlight.recsys.modules.tables import known_ids
+from rushlight.recsys.optim import RowRule
 from rushlight.recsys.sparse import KeyedJaggedTensor, KeyedTensor
 from rushlight.recsys.sparse.segments import offsets_of
 
@@ -34,9 +36,10 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
     """An EmbeddingBagCollection whose tables are divided among the ranks of a group, as a plan says.
 
     It takes the ids of this rank's batch and gives their pooled rows, lazily. Gradients are those of the mean of the
-    ranks' losses. A fused collection steps in the backward pass, which all ranks run. Weights are those that the
-    collection has; where it is on the device `meta`, each rank makes its own part alone. State dicts have the keys of
-    the collection that is not divided. Errors: E024 for a plan of other tables, and those of the collection.
+    ranks' losses. A fused collection, and one with a `rule` or an optimizer that `apply_optimizer_in_backward` gave
+    it, steps in the backward pass, which all ranks run. Weights are those that the collection has; where it is on the
+    device `meta`, each rank makes its own part alone. State dicts have the keys of the collection that is not divided.
+    Errors: E024 for a plan of other tables, and those of the collection.
 
     sharded = ShardedEmbeddingBagCollection(collection, plan.get_plan_for_module("sparse"), group)
     sharded(ids)["user"]
@@ -49,6 +52,7 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
         env: ProcessGroup,
         groups: Groups | None = None,
         qcomms: QCommsConfig = EXACT,
+        rule: RowRule | None = None,
     ) -> None:
         super().__init__(module.embedding_bag_configs(), table_name_to_parameter_sharding, env)
         self._is_weighted = module.is_weighted()
@@ -56,12 +60,11 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
         self._output = PooledEmbeddingsAllToAll(env, widths, qcomms)
         dtypes = {table.data_type.dtype for table in self._of(self._divided)}
         self._dtype = dtypes.pop() if len(dtypes) == 1 else rl.float32  # all ranks send numbers of one kind
-        self._hold(module, groups or (lambda ranks: env))
+        self._hold(module, groups or (lambda ranks: env), rule or own_rule(module))
 
-    def _hold(self, module: EmbeddingBagCollection, groups: Groups) -> None:
+    def _hold(self, module: EmbeddingBagCollection, groups: Groups, rule: RowRule | None) -> None:
         """Make what this rank has of the tables."""
         given = given_weights(module.weights_of_tables())
-        rule = module.groups()[0].rule if isinstance(module, FusedEmbeddingBagCollection) else None
         weights, rank = [given[place] for place in self._divided.tables], self._group.rank
         own = self._of(self._divided)
         local = local_tables(own, weights, self._cover, rank, rule, self._is_weighted, self._group.size, groups)
@@ -136,6 +139,11 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
             [piece / lengths[slot].to(piece.dtype).unsqueeze(1) for piece in own] if mean else own
             for slot, (own, mean) in enumerate(zip(pooled, means, strict=True))
         ]
+
+
+def own_rule(module: EmbeddingBagCollection | EmbeddingCollection) -> RowRule | None:
+    """Return how a collection updates rows in the backward pass; None if it has gradients."""
+    return module.groups()[0].rule if isinstance(module, FusedTables) else rule_of_weights(module.weights_of_tables())
 
 
 def given_weights(weights: Sequence[Tensor]) -> list[Tensor | None]:

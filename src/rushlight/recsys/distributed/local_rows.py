@@ -53,6 +53,10 @@ class LocalRows:
         """Return the weights, table by table."""
         return self._weights
 
+    def groups(self) -> list[TableGroup]:
+        """Return the tables as they lie in memory; none without a rule."""
+        return self._groups
+
     def states_of_tables(self) -> list[dict[str, Tensor]]:
         """Return the states of rows, and the step, by table; nothing without a rule."""
         return [{} for _ in self.tables] if self._lookup is None else states_of(self._groups, self.tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from rushlight.distributed import ProcessGroup, new_group
@@ -21,6 +22,7 @@ from rushlight.recsys.distributed.quant import (
     ShardedQuantEmbeddingCollection,
 )
 from rushlight.recsys.distributed.sharded import ShardedTables
+from rushlight.recsys.distributed.sharders import ModuleSharder, ShardingEnv, get_default_sharders, sharder_of
 from rushlight.recsys.distributed.state import load_shards
 from rushlight.recsys.modules import (
     EmbeddingBagCollection,
@@ -30,19 +32,21 @@ from rushlight.recsys.modules import (
     ManagedCollisionEmbeddingBagCollection,
     ManagedCollisionEmbeddingCollection,
 )
+from rushlight.recsys.optim import KeyedOptimizer, RowRule
 from rushlight.recsys.planner import EmbeddingShardingPlanner, ParameterConstraints, Plan, ShardingType, Topology
+from rushlight.recsys.planner.enumerators import collections_of
 from rushlight.recsys.quant import QuantEmbeddingBagCollection, QuantEmbeddingCollection, QuantTables
 from rushlight.support.errors import fail, require
 
 Sharded = ShardedTables[Any]
-Make = Callable[[Any, EmbeddingModuleShardingPlan, ProcessGroup, Groups, QCommsConfig], Sharded]
+Make = Callable[[Any, EmbeddingModuleShardingPlan, ProcessGroup, Groups, QCommsConfig, RowRule | None], Sharded]
 
 
 def _exact(
     kind: Callable[[Any, EmbeddingModuleShardingPlan, ProcessGroup], Sharded],
 ) -> Make:
     """How a collection is divided whose rows are sent as they are in memory."""
-    return lambda module, plan, group, groups, qcomms: kind(module, plan, group)
+    return lambda module, plan, group, groups, qcomms, rule: kind(module, plan, group)
 
 
 _WRAPPED = (
@@ -64,8 +68,9 @@ class DistributedModelParallel(Module):
     Ranks give it their own batches. Fused tables step in the backward pass, as if the loss were the mean of those of
     all ranks; the gradients of other parameters are such means. Without a plan the planner makes one. State dicts have
     the keys of the model as it was, with a ShardedTensor for each table that is divided. `qcomms` says in what numbers
-    rows, and their gradients, are sent. Collections may be on the
-    device `meta`: then no rank has all of a table at any time. Errors: E024 for a plan of other tables or ranks.
+    rows, and their gradients, are sent. With `sharders` only collections of their kinds are divided, and those with
+    `fused_params` step as these say. Collections may be on the device `meta`: then no rank has all of a table at any
+    time. Errors: E024 for a plan of other tables or ranks.
 
     model = DistributedModelParallel(model, plan=plan)
     optimizer = rl.optim.Adam([one for _, one in model.named_parameters() if one.requires_grad])
@@ -74,45 +79,56 @@ class DistributedModelParallel(Module):
     def __init__(
         self,
         module: Module,
-        env: Group = None,
+        env: Group | ShardingEnv = None,
+        device: Any = None,
         plan: Plan | ShardingPlan | None = None,
+        sharders: Sequence[ModuleSharder] | None = None,
         qcomms: QCommsConfig = EXACT,
     ) -> None:
         super().__init__()
-        self._group, self._qcomms = member(env), qcomms
+        del device  # tables are where this process computes
+        self._group = member(env.process_group if isinstance(env, ShardingEnv) else env)
+        self._qcomms, self._sharders = qcomms, get_default_sharders() if sharders is None else list(sharders)
         self._made: dict[tuple[int, ...], ProcessGroup] = {tuple(range(self._group.size)): self._group}
         if plan is None:
             topology = Topology(self._group.size, "cpu")
-            plan = EmbeddingShardingPlanner(topology, constraints=_by_rows(module)).plan(module)
+            planner = EmbeddingShardingPlanner(topology, constraints=_by_rows(module))
+            plan = planner.collective_plan(module, self._sharders)
         self._plan = self._checked(plan, module)
         self._sharded: dict[str, Sharded] = {}
         self._data_parallel = self._wrapped(self._divided(module, ""))
+        self._fused_optimizer = FusedOptimizer(self._sharded)
 
     def _checked(self, plan: Plan | ShardingPlan, module: Module) -> ShardingPlan:
         if isinstance(plan, Plan):
             size = plan.topology.world_size
             message = f"the plan is for {size} ranks, and there are {self._group.size}"
             require(size == self._group.size, "E024", message)
-            plan.check(module)
+            plan.check(collections_of(module, [one.module_type for one in self._sharders]))
             plan = ShardingPlan.of(plan)
-        plan.check({path: tables_of(one) for path, one in _collections(module, "")})
+        own = {path: one for path, one in _collections(module, "") if sharder_of(one, self._sharders) is not None}
+        plan.check({path: tables_of(one) for path, one in own.items()})
         return plan
 
-    def _divided(self, module: Module, path: str, named: str | None = None) -> Module:
-        """The module with its collections divided; `named` is its path in the plan, if it is another one."""
+    def _divided(self, module: Module, path: str, wrapped: tuple[str, ModuleSharder] | None = None) -> Module:
+        """The module with its collections divided; `wrapped`: path and sharder of what it is part of."""
         make = next((make for kind, make in _MAKERS.items() if isinstance(module, kind)), None)
-        if make is not None:
-            own = self._plan.get_plan_for_module(path if named is None else named)
+        named, sharder = wrapped or (path, sharder_of(module, self._sharders))
+        if make is not None and sharder is not None:
+            own = self._plan.get_plan_for_module(named)
             assert own is not None
-            made = make(module, own, self._group, self._group_of, self._qcomms)
+            qcomms = sharder.qcomms(self._qcomms)
+            made = make(module, own, self._group, self._group_of, qcomms, sharder.rule())
             self._sharded[path] = made
             return made
         if isinstance(module, ManagedCollisionCollection):
             return ShardedManagedCollisionCollection(module, self._group)
+        if isinstance(module, _WRAPPED) and sharder is None:
+            return module
         inner = module.inner if isinstance(module, _WRAPPED) else None
         for name, child in list(module.named_children()):
-            own_path = path if name == inner else None
-            changed = self._divided(child, f"{path}.{name}" if path else name, own_path)
+            own_sharder = (path, sharder) if name == inner and sharder is not None else None
+            changed = self._divided(child, f"{path}.{name}" if path else name, own_sharder)
             if changed is not child:
                 setattr(module, name, changed)
         return module
@@ -151,8 +167,8 @@ class DistributedModelParallel(Module):
 
     @property
     def fused_optimizer(self) -> FusedOptimizer:
-        """The optimizers of fused tables: their states."""
-        return FusedOptimizer(self._sharded)
+        """The optimizers of fused tables: their states and learning rates."""
+        return self._fused_optimizer
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the model returns."""
@@ -196,14 +212,42 @@ def _by_rows(module: Module) -> dict[str, ParameterConstraints]:
     return dict.fromkeys(names, ParameterConstraints(sharding_types=ways))
 
 
-class FusedOptimizer:
-    """The states of rows of a model's fused tables, by the names of their parameters.
+class FusedOptimizer(KeyedOptimizer):
+    """The optimizers of a model's fused tables, by the names of their parameters.
 
     checkpoint.save({"model": model, "tables": model.fused_optimizer}, folder)
+
+    Rows are updated in the backward pass: `step` and `zero_grad` set the learning rate that groups have for the next.
     """
 
     def __init__(self, collections: Mapping[str, Sharded]) -> None:
         self._collections = collections
+        fused = {path: one for path, one in collections.items() if one.rule is not None}
+        params = {
+            f"{path}.{name}" if path else name: parameter
+            for path, one in fused.items()
+            for name, parameter in one.named_parameters()
+        }
+        self._fused: list[tuple[Sharded, dict[str, Any]]] = [
+            (one, {"params": [], **asdict(one.rule)}) for one in fused.values() if one.rule is not None
+        ]
+        super().__init__(params, {}, [group for _, group in self._fused])
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Set the learning rate: tables have no gradients."""
+        del set_to_none
+        self._set_rates()
+
+    def step(self, closure: Any = None) -> None:
+        """Set the learning rate: rows are up to date."""
+        del closure
+        self._set_rates()
+
+    def _set_rates(self) -> None:
+        for collection, group in self._fused:
+            for tables in collection.table_groups():
+                if tables.rule.lr != group["lr"]:
+                    tables.rule = replace(tables.rule, lr=float(group["lr"]))
 
     def state_dict(self) -> dict[str, object]:
         """Return `{"state": {"<path>.embedding_bags.<table>.weight": {"<table>.<state>": tensor}}}`."""

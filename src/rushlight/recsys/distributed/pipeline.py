@@ -14,6 +14,28 @@ Place = tuple[object, ...]
 """Where a batch has something: names of attributes, keys and indices, one after another."""
 
 
+class TrainPipelineBase(Generic[Batch]):
+    """Steps of a model that gives (loss, output) for a batch, one after another.
+
+    output = TrainPipelineBase(model, optimizer).progress(batches)  # StopIteration after the last batch
+    """
+
+    def __init__(self, model: Module, optimizer: Any, device: object = None, **ignored: object) -> None:
+        del ignored
+        self._model, self._optimizer, self._device = model, optimizer, device
+
+    def progress(self, dataloader_iter: Iterator[Batch]) -> Any:
+        """Step with the next batch and return its output; a model in evaluation is only called."""
+        batch = next(dataloader_iter)
+        if self._model.training:
+            self._optimizer.zero_grad()
+        loss, output = self._model(batch)
+        if self._model.training:
+            loss.backward()
+            self._optimizer.step()
+        return output
+
+
 class TrainPipelineSparseDist(Generic[Batch]):
     """Steps of a model whose next batch's ids are under way meanwhile. The model gives (loss, output) for a batch.
 
@@ -25,18 +47,22 @@ class TrainPipelineSparseDist(Generic[Batch]):
     output = pipeline.progress(batches)  # StopIteration after the last batch
     """
 
-    def __init__(self, model: Module, optimizer: Any, device: object = None) -> None:
-        del device
-        self._model, self._optimizer = model, optimizer
+    def __init__(
+        self, model: Module, optimizer: Any, device: object = None, execute_all_batches: bool = True, **ignored: object
+    ) -> None:
+        del execute_all_batches, ignored  # all batches are stepped with, in the order of the loader
+        self._model, self._optimizer, self._device = model, optimizer, device
         self._collections = [one for one in model.modules() if isinstance(one, ShardedTables)]
         self._places: dict[int, Place] = {}
         self._learned = False
         self._next: tuple[Batch, list[Ahead | None]] | None = None
 
     def progress(self, dataloader_iter: Iterator[Batch]) -> Any:
-        """Step with the next batch, and return the model's output for it."""
+        """Step with the next batch and return its output; a model in evaluation is only called."""
         batch, ahead = self._next or self._begun(next(dataloader_iter))
-        self._optimizer.zero_grad()
+        training = self._model.training
+        if training:
+            self._optimizer.zero_grad()
         for collection, own in zip(self._collections, ahead, strict=True):
             collection.ahead = own
         self._next = None
@@ -47,8 +73,9 @@ class TrainPipelineSparseDist(Generic[Batch]):
         if self._next is not None:  # how many ids come is known: they are sent during the backward pass
             coming, under_way = self._next
             self._next = coming, [None if own is None else own.sent() for own in under_way]
-        loss.backward()
-        self._optimizer.step()
+        if training:
+            loss.backward()
+            self._optimizer.step()
         self._learn(batch)
         return output
 

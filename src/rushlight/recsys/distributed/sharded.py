@@ -18,6 +18,7 @@ from rushlight.recsys.distributed.plans import EmbeddingModuleShardingPlan
 from rushlight.recsys.distributed.routing import Router
 from rushlight.recsys.distributed.sharded_tensor import ShardedTensor
 from rushlight.recsys.distributed.state import ShardedState, TableState
+from rushlight.recsys.modules.groups import TableGroup
 from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.optim import RowRule
 from rushlight.recsys.sparse import KeyedJaggedTensor
@@ -78,6 +79,7 @@ class ShardedTables(ShardedState, Generic[Table]):
         self._router = Router(self._cover)
         self._limits = rl.tensor(self._slots.rows, dtype=rl.int64)
         self._anchor = rl.zeros((), requires_grad=True)
+        self.rule: RowRule | None = None
         self.ahead: Ahead | None = None
         self.called_with: KeyedJaggedTensor | None = None
 
@@ -115,9 +117,14 @@ class ShardedTables(ShardedState, Generic[Table]):
         """Have the state of what this rank holds. Local tables are no submodules: their state has other keys."""
         places = self._divided.tables, self._whole.tables
         rank = self._group.rank
+        self.rule = rule
         self._state = TableState(path, self._tables, *places, self._cover, rank, local, replicated, rule)
         for name, weight in self._state.parameters().items():
             self._parameters[name] = weight
+
+    def table_groups(self) -> list[TableGroup]:
+        """Return the tables with an optimizer as they lie in memory."""
+        return self._state.table_groups()
 
     def renew_rows(self, table: str, rows: Tensor, values: Tensor) -> None:
         """Set some rows of a table, and begin the state of them anew; all ranks call it with the same rows."""

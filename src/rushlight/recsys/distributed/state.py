@@ -12,8 +12,9 @@ from rushlight.nn import Module, Parameter
 from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.distributed.cover import Cover
 from rushlight.recsys.distributed.local import LocalTables, boxes_of
+from rushlight.recsys.distributed.local_rows import LocalRows
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
-from rushlight.recsys.modules.groups import state_key
+from rushlight.recsys.modules.groups import FusedTables, TableGroup, state_key
 from rushlight.recsys.modules.tables import renew_rows
 from rushlight.recsys.optim import RowRule
 
@@ -116,6 +117,11 @@ class TableState:
             whole = self._whole_of(place, config.shape, config.data_type.dtype, own)
             found[self._weight_key(config)] = whole
         return {name: found[name] for name in map(self._weight_key, self._tables)}
+
+    def table_groups(self) -> list[TableGroup]:
+        """Return the tables with an optimizer as they lie in memory."""
+        held = [one for one in (self._local, self._replicated) if isinstance(one, FusedTables | LocalRows)]
+        return [group for one in held for group in one.groups()]
 
     def renew_rows(self, table: str, rows: Tensor, values: Tensor) -> None:
         """Set what this rank has of some rows of a table, and begin the state of them anew."""

@@ -5,6 +5,8 @@ from rushlight.recsys.modules.collisions import (
     ManagedCollisionModule,
     MCHManagedCollisionModule,
 )
+from rushlight.recsys.modules.crossing import CrossNet, LowRankCrossNet, LowRankMixtureCrossNet, VectorCrossNet
+from rushlight.recsys.modules.dense import MLP, Perceptron, SwishLayerNorm
 from rushlight.recsys.modules.embedding import EmbeddingCollection
 from rushlight.recsys.modules.embedding_bag import EmbeddingBagCollection
 from rushlight.recsys.modules.eviction import (
@@ -16,6 +18,7 @@ from rushlight.recsys.modules.eviction import (
     dynamic_threshold_filter,
     probabilistic_threshold_filter,
 )
+from rushlight.recsys.modules.factorization import DeepFM, FactorizationMachine
 from rushlight.recsys.modules.fused import FusedEmbeddingBagCollection
 from rushlight.recsys.modules.fused_rows import FusedEmbeddingCollection
 from rushlight.recsys.modules.managed import (
@@ -31,9 +34,13 @@ from rushlight.recsys.modules.processors import (
 from rushlight.recsys.modules.wrapped import FeatureProcessedEmbeddingBagCollection
 
 __all__ = [
+    "MLP",
+    "CrossNet",
+    "DeepFM",
     "DistanceLFU_EvictionPolicy",
     "EmbeddingBagCollection",
     "EmbeddingCollection",
+    "FactorizationMachine",
     "FeatureProcessedEmbeddingBagCollection",
     "FeatureProcessor",
     "FeatureProcessorsCollection",
@@ -41,14 +48,19 @@ __all__ = [
     "FusedEmbeddingCollection",
     "LFU_EvictionPolicy",
     "LRU_EvictionPolicy",
+    "LowRankCrossNet",
+    "LowRankMixtureCrossNet",
     "MCHEvictionPolicy",
     "MCHManagedCollisionModule",
     "ManagedCollisionCollection",
     "ManagedCollisionEmbeddingBagCollection",
     "ManagedCollisionEmbeddingCollection",
     "ManagedCollisionModule",
+    "Perceptron",
     "PositionWeightedModule",
     "PositionWeightedModuleCollection",
+    "SwishLayerNorm",
+    "VectorCrossNet",
     "average_threshold_filter",
     "dynamic_threshold_filter",
     "probabilistic_threshold_filter",

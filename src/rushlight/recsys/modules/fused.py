@@ -19,7 +19,10 @@ from rushlight.support.frozen import frozen
 
 @frozen(eq=False)
 class _GroupSlots:
-    """The slots whose tables are in a group; of each slot its number among these, or -1, and its table's first row."""
+    """The slots whose tables are in a group.
+
+    Of each slot its number among these, or -1, and its table's first row.
+    """
 
     slots: list[int]
     rank: Tensor

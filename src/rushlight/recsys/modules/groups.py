@@ -11,12 +11,14 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.distributed.optim.in_backward import APPLIED, CLASSES, KEYWORDS
 from rushlight.nn import Parameter
 from rushlight.ops.ragged import segment_sum
 from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.modules.tables import initialize
-from rushlight.recsys.optim import OWN_COLUMNS, RowRule, RowSums
+from rushlight.recsys.optim import OWN_COLUMNS, RowRule, RowSums, rule_of
 from rushlight.recsys.sparse.segments import prefix_sums
+from rushlight.support.errors import require
 
 
 class TableGroup:
@@ -118,11 +120,29 @@ class FusedTables:
 
 def weights_of(groups: Sequence[TableGroup], tables: Sequence[BaseEmbeddingConfig]) -> dict[str, Parameter]:
     """Return the rows of tables as parameters that want no gradient, by the tables' names."""
-    return {
+    made = {
         tables[place].name: Parameter(group.rows_of(tables[place], place, group.weight), requires_grad=False)
         for group in groups
         for place in group.places
     }
+    for parameter in made.values():
+        setattr(parameter, APPLIED, [])  # other optimizers leave it out
+    return made
+
+
+def rule_of_weights(weights: Sequence[Tensor]) -> RowRule | None:
+    """Return the rule of the optimizer that `apply_optimizer_in_backward` gave tables.
+
+    None without one. A006 where tables have several, or others than each other.
+    """
+    found = [
+        rule_of(kind, kwargs)
+        for weight in weights
+        for kind, kwargs in zip(getattr(weight, CLASSES, ()), getattr(weight, KEYWORDS, ()), strict=True)
+    ]
+    one = not found or (len(found) == len(weights) and len(set(found)) == 1)
+    require(one, "A006", "the tables of a collection have one optimizer, the same for all", rules=found)
+    return found[0] if found else None
 
 
 def states_of(groups: Sequence[TableGroup], tables: Sequence[BaseEmbeddingConfig]) -> list[dict[str, Tensor]]:

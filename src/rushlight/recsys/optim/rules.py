@@ -5,12 +5,14 @@ A rule is a record of numbers. `update` gives the new rows and states; a row tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
-from rushlight.support.errors import fail
+from rushlight.optim import Optimizer
+from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 
 States = dict[str, Tensor]
@@ -48,6 +50,11 @@ class RowRule:
     ) -> tuple[Tensor, States]:
         """Return new rows and states; `step` counts from 1, `sums` are of the rows that these are part of."""
         raise NotImplementedError
+
+    @classmethod
+    def over(cls, params: Iterable[Tensor], **kwargs: Any) -> RuleOptimizer:
+        """Return an optimizer that updates all rows of tables by this rule, for gradients of whole tables."""
+        return RuleOptimizer(params, rule_of(cls, kwargs))
 
     def couples_columns(self) -> bool:
         """Return whether the update of a number depends on others of its row."""
@@ -183,6 +190,33 @@ class LAMB(Adam):
         return True
 
 
+class RuleOptimizer(Optimizer):
+    """A rule as an optimizer of whole tables, [rows, columns] each: rows without a gradient are updated too.
+
+    RowWiseAdagrad.over(table.parameters(), lr=0.1)
+    """
+
+    def __init__(self, params: Iterable[Tensor], rule: RowRule) -> None:
+        self._kind = type(rule)
+        super().__init__(params, asdict(rule))
+
+    def init_state(self, param: Tensor, group: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the states of all rows, and the step."""
+        shapes = self._rule(group).state_shapes(param.shape[1])
+        return {"step": 0, **{name: rl.zeros(param.shape[0], *shape) for name, shape in shapes.items()}}
+
+    def update_param(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+        """Step."""
+        state["step"] += 1
+        states = {name: value for name, value in state.items() if name != "step"}
+        rows, states = self._rule(group).update(param.detach(), grad, states, state["step"])
+        param.copy_(rows)
+        state.update(states)
+
+    def _rule(self, group: Mapping[str, Any]) -> RowRule:
+        return self._kind(**{one.name: group[one.name] for one in fields(self._kind)})
+
+
 # The optimizers of whole tensors that a rule stands for.
 _RULES: dict[str, type[RowRule]] = {"SGD": SGD, "Adagrad": Adagrad, "Adam": Adam}
 
@@ -195,4 +229,7 @@ def rule_of(kind: type[object], kwargs: Mapping[str, Any]) -> RowRule:
     numbers = dict(kwargs)
     if "betas" in numbers:
         numbers["beta1"], numbers["beta2"] = numbers.pop("betas")
+    known = [one.name for one in fields(rule)]
+    odd = sorted(set(numbers) - set(known))
+    require(not odd, "A002", f"{rule.__name__}: a rule of rows has no such numbers", given=odd, known=known)
     return rule(**numbers)

@@ -105,6 +105,18 @@ def _walk(path: str, model: object) -> Iterator[tuple[str, BaseEmbeddingConfig]]
             yield from _walk(path, part)
 
 
+def collections_of(model: object, kinds: Sequence[type], path: str = "") -> dict[str, Sequence[BaseEmbeddingConfig]]:
+    """Return the tables of a model's collections that are of some kinds, by the collections' paths."""
+    configs = configs_of(model)
+    if configs is not None and isinstance(model, tuple(kinds)):
+        return {path: configs()}
+    named = getattr(model, "named_children", dict)
+    found: dict[str, Sequence[BaseEmbeddingConfig]] = {}
+    for name, part in named():
+        found |= collections_of(part, kinds, full_name(path, name))
+    return found
+
+
 def configs_of(model: object) -> Callable[[], Sequence[BaseEmbeddingConfig]] | None:
     """Return what tells the tables of a collection; None if this is none."""
     for name in ("embedding_bag_configs", "embedding_configs"):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from rushlight.recsys.planner.enumerators import EmbeddingEnumerator, ParameterConstraints, Tables
+from rushlight.recsys.planner.enumerators import EmbeddingEnumerator, ParameterConstraints, Tables, collections_of
 from rushlight.recsys.planner.estimators import estimate
 from rushlight.recsys.planner.options import ShardingOption, Storage, total_storage
 from rushlight.recsys.planner.partitioners import GreedyPerfPartitioner, Partitioner
@@ -74,6 +75,14 @@ class EmbeddingShardingPlanner:
         )
         if search is None and not self.proposers:
             fail("E020", "a planner without a search needs proposers", hint="proposers=[GreedyProposer()]")
+
+    def collective_plan(self, module: Tables, sharders: Iterable[Any] | None = None, pg: object = None) -> Plan:
+        """Return the plan that all ranks make: none is sent, since the same model gives the same plan.
+
+        `sharders` say which collections of the model are planned, each by its `module_type`.
+        """
+        del pg
+        return self.plan(module if sharders is None else collections_of(module, [one.module_type for one in sharders]))
 
     def plan(self, tables: Tables, *, dense_bytes: int = 0) -> Plan:
         """Return a plan for the tables of a model; E022 if they do not fit.
