@@ -79,6 +79,28 @@ def text() -> tuple[Any, Any]:
     return program, log
 
 
+def tensors() -> tuple[Any, Any]:
+    log: list[rl.Tensor] = []
+
+    def program(x):
+        loss = (x * WEIGHT).sum()
+        log.append(loss)
+        return loss * 2
+
+    return program, log
+
+
+def number() -> tuple[Any, Any]:
+    log: list[float] = []
+
+    def program(x):
+        loss = (x * WEIGHT).sum()
+        log.append(float(loss))  # which fails at a tensor without data, in front of a list on the stack
+        return loss * 2
+
+    return program, log
+
+
 def of_globals() -> tuple[Any, Any]:
     GLOBAL.clear()
 
@@ -185,7 +207,7 @@ def by_local_name() -> tuple[Any, Any]:
     return program, log
 
 
-GROWING = [plain, value, text, of_globals, of_module, of_module_by_private_name, of_object]
+GROWING = [plain, value, text, tensors, number, of_globals, of_module, of_module_by_private_name, of_object]
 GROWING += [by_interpreted_function, within_dict, in_turns, behind_break, by_local_name]
 GROWING += [
     lambda kind=kind, name=name: (lambda log: (closure(log, lambda log, loss: getattr(log, name)(loss.item())), log))(
@@ -418,3 +440,51 @@ def test_what_holds_a_list_since_before_the_call_is_looked_through(way: Callable
     for call in range(1, 5):
         assert compiled(rl.zeros(1)).tolist() == [len(str(pair)) + 110.0 * call]
         log.append(1)
+
+
+def last_twice(x: rl.Tensor, log: list[rl.Tensor]) -> Any:
+    return x * 2 + log[-1]
+
+
+def is_last(x: rl.Tensor, log: list[rl.Tensor]) -> Any:
+    return x * 2 if log[-1] is x else x * 3
+
+
+def is_in(x: rl.Tensor, log: list[rl.Tensor]) -> Any:
+    return x * 2 if any(held is x for held in log) else x * 3
+
+
+def writes_last(x: rl.Tensor, log: list[rl.Tensor]) -> Any:
+    log[-1].add_(1)
+    return x * 2
+
+
+def writes_itself(x: rl.Tensor, log: list[rl.Tensor]) -> Any:
+    x.add_(1)
+    return log[-1] * 2
+
+
+def behind_an_append(x: rl.Tensor, log: list[rl.Tensor]) -> Any:
+    y = x * 1
+    log.append(y)
+    y.add_(1)
+    return log[-1] * 2, log[-1] is y
+
+
+SHARING = [(program, False) for program in (last_twice, is_last, is_in, writes_last, writes_itself, behind_an_append)]
+SHARING += [(program, True) for program in (last_twice, writes_last, writes_itself)]  # which one graph can hold
+
+
+@pytest.mark.parametrize(("program", "fullgraph"), SHARING)
+@pytest.mark.parametrize("own", [False, True])
+def test_an_argument_that_stands_in_a_list_too_is_one_tensor(program, fullgraph, own) -> None:
+    found = []
+    for way in (lambda program: program, rl.compile(fullgraph=fullgraph)):
+        log: list[rl.Tensor] = []
+        call = way(lambda x, log=log: program(x, log))
+        for count in range(4):
+            x = rl.ones(3) * count
+            log.append(x if own else rl.zeros(3))
+            result = call(x)
+            found.append((str(result), x.tolist(), [held.tolist() for held in log]))
+    assert found[:4] == found[4:]

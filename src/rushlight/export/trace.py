@@ -80,7 +80,7 @@ class Tracing:
         self.args = args
         self.kwargs = kwargs
         self.outside = frozenset(user_frames())
-        self._found = FoundState()
+        self._found = FoundState(shares=True)
 
     def traced(self, given: Given) -> tuple[Program, OpenSpec]:
         """The program, and what it was made for: what the program asked of sizes is assumed from the outset."""

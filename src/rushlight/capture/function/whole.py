@@ -31,7 +31,7 @@ from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.reopened import TRACING
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.cautious import is_leaf
-from rushlight.capture.resume.whole import FoundState, whole_call
+from rushlight.capture.resume.whole import FoundState, refuse_shared, whole_call
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
@@ -134,7 +134,7 @@ class WholeFunction(CompiledFunction):
         super().__init__(function, options)
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
-        self._found = FoundState()
+        self._found = FoundState(shares=False)
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
         self._trees = TreeCalls(function, partial(TreeFunction, options=options))
 
@@ -302,6 +302,7 @@ class WholeFunction(CompiledFunction):
         written = {id(effect.container) for effect in program.effects.entries}
         roots = [*self._leaves(arguments), *self._found.named()]
         forget_unread(walk, reads, written, partial(walk_function, self.function, roots))
+        refuse_shared(arguments, walk, self._found)
         walk.add_assumed()
         if self.options.freeze:
             frozen = [

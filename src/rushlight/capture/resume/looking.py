@@ -15,6 +15,7 @@ from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.cautious import CautiousInterpreter
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.eager.handle import Handle
+from rushlight.support.errors import DataDependentError
 
 # Instructions that move values, or that ask which objects they are.
 _MOVING = frozenset(
@@ -27,6 +28,7 @@ _MOVING = frozenset(
 # Instructions that look into a container, and not into what it holds.
 _SHALLOW = frozenset({"BINARY_SUBSCR", "DELETE_SUBSCR", "GET_ITER", "GET_LEN", "UNPACK_SEQUENCE", "UNPACK_EX"})
 _BOUND = frozenset({BuiltinFunctionType, MethodWrapperType, MethodType})
+_ENDS = (Break, DataDependentError)  # a graph ends before the instruction, which Python carries out
 _OF_TYPES = type.__dict__["__instancecheck__"]
 _MOST_OPERANDS = 2  # of instructions that leave a value in the place of one of their operands, or leave these there
 # Functions of C that do not look into what they are given, nor keep it.
@@ -52,7 +54,7 @@ class LookingInterpreter(CautiousInterpreter):
         found = self.looks.held(_looked_at((function,), (function, *args, *kwargs.values())), objects=True)
         try:
             result = super().native(function, args, kwargs)
-        except Break:
+        except _ENDS:
             raise
         except BaseException:
             self.looks.through(found)
@@ -108,7 +110,7 @@ def looking(name: str, operation: Operation) -> Operation:
         before = frame.stack[:]
         try:
             changed = operation(interpreter, frame, operand)
-        except Break:
+        except _ENDS:
             raise
         except BaseException:
             _look(interpreter, name, before)
@@ -166,7 +168,7 @@ def _taking(operation: Callable[..., object]) -> Operation:
         size = len(frame.stack)
         try:
             changed = operation(interpreter, frame, operand)
-        except Break:
+        except _ENDS:
             raise
         except BaseException:
             interpreter.looks.into((owner,))

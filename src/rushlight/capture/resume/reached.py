@@ -66,6 +66,10 @@ class Reroot(BaseException):
         self.root = root
 
 
+class Shared(BaseException):
+    """Asks for the trace again: an argument stands in a container of the state too, and the trace has looked there."""
+
+
 class FixSizes(BaseException):
     """Asks for the trace again, for the sizes and numbers of the call alone: the text of a handled error has them."""
 

@@ -16,7 +16,7 @@ from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.identifying import NUMBERS
-from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
+from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native, is_of_call
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
@@ -38,15 +38,16 @@ class FoundState:
     """State that traces of a function have found, and of which no name in its code tells: later ones begin with it.
 
     `roots` are modules that they reach through objects, and globals that they change. A trace that `fixes` is made for
-    the sizes and numbers of the call alone.
+    the sizes and numbers of the call alone. One that `shares` has arguments that stand in containers of the state too.
     """
 
-    __slots__ = ("fixes", "may_fix", "roots", "variables")
+    __slots__ = ("fixes", "may_fix", "roots", "shares", "variables")
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares: bool) -> None:
         self.roots: list[object] = []
         self.variables: list[Variable] = []
         self.fixes = self.may_fix = False
+        self.shares = shares
 
     def named(self) -> list[tuple[str, object]]:
         """The roots, and what is in the variables, with their names."""
@@ -72,6 +73,8 @@ class FoundState:
                 return trace()
             except Reroot as reached:
                 self.roots += [] if reached.root is None else [reached.root]
+            except Shared:
+                self.shares = True
             except FixSizes:
                 self.fixes, self.may_fix = True, False
         raise error_of(Reason(breaks.FAILED, "each trace reads other variables"))
@@ -116,7 +119,18 @@ def reached_objects(
         return rebuild(value, iter(stand_ins), text, recorder.copies, {})
 
     state = found.roots, found.variables, found.may_fix
-    return ReachedObjects(arguments, stands, recorder.copies, recorder.walk, *state)
+    reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, *state)
+    if not found.shares:
+        recorder.reachable_ids -= reached.looks.hidden.keys()
+    return reached
+
+
+def refuse_shared(arguments: Arguments, walk: StateWalk, found: FoundState) -> None:
+    """Asks for the trace again if it has looked into a container of the state that holds one of the arguments too."""
+    hidden = {} if walk.looks is None or found.shares else walk.looks.hidden
+    opened = {id(container) for container, _ in walk.containers}
+    if any(hidden.get(id(value), set()) & opened for _, value in arguments.leaves):
+        raise Shared
 
 
 def error_of(reason: Reason) -> RushlightError:

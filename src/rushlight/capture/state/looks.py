@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -34,13 +34,15 @@ _MOST_LOOKED_AT = 1 << 14  # objects of one call of C; behind these everything c
 class Looks:
     """What is still `closed` to a trace, by identity: containers, and what stands for tensors among the arguments.
 
-    What the `known` objects hold, by identity, is not looked through.
+    What the `known` objects hold, by identity, is not looked through. `hidden` are tensors that stand in containers
+    alone that were closed at the beginning, with these.
     """
 
-    __slots__ = ("_known", "closed")
+    __slots__ = ("_known", "closed", "hidden")
 
-    def __init__(self, closed: Set[int], known: Set[int]) -> None:
+    def __init__(self, closed: Set[int], known: Set[int], hidden: Mapping[int, Set[int]]) -> None:
         self.closed = set(closed)
+        self.hidden = hidden
         self._known = known
 
     def into(self, values: Iterable[object]) -> None:

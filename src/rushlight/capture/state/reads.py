@@ -112,7 +112,18 @@ def looks_of(walk: StateWalk) -> Looks:
     """
     containers = [container for container, _ in (*walk.containers, *walk.collections)]
     kinds = {id(container) for container in containers if issubclass(type(container), CONTAINERS)}
-    return Looks(kinds - _kept_by_us(walk, _given_to_modules(walk)), {id(owner) for owner in walk.marked})
+    closed = kinds - _kept_by_us(walk, _given_to_modules(walk))
+    return Looks(closed, {id(owner) for owner in walk.marked}, _hidden(walk, closed))
+
+
+def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:
+    """The tensors of the state that stand in closed containers alone, and in which, by identity."""
+    holders: dict[int, set[int]] = {}
+    for leaf in walk.leaves:
+        if isinstance(leaf.value, Handle):
+            holders.setdefault(id(leaf.value), set()).add(leaf.owner_id)
+    in_tuples = {id(tensor) for tensor in walk.tensors}
+    return {key: held for key, held in holders.items() if held <= closed and key not in in_tuples}
 
 
 def _closed(walk: StateWalk, reads: Reads, written: set[int]) -> Set[int]:
