@@ -77,6 +77,8 @@ _DISTRIBUTED = {
     "checkpoint": "checkpoint",
     "checkpoint.default_planner": "checkpoint",
     "checkpoint.filesystem": "checkpoint",
+    "checkpoint.format_utils": "checkpoint.format_utils",
+    "checkpoint.hf_storage": "checkpoint",
     "checkpoint.metadata": "checkpoint.metadata",
     "checkpoint.state_dict": "checkpoint.state_dict",
     "checkpoint.state_dict_loader": "checkpoint",

@@ -28,7 +28,6 @@ NAMED: dict[str, tuple[str, ...]] = {
     "_subclasses.fake_tensor": ("FakeTensor", "FakeTensorMode"),
     "distributed._composable": (),
     "distributed.checkpoint._consolidate_hf_safetensors": ("consolidate_safetensors_files",),
-    "distributed.checkpoint.hf_storage": ("HuggingFaceStorageReader", "HuggingFaceStorageWriter"),
     "distributed.nn": (),
     "distributed.nn.functional": ("all_gather", "all_reduce", "reduce_scatter"),
     "distributed.rpc": ("RRef",),

@@ -8,6 +8,7 @@ A checkpoint is a folder of safetensors files and an index. Those of PyTorch are
 
 from rushlight.distributed.checkpoint.consolidating import consolidate
 from rushlight.distributed.checkpoint.flat import Stateful
+from rushlight.distributed.checkpoint.hugging_face import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from rushlight.distributed.checkpoint.loading import load, load_state_dict
 from rushlight.distributed.checkpoint.saving import async_save, save, save_state_dict
 from rushlight.distributed.checkpoint.storage import (
@@ -25,6 +26,8 @@ __all__ = [
     "DefaultSavePlanner",
     "FileSystemReader",
     "FileSystemWriter",
+    "HuggingFaceStorageReader",
+    "HuggingFaceStorageWriter",
     "Stateful",
     "async_save",
     "consolidate",

@@ -56,7 +56,7 @@ def finish(job: Save, done: Saved) -> None:
             job.writing.write_shard(rank, job.held)
             if rank == 0:
                 _poll(limit, done, lambda: _missing(job))
-                job.writing.commit(job.index())
+                job.commit()
         except BaseException as failure:
             _note(job, failure)
             raise

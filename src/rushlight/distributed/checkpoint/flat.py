@@ -25,13 +25,24 @@ class Stateful(Protocol):
         ...
 
 
+@frozen
+class At:
+    """A place in a list, as a part of a path; the keys of dicts stand for themselves."""
+
+    place: int
+
+
+Path = tuple[str | int | At, ...]
+
+
 @frozen(eq=False)
 class Leaf:
-    """A value of a state dict, and the container and key that it stands under."""
+    """A value of a state dict, the container and key that it stands under, and the path that leads to it."""
 
     container: object
     key: object
     value: object
+    path: Path
 
     def put(self, value: object) -> None:
         """Put another value in its place."""
@@ -46,22 +57,46 @@ def flatten(state_dict: object) -> dict[str, Leaf]:
     given = type(state_dict).__name__
     require(isinstance(state_dict, Mapping), "A001", "checkpoint: a state dict is a dict", given=given)
     leaves: dict[str, Leaf] = {}
-    for path, leaf in _leaves(state_dict, ()):
-        name = ".".join(path)
+    for leaf in _leaves(state_dict, ()):
+        name = ".".join([str(part.place if isinstance(part, At) else part) for part in leaf.path])
         require(name not in leaves, "P006", f"checkpoint: two values would be called {name}", hint="rename a key")
         leaves[name] = leaf
     return leaves
 
 
-def _leaves(container: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Leaf]]:
+def nested(values: Mapping[str, object], paths: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the state dict of leaves, given the paths of those that lie deeper. Tuples have become lists."""
+    state: dict[Any, Any] = {}
+    for name, value in values.items():
+        *outer, key = paths.get(name, (name,))
+        container = state
+        for part in outer:
+            container = container.setdefault(part, {})
+            require(isinstance(container, dict), "P002", "checkpoint: a value lies within another one", name=name)
+        container[key] = value
+    return _with_lists(state)
+
+
+def _with_lists(container: Any) -> Any:
+    """Containers whose keys are all places are lists."""
+    if not isinstance(container, dict):
+        return container
+    if container and all(isinstance(key, At) for key in container):
+        return [_with_lists(container[key]) for key in sorted(container, key=lambda key: key.place)]
+    return {key: _with_lists(value) for key, value in container.items()}
+
+
+def _leaves(container: object, path: Path) -> Iterator[Leaf]:
     if len(path) > _DEEPEST:
-        fail("P006", "checkpoint: containers are nested too deeply, or contain themselves", at=".".join(path[:3]))
+        fail("P006", "checkpoint: containers are nested too deeply, or contain themselves", at=path[:3])
     for key, value in _members(container):
-        where = (*path, str(key))
+        in_list = not isinstance(container, Mapping)
+        part = At(key) if in_list and isinstance(key, int) else key if type(key) in (str, int) else str(key)
+        assert isinstance(part, (str, int, At))
         if _opens(value):
-            yield from _leaves(value, where)
+            yield from _leaves(value, (*path, part))
         else:
-            yield where, Leaf(container, key, value)
+            yield Leaf(container, key, value, (*path, part))
 
 
 def _members(container: object) -> Iterator[tuple[object, object]]:

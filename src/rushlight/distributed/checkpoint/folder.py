@@ -1,4 +1,4 @@
-"""The checkpoint of a folder, opened: ours, or one of PyTorch's."""
+"""The checkpoint of a folder, opened: ours, one of PyTorch's, or files of safetensors as Hugging Face has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Protocol
 
-from rushlight.distributed.checkpoint.index import Index
+from rushlight.distributed.checkpoint.index import FILE_NAME, Index, read_index
+from rushlight.distributed.checkpoint.models import has_models, models_index
 from rushlight.distributed.checkpoint.peer import METADATA, PeerShards
 from rushlight.distributed.checkpoint.reading import Shards
 from rushlight.distributed.tensor.layout import Box
@@ -32,4 +33,7 @@ class Opened(Protocol):
 
 def open_folder(folder: str) -> Opened:
     """Return the checkpoint of a folder. P001 where there is none, P002 where it is damaged."""
-    return PeerShards(folder) if os.path.isfile(os.path.join(folder, METADATA)) else Shards(folder)
+    if os.path.isfile(os.path.join(folder, METADATA)):
+        return PeerShards(folder)
+    is_ours = os.path.isfile(os.path.join(folder, FILE_NAME)) or not has_models(folder)
+    return Shards(folder, read_index(folder) if is_ours else models_index(folder))

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from rushlight.data.safetensors_file import CODES, DTYPES
 from rushlight.data.source import opened
 from rushlight.data.tree import Encoder, decode, to_text
+from rushlight.distributed.checkpoint.flat import At, Path
 from rushlight.distributed.tensor.layout import Box, box_at, count_of, lies_in, shape_of, starts_of, whole
 from rushlight.ir.dtype import DType
 from rushlight.support.errors import RushlightError, error, fail, require
@@ -26,6 +29,7 @@ FILE_NAME = "index.json"
 _FORMAT = "rushlight shards"
 _VERSION = 1
 _MOST_BYTES = 1 << 30
+_SHARD = re.compile(r"^shard-[0-9a-f]{12}-\d{5,}\.safetensors$")
 
 
 @frozen
@@ -53,12 +57,14 @@ class Index:
     tensors: Mapping[str, Entry]
     objects: Mapping[str, object]
     serial: int = 0  # of saves to one folder a later one has a larger number
+    paths: Mapping[str, Path] = MappingProxyType({})  # of names that are not keys of the state dict itself
 
     def text(self) -> str:
         """Return it as JSON. P006 for a value that JSON cannot hold."""
         encoded: dict[str, object] = {"format": _FORMAT, "version": _VERSION, "serial": self.serial}
         encoder = Encoder()
         encoded["objects"] = encoder.encode(dict(self.objects))
+        encoded["paths"] = {name: [_part_to(part) for part in path] for name, path in self.paths.items()}
         encoded["tensors"] = {name: _encoded(entry) for name, entry in self.tensors.items()}
         return to_text(encoded)
 
@@ -93,11 +99,27 @@ def read_index(folder: str) -> Index:
         known = isinstance(encoded, dict) and encoded.get("format") == _FORMAT and encoded.get("version") == _VERSION
         require(known, "P005", f"checkpoint: {path} is no index of shards that this version reads")
         tensors = {name: _decoded(name, entry) for name, entry in encoded["tensors"].items()}
-        return Index(tensors, _objects(decode(encoded["objects"], _no_tensor)), _serial(encoded))
+        objects = _objects(decode(encoded["objects"], _no_tensor))
+        paths = {name: tuple(map(_part_of, path)) for name, path in encoded.get("paths", {}).items()}
+        return Index(tensors, objects, _serial(encoded), paths)
     except RushlightError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
         raise error("P002", f"checkpoint: {path} is damaged") from cause
+
+
+def _part_to(part: str | int | At) -> object:
+    """Encode a part of a path: a key of text by itself, others with their kind."""
+    return part if isinstance(part, str) else ["at", part.place] if isinstance(part, At) else ["key", part]
+
+
+def _part_of(part: Any) -> str | int | At:
+    if isinstance(part, str):
+        return part
+    kind, number = part
+    if type(number) is not int or kind not in ("at", "key"):
+        raise ValueError("a part of a path is a key, or a place")
+    return At(number) if kind == "at" else number
 
 
 def _serial(encoded: Mapping[str, object]) -> int:
@@ -133,6 +155,11 @@ def _piece(piece: Any, shape: tuple[int, ...]) -> Piece:
 def is_plain(file: object) -> bool:
     """Return whether a text names a file of the folder, and no other place."""
     return isinstance(file, str) and file == os.path.basename(file) and file not in ("", ".", "..") and "\0" not in file
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file's name is that of a shard."""
+    return _SHARD.match(name) is not None
 
 
 def _numbers(numbers: Any) -> tuple[int, ...]:

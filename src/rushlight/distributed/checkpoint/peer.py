@@ -14,6 +14,7 @@ from rushlight.data.checkpoint import load
 from rushlight.data.source import opened
 from rushlight.data.unpickler import Unpickler
 from rushlight.data.vocabulary import TorchVocabulary
+from rushlight.distributed.checkpoint.flat import At, Path
 from rushlight.distributed.checkpoint.index import Entry, Index, Piece, is_plain
 from rushlight.distributed.tensor.layout import (
     Box,
@@ -119,7 +120,7 @@ class PeerShards:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as cause:
             raise error("P002", f"checkpoint: {folder}/{METADATA} is damaged") from cause
-        self.index = Index(tensors, others)
+        self.index = Index(tensors, others, 0, _paths(metadata.fields.get("planner_data")))
 
     def open(self, names: Iterable[str]) -> None:
         """Check that the files of tensors are there."""
@@ -163,6 +164,16 @@ def _metadata(folder: str) -> Any:
         data = source.read(0, source.size, METADATA)
         found = Unpickler(data, _Vocabulary(path, _no_storage, False, source.size), path, METADATA).load()
     require(isinstance(found, Record), "P005", f"checkpoint: {path} is no metadata of a checkpoint")
+    return found
+
+
+def _paths(planned: object) -> dict[str, Path]:
+    """The paths of flat names, as the planner that saved has noted them."""
+    found: dict[str, Path] = {}
+    for name, parts in planned.items() if isinstance(planned, dict) else ():
+        path = tuple([At(part) if type(part) is int else str(part) for part in parts])
+        if path != (name,):
+            found[str(name)] = path
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rushlight.data.safetensors_file import Placed, SafetensorsFile
 from rushlight.data.source import opened
-from rushlight.distributed.checkpoint.index import Entry, Index, Piece, read_index
+from rushlight.distributed.checkpoint.index import Entry, Index, Piece
 from rushlight.distributed.tensor.layout import Box, common, count_of, shape_of, view_of, within
 from rushlight.eager.memory import Array
 from rushlight.support.errors import error, fail, require
@@ -31,12 +31,12 @@ class Stored:
 class Shards:
     """The folder of a checkpoint, opened: what its index names is there, of the right sizes.
 
-    P001 for a folder without checkpoint, P002 for a shard that is missing, truncated or of another checkpoint.
+    P002 for a shard that is missing, truncated or of another checkpoint.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, index: Index) -> None:
         self.folder = folder
-        self.index: Index = read_index(folder)
+        self.index = index
         self._stored: dict[tuple[str, str], Stored] = {}
         self._places: dict[str, Mapping[str, Placed]] = {}
 

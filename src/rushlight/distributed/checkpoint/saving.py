@@ -46,13 +46,13 @@ def save(
     folder = folder_of("save", checkpoint_id, storage_writer, FileSystemWriter)
     check_planner("save", planner, DefaultSavePlanner)
     ranks = ranks_of(process_group, no_dist)
-    job = _prepare(state_dict, folder, ranks)
+    job = _prepare(state_dict, storage_writer or FileSystemWriter(folder), ranks)
     try:
         together(ranks, lambda: job.writing.write_shard(ranks.rank, job.held))
     except RushlightError:
         job.writing.remove_shard(ranks.rank)
         raise
-    together(ranks, lambda: job.writing.commit(job.index()) if ranks.rank == 0 else None)
+    together(ranks, lambda: job.commit() if ranks.rank == 0 else None)
 
 
 def save_state_dict(
@@ -90,13 +90,13 @@ def async_save(
     folder = folder_of("async_save", checkpoint_id, storage_writer, FileSystemWriter)
     check_planner("async_save", planner, DefaultSavePlanner)
     ranks = ranks_of(process_group, no_dist)
-    job = _prepare(state_dict, folder, ranks)
+    job = _prepare(state_dict, storage_writer or FileSystemWriter(folder), ranks)
     mine = set(job.writing.shares[ranks.rank])
     held = {
         name: [Holding(one.part, one.tensor.clone()) for one in parts if one.part in mine]
         for name, parts in job.held.items()
     }
-    copied = Save(ranks, job.writing, held, job.objects)
+    copied = Save(ranks, job.writing, held, job.objects, job.complete)
     done = Saved(copied, user_frame())
     Thread(target=finish, args=(copied, done), name="rushlight-checkpoint", daemon=True).start()
     return done
@@ -107,17 +107,21 @@ def state_of(state_dict: Mapping[str, object]) -> dict[str, object]:
     return {key: value.state_dict() if isinstance(value, Stateful) else value for key, value in state_dict.items()}
 
 
-def _prepare(state_dict: Mapping[str, object], folder: str, ranks: Ranks) -> Save:
+def _prepare(state_dict: Mapping[str, object], writer: FileSystemWriter, ranks: Ranks) -> Save:
     """Let all ranks know what each is to write."""
     leaves = together(ranks, lambda: flatten(state_of(state_dict)))
     held = together(ranks, lambda: holdings(leaves))
+    together(ranks, lambda: writer.check({name: leaf.value for name, leaf in leaves.items()}))
     objects = {name: leaf.value for name, leaf in leaves.items() if name not in held}
     own = [one.part for parts in held.values() for one in parts]
-    known = ranks.gather((own, secrets.token_hex(6), time.time_ns()))
+    deeper = {name: leaf.path for name, leaf in leaves.items() if leaf.path != (name,)}
+    known = ranks.gather((own, deeper, secrets.token_hex(6), time.time_ns()))
     shares = together(ranks, lambda: shares_of([parts for parts, *_ in known]))
-    writing = Writing(folder, known[0][1], known[0][2], shares)
+    paths = {name: path for _, several, *_ in known for name, path in several.items()}
+    _, _, mark, serial = known[0]
+    writing = Writing(writer.shards_folder, mark, shares, serial, paths)
     together(ranks, lambda: _check(writing, objects, ranks))
-    return Save(ranks, writing, held, objects)
+    return Save(ranks, writing, held, objects, writer.complete)
 
 
 def _check(writing: Writing, objects: Mapping[str, object], ranks: Ranks) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -46,6 +47,17 @@ class FileSystemWriter:
     ) -> None:
         require(overwrite, "A006", "FileSystemWriter: a checkpoint that is there is replaced", overwrite=overwrite)
         self.path = path
+
+    @property
+    def shards_folder(self) -> str:
+        """Where ranks write."""
+        return os.fspath(self.path)
+
+    def check(self, values: Mapping[str, object]) -> None:
+        """Fail for values that are not written."""
+
+    def complete(self) -> None:
+        """Do what is left once all shards and the index are there, on the first rank."""
 
     @property
     def checkpoint_id(self) -> Path:

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from rushlight.data.atomic_file import write_atomically
 from rushlight.data.safetensors_file import safetensors_parts
+from rushlight.distributed.checkpoint.flat import Path
 from rushlight.distributed.checkpoint.holding import Holding, Part
-from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece
+from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece, is_shard
 from rushlight.distributed.checkpoint.ranks import Ranks
 from rushlight.distributed.tensor.layout import count_of, shape_of, starts_of
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import error, fail
 from rushlight.support.frozen import frozen
 
-_SHARD = re.compile(r"^shard-[0-9a-f]{12}-\d{5,}\.safetensors$")
-
 
 @frozen(eq=False)
 class Writing:
     """What is written to a folder: the parts that each rank writes. The same on all ranks.
 
-    `serial` is larger than that of saves before it.
+    `serial` is larger than that of saves before it; `paths` are those of names that lie deeper in the state dict.
     """
 
     folder: str
     mark: str
-    serial: int
     shares: Sequence[Sequence[Part]]
+    serial: int = 0
+    paths: Mapping[str, Path] = MappingProxyType({})
 
     def file(self, rank: int) -> str:
         """Return the name of a rank's shard."""
@@ -55,7 +55,7 @@ class Writing:
                 if count_of(part.box):
                     pieces[part.name].append(Piece(self.file(rank), _key(part), part.box))
         entries = {name: _entry(part, pieces[name]) for name, part in sorted(parts.items())}
-        return Index(entries, objects, self.serial)
+        return Index(entries, objects, self.serial, self.paths)
 
     def write_shard(self, rank: int, held: Mapping[str, Sequence[Holding]]) -> None:
         """Write the shard of a rank. P003 where the disk refuses, P006 for a dtype that the format lacks."""
@@ -74,7 +74,7 @@ class Writing:
         write_atomically(os.path.join(self.folder, FILE_NAME), [index.text().encode()])
         kept = {*index.files(), *self.files()}
         for name in os.listdir(self.folder):
-            if _SHARD.match(name) and name not in kept:
+            if is_shard(name) and name not in kept:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(self.folder, name))
 
@@ -87,10 +87,12 @@ class Save:
     writing: Writing
     held: Mapping[str, Sequence[Holding]]
     objects: Mapping[str, object]
+    complete: Callable[[], None]
 
-    def index(self) -> Index:
-        """Return the index of the checkpoint."""
-        return self.writing.index(self.objects)
+    def commit(self) -> None:
+        """Make the checkpoint the folder's, and let its writer complete it."""
+        self.writing.commit(self.writing.index(self.objects))
+        self.complete()
 
 
 def make_folder(folder: str) -> None:
