@@ -267,3 +267,31 @@ def test_ids_beyond_their_own_table_are_refused(bad: int, compiled: bool):
         call(wrong)
     with pytest.raises(KeyError, match="missing"):
         collection(good.permute([0, 1, 2]))
+
+
+@pytest.mark.parametrize("rule", ["SGD", "Adagrad", "RowWiseAdagrad", "Adam", "PartialRowWiseAdam", "LAMB"])
+def test_steps_of_fused_tables_are_one_graph(rule: str):
+    """Two tables share a memory, a third one has rows of another size; batches of several sizes."""
+    made = []
+    for _ in range(2):
+        rl.manual_seed(0)
+        made.append(FusedEmbeddingBagCollection(tables(), getattr(rules, rule), {"lr": 0.1}))
+
+    def train(collection: FusedEmbeddingBagCollection, features: KeyedJaggedTensor) -> rl.Tensor:
+        loss = collection(features).values().square().sum()
+        loss.backward()
+        return loss.detach()
+
+    compiled = rl.compile(train, fullgraph=True)
+    random = np.random.default_rng(0)
+    for batch in (3, 1, 5, 3):
+        lengths = random.integers(0, 4, 4 * batch)
+        ids = KeyedJaggedTensor(
+            list("abcd"), rl.tensor(random.integers(0, 5, lengths.sum())), lengths=rl.tensor(lengths)
+        )
+        assert train(made[0], ids).item() == pytest.approx(compiled(made[1], ids).item(), rel=1e-6)
+    assert made[1].groups()[0].step.item() == 4
+    for one, other in zip(made[0].weights_of_tables(), made[1].weights_of_tables(), strict=True):
+        np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
+    for name, state in made[0].fused_optimizer_state().items():
+        np.testing.assert_array_equal(state.numpy(), made[1].fused_optimizer_state()[name].numpy())

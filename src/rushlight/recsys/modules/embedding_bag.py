@@ -73,6 +73,10 @@ class EmbeddingBagCollection(Module):
         """Return the weights, table by table."""
         return [self.embedding_bags[table.name].weight for table in self._tables]
 
+    def tables_to_read(self) -> list[Tensor]:
+        """Return the tensors that lookups read, table by table."""
+        return self.weights_of_tables()
+
     def states_of_tables(self) -> list[dict[str, Tensor]]:
         """Return, table by table, what a fused optimizer has of rows: nothing."""
         return [{} for _ in self._tables]
@@ -94,8 +98,7 @@ class EmbeddingBagCollection(Module):
 
     def pooled(self, ids: Tensor, offsets: Tensor, weights: Tensor | None) -> Tensor:
         """Return the pooled rows of ids that are known to be rows of their tables."""
-        tables = self.weights_of_tables()
-        return pooled_segments(tables, ids, offsets, weights, self._slots.tables, self._means)
+        return pooled_segments(self.tables_to_read(), ids, offsets, weights, self._slots.tables, self._means)
 
     def __repr__(self) -> str:
         lines = [f"  {table.name}: {list(table.shape)} {table.pooling.value}" for table in self._tables]

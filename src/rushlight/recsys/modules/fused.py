@@ -85,6 +85,12 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
         for name, weight in weights_of(self._groups, self._tables).items():
             self.embedding_bags[name].weight = weight
         self._slots_of_groups = [_GroupSlots.of(group, self._slots.tables) for group in self._groups]
+        self._views = {
+            place: group.rows_of(self._tables[place], place, group.weight)
+            for group in self._groups
+            for place in group.places
+            if len(group.places) > 1
+        }
         self._has_mean = rl.tensor(self._means)
         self._anchor = rl.zeros((), requires_grad=True)
 
@@ -99,6 +105,10 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
     def looked_up(self, ids: Tensor, offsets: Tensor, weights: Tensor | None) -> Tensor:
         """Return the pooled rows, without history."""
         return super().pooled(ids, offsets, weights)
+
+    def tables_to_read(self) -> list[Tensor]:
+        """Return tables of groups as views of these: a graph has one memory for what it reads and writes."""
+        return [self._views.get(place, weight) for place, weight in enumerate(self.weights_of_tables())]
 
     def step_of(self, ids: Tensor, offsets: Tensor, weights: Tensor | None, gradient: Tensor) -> None:
         """Update the rows of the ids, given the gradient of the pooled rows."""

@@ -13,6 +13,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed.optim.in_backward import APPLIED, CLASSES, KEYWORDS
 from rushlight.nn import Parameter
+from rushlight.nn.functional import pad
 from rushlight.ops.ragged import segment_sum
 from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.modules.tables import initialize
@@ -57,18 +58,16 @@ class TableGroup:
     def apply(self, rows: Tensor, gradients: Tensor, members: Tensor, weights: Tensor | None) -> None:
         """Update the rows that are named: the gradient of `rows[k]` is `weights[k] * gradients[members[k]]`."""
         self.step += 1
-        if rows.shape[0] == 0:
-            return
         ascending, order = rows.sort(stable=True)
-        begins = rl.cat([ascending.new_ones(1, dtype=rl.bool), ascending[1:] != ascending[:-1]])
-        starts = begins.nonzero().flatten()
+        before = pad(ascending, (1, 0), value=-1)
+        starts = (ascending != before[:-1]).nonzero().flatten()
         ends = rl.cat([starts, starts.new_full((1,), rows.shape[0])])
         named = ascending[starts]
         kept = None if weights is None else weights[order]
         total = segment_sum(gradients, ends, members[order], kept)
         states = {name: state[named] for name, state in self.states.items()}
         old = self.weight[named].to(total.dtype)
-        new, states = self.rule.update(old, total, states, int(self.step), self.sums)
+        new, states = self.rule.update(old, total, states, self.step.double(), self.sums)
         self.weight.index_copy_(0, named, new.to(self.weight.dtype))
         for name, state in states.items():
             self.states[name].index_copy_(0, named, state)

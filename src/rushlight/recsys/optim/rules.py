@@ -16,6 +16,8 @@ from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 
 States = dict[str, Tensor]
+Step = int | Tensor
+"""The number of a step, from 1; float64 as a tensor."""
 
 
 class RowSums:
@@ -46,7 +48,7 @@ class RowRule:
         return {}
 
     def update(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums = OWN_COLUMNS
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums = OWN_COLUMNS
     ) -> tuple[Tensor, States]:
         """Return new rows and states; `step` counts from 1, `sums` are of the rows that these are part of."""
         raise NotImplementedError
@@ -69,7 +71,7 @@ class SGD(RowRule):
     """Plain steps: `row -= lr * gradient`."""
 
     def update(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums = OWN_COLUMNS
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums = OWN_COLUMNS
     ) -> tuple[Tensor, States]:
         """Return new rows."""
         del step, sums
@@ -87,7 +89,7 @@ class Adagrad(RowRule):
         return {"momentum1": (dim,)}
 
     def update(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums = OWN_COLUMNS
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums = OWN_COLUMNS
     ) -> tuple[Tensor, States]:
         """Return new rows and sums."""
         del step, sums
@@ -108,7 +110,7 @@ class RowWiseAdagrad(RowRule):
         return {"momentum1": ()}
 
     def update(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums = OWN_COLUMNS
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums = OWN_COLUMNS
     ) -> tuple[Tensor, States]:
         """Return new rows and sums."""
         del step
@@ -134,7 +136,7 @@ class Adam(RowRule):
         return {"momentum1": (dim,), "momentum2": (dim,)}
 
     def update(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums = OWN_COLUMNS
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums = OWN_COLUMNS
     ) -> tuple[Tensor, States]:
         """Return new rows and moments."""
         direction, states = self._direction(rows, gradient, states, step, sums)
@@ -145,7 +147,7 @@ class Adam(RowRule):
         return gradient * gradient
 
     def _direction(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums
     ) -> tuple[Tensor, States]:
         first = self.beta1 * states["momentum1"] + (1 - self.beta1) * gradient
         second = self.beta2 * states["momentum2"] + (1 - self.beta2) * self._squares(gradient, sums)
@@ -177,7 +179,7 @@ class LAMB(Adam):
     """Adam's direction, as long as the row is: scaled by the ratio of their norms."""
 
     def update(
-        self, rows: Tensor, gradient: Tensor, states: States, step: int, sums: RowSums = OWN_COLUMNS
+        self, rows: Tensor, gradient: Tensor, states: States, step: Step, sums: RowSums = OWN_COLUMNS
     ) -> tuple[Tensor, States]:
         """Return new rows and moments."""
         direction, states = self._direction(rows, gradient, states, step, sums)
