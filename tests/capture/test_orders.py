@@ -83,6 +83,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("fullgraph", [True, False])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_three_orders_have_the_bits_of_eager_code(name: str, fullgraph: bool) -> None:

@@ -62,6 +62,7 @@ def sizes_of_few_rows() -> Iterator[tuple[int, int, int]]:
     yield from ((1, 1030, 270), (1, 4, 0), (4, 1, 0), (1, 100, 512), (100, 1, 512))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("tile", tiles_in_all_formats(), ids=lambda tile: f"{name_of(tile)}-{tile.vector_bytes}")
 def test_few_rows_have_the_bits_of_the_order_in_all_formats(tile: GemmTile) -> None:
     product = Product(tile)

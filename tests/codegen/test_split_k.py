@@ -33,6 +33,7 @@ def tiles_that_have_parts() -> list[GemmTile]:
     return [*tiles, *[replace(tile, b_made=True) for tile in tiles]]
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("tile", tiles_that_have_parts(), ids=name_of)
 def test_parts_of_k_have_the_bits_of_the_order(tile: GemmTile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiling, "SMALLEST_TASK", 1)

@@ -38,6 +38,7 @@ def test_densities_and_moments_equal_pytorchs(constructor, value, recorded):
         assert found == pytest.approx(expected, rel=2e-9, abs=1e-9, nan_ok=True), name
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize(("constructor", "value", "recorded"), CASES, ids=IDS)
 def test_samples_have_the_moments_and_shapes_of_their_distribution(constructor, value, recorded):
     rl.manual_seed(3)

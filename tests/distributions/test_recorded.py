@@ -74,6 +74,7 @@ def test_shapes_equal_pytorchs(case, recorded):
             made.rsample()
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("case", cases.CASES, ids=IDS)
 def test_compiled_distributions_equal_eager_ones(case):
     name, parameters, others, value = case

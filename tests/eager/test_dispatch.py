@@ -48,6 +48,7 @@ def registered():
         registration.remove()
 
 
+@pytest.mark.generated
 @pytest.mark.row("1.2")
 @pytest.mark.parametrize("seed", range(250))
 def test_random_registrations_agree_with_the_reference(seed, registered):

@@ -73,6 +73,7 @@ def operands(rows: int, keys: int, special: float | None) -> list[Any]:
     return [rl.from_numpy(array) for array in arrays]
 
 
+@pytest.mark.generated("special")
 @pytest.mark.parametrize("special", [None, float("inf"), float("nan"), -0.0, 1e-42, 3e38])
 @pytest.mark.parametrize(("rows", "keys"), [(1, 1), (7, 7), (200, 200), (300, 130), (130, 300), (700, 700)])
 def test_bits_are_those_of_the_whole(rows: int, keys: int, special: float | None):
@@ -111,6 +112,7 @@ def kept(q: Any, k: Any, v: Any) -> tuple[Any, ...]:
     return result, weights, slope @ k, slope.mT @ q, weights.mT @ result
 
 
+@pytest.mark.generated("special")
 @pytest.mark.parametrize("special", [None, float("inf"), float("nan"), -0.0])
 @pytest.mark.parametrize(("rows", "keys"), [(7, 7), (300, 130), (130, 300), (700, 700)])
 def test_bits_are_those_of_the_whole_where_weights_are_kept(rows: int, keys: int, special: float | None):

@@ -57,6 +57,7 @@ def views(number: int, x: rl.Tensor) -> rl.Tensor:
     return x.view(2, 12, 24)[1].t()[step:]
 
 
+@pytest.mark.generated
 @pytest.mark.row("5.4")
 @pytest.mark.parametrize("number", range(30))
 def test_views_of_views_go_into_products(number: int):

@@ -53,6 +53,7 @@ def normal(*shape: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
 SHAPES = [(0, 4), (4, 0), (1, 1), (3, 5), (256, 64), (257, 65), (1030, 3), (2049, 130), (300, STRIPE), (5, STRIPE + 1)]
 
 
+@pytest.mark.generated("dtype")
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [*SHAPES, (600, 2 * STRIPE + 17)])

@@ -99,6 +99,7 @@ def test_all_bytes_are_unpacked(layout: str) -> None:
             assert np.array_equal(half, wanted.reshape(16, 16))
 
 
+@pytest.mark.generated("dtype")
 @by_layout
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_products_are_exact(layout: str, dtype: str, threads: int) -> None:
@@ -113,6 +114,7 @@ def test_products_are_exact(layout: str, dtype: str, threads: int) -> None:
             assert_same_bits(run(left, right), wanted)
 
 
+@pytest.mark.generated("dtype")
 @by_layout
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_scaled_products_have_the_bits_of_the_order(layout: str, dtype: str, threads: int) -> None:
@@ -147,6 +149,7 @@ def stored(plan: Plan) -> list[tuple[Size, ...]]:
     return [slot.buffer.type.shape for slot in plan.slots if not slot.buffer.name.endswith("_sums")]
 
 
+@pytest.mark.generated("layout")
 @by_layout
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
