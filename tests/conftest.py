@@ -26,8 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite golden texts instead of comparing with them")
     full = "ask everything: all members of families of generated tests, and the matrix in every dtype"
     parser.addoption("--full", action="store_true", help=full)
-    turns = "ask one in N members of each family of generated tests, others each day; 1 asks all (default 3)"
-    parser.addoption("--turns", type=int, default=3, metavar="N", help=turns)
+    turns = "ask one in N members of each family of generated tests, others each day; 1 asks all (default 4)"
+    parser.addoption("--turns", type=int, default=4, metavar="N", help=turns)
     parser.addoption("--sample", type=int, metavar="N", help="run at most N tests of each file, drawn by --sample-seed")
     parser.addoption("--sample-seed", type=int, default=0, help="another seed draws other tests")
 

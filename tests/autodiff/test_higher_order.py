@@ -14,6 +14,7 @@ from rushlight.compiler import compiled_autograd
 TORCH = json.loads(Path(__file__).with_name("torch_higher_order.json").read_text(encoding="utf-8"))["losses"]
 
 
+@pytest.mark.generated("how")
 @pytest.mark.row("2.1")
 @pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", PROGRAMS)

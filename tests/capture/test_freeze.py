@@ -91,6 +91,7 @@ def tokens(count: int) -> Any:
 # Results.
 
 
+@pytest.mark.generated("make")
 @pytest.mark.parametrize(("make", "inputs"), [(mlp, rows), (small_resnet, images), (Tied, tokens)])
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_results_are_those_of_eager_and_of_the_unfrozen_program(

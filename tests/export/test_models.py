@@ -24,6 +24,7 @@ SIZES = {
 }
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("training", [False, True], ids=["evaluating", "training"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_survives_saving_loading_and_exporting_again(name: str, training: bool, tmp_path: Path):

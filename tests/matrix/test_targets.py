@@ -16,7 +16,7 @@ from matrix import repro
 from matrix_cases import parse_case
 from matrix_digest import digests, own_operators
 
-PARTS = 4
+PARTS = 12
 TREE = Path(__file__).parents[2]
 
 
@@ -39,7 +39,7 @@ def test_same_bits_on_avx2(part):
     wrong = [name for name in here if here[name] != there[name]]
     lines = [f"{name}\n    RUSHLIGHT_TARGET=x86-64-v3 {repro('eager', _case(name))}" for name in wrong]
     assert not wrong, f"{len(wrong)} of {len(here)} differ:\n" + "\n".join(lines)
-    assert len(here) > 100
+    assert len(here) > 30
 
 
 def _case(name):

@@ -189,6 +189,7 @@ def test_a_kernel_is_what_it_means(name: str):
             assert all(rl.equal(one, other) for one, other in zip(leaves(compiled(*args)), found, strict=True))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", CASES)
 def test_the_gradients_of_a_kernel_are_those_of_its_values(name: str):
     case = CASES[name]

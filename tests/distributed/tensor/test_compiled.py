@@ -114,6 +114,7 @@ def graphs_of(function, placement, ranks, sizes=SIZES, grad=False):
     return (rl.compiler.graph_count() - before) / ranks
 
 
+@pytest.mark.generated("name")
 @pytest.mark.row("8.5")
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=str)
 @pytest.mark.parametrize("name", ONE_GRAPH)
