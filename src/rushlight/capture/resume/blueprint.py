@@ -29,6 +29,7 @@ Given = list[Any]
 """The parts from which an object is built, each of a class of its own."""
 _PACKAGE = __name__.partition(".")[0]
 _PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
+_OF_PARTS = f"{_PACKAGE}.distributions."  # of ours, whose objects hold parts alone
 _IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
 
 
@@ -94,7 +95,8 @@ def is_of_program(kind: type) -> bool:
     """
     if hasattr(kind, MARK) or issubclass(kind, (Handle, Resumable)):
         return False
-    return kind in NODES or module_of_class(kind).partition(".")[0] != _PACKAGE
+    module = module_of_class(kind)
+    return kind in NODES or module.partition(".")[0] != _PACKAGE or module.startswith(_OF_PARTS)
 
 
 def is_ours(module: str) -> bool:

@@ -1,0 +1,59 @@
+"""Distributions that are made before a graph break and used behind it, as in programs of reinforcement learning."""
+
+import pytest
+
+import rushlight as rl
+from rushlight.distributions import Bernoulli, Categorical, Distribution, Independent, Normal
+
+MADE = {
+    "Categorical": lambda x: Categorical(x.softmax(-1)),
+    "Bernoulli": lambda x: Bernoulli(logits=x),
+    "Normal": lambda x: Normal(x, x.exp()),
+    "Independent": lambda x: Independent(Normal(x, x.exp()), 1),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_new_distribution_behind_a_break_makes_no_further_graphs(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = MADE[name]
+
+    def program(x: rl.Tensor, value: rl.Tensor) -> rl.Tensor:
+        found: Distribution = made(x)
+        print("made")
+        return found.log_prob(value)
+
+    rl.compiler.reset()
+    compiled = rl.compile(program)
+    values = rl.tensor(1) if name == "Categorical" else rl.ones(3)
+    for count in range(6):
+        x = rl.randn(3, requires_grad=True)
+        y = x.detach().requires_grad_()
+        actual, expected = compiled(x, values), program(y, values)
+        actual.sum().backward()
+        expected.sum().backward()
+        assert rl.equal(actual, expected)
+        assert rl.equal(x.grad, y.grad)
+        if count == 1:
+            graphs = rl.compiler.graph_count()
+    assert rl.compiler.graph_count() == graphs <= 3
+    assert capsys.readouterr().out == "made\n" * 12
+
+
+def test_actions_and_their_log_probabilities_are_kept_without_further_graphs() -> None:
+    rl.compiler.reset()
+    kept: list[rl.Tensor] = []
+
+    @rl.compile
+    def act(x: rl.Tensor) -> float:
+        chances = Categorical(x.softmax(-1))
+        action = chances.sample()
+        kept.append(chances.log_prob(action))
+        return action.item()
+
+    for _ in range(10):
+        act(rl.randn(3, requires_grad=True))
+    assert rl.compiler.graph_count() <= 3
+    assert len(kept) == 10
+    assert all(one.requires_grad and one.item() < 0 for one in kept)
