@@ -11,16 +11,23 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 
+_CODES = 4096  # functions whose names are kept
 _OURS = frozenset({"rushlight", "torch", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
 
 
-def names_in(code: CodeType) -> list[str]:
+@functools.lru_cache(maxsize=_CODES)
+def names_in(code: CodeType) -> tuple[str, ...]:
     """The names of globals and attributes in a function's code, functions within it included."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names.extend(names_in(constant))
-    return list(dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))
+
+
+@functools.lru_cache(maxsize=_CODES)
+def _set_of(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names)
 
 
 class ReachableGlobals:
@@ -41,15 +48,9 @@ class ReachableGlobals:
         """
         seen: set[tuple[int, str]] = set()
         for function in self.functions:
-            names = names_in(function.__code__)
-            spaces = [(function.__globals__, "")]
-            for name in names:
-                value = function.__globals__.get(name)
-                if isinstance(value, ModuleType) and is_of_users(value.__name__):
-                    spaces.append((vars(value), f"{name}."))
-            for space, prefix in spaces:
+            for space, prefix, names in _named_by(function):
                 for name in names:
-                    if name in space and (id(space), name) not in seen:
+                    if (id(space), name) not in seen:
                         seen.add((id(space), name))
                         yield space, name, prefix + name
 
@@ -74,14 +75,27 @@ class ReachableGlobals:
         if not is_of_users(module_of_globals(function.__globals__)):
             return
         self.functions.append(function)
-        names = names_in(function.__code__)
-        self.names.update(names)
-        for name in names:
-            value = function.__globals__.get(name)
-            self._stack.append(value)
-            if isinstance(value, ModuleType) and is_of_users(value.__name__):
-                self._stack += [vars(value).get(other) for other in names]
+        self.names.update(names_in(function.__code__))
+        for space, _, names in _named_by(function):
+            self._stack += [space[name] for name in names]
         self._stack += contents(function)
+
+
+def _named_by(function: FunctionType) -> Iterator[tuple[dict[str, object], str, list[str]]]:
+    """The globals of a function, and those of modules of users' among them: a prefix, and which of them it names."""
+    names = names_in(function.__code__)
+    own = _common(function.__globals__, names)
+    yield function.__globals__, "", own
+    for name in own:
+        value = function.__globals__[name]
+        if isinstance(value, ModuleType) and is_of_users(value.__name__):
+            yield vars(value), f"{name}.", _common(vars(value), names)
+
+
+def _common(space: dict[str, object], names: tuple[str, ...]) -> list[str]:
+    """Which of some names a module has, in their order."""
+    known = space.keys() & _set_of(names)
+    return [name for name in names if name in known] if known else []
 
 
 def contents(function: FunctionType) -> list[object]:
