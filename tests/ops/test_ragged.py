@@ -6,7 +6,7 @@ import pytest
 import rushlight as rl
 from opcheck import check_all_gradients, check_rules, names_in, smooth_in
 from rushlight.ops import ragged
-from rushlight.ops.ragged import padded_segments, segment_sum, unpadded_segments
+from rushlight.ops.ragged import padded_segments, segment_numbers, segment_sum, unpadded_segments
 
 
 @pytest.mark.parametrize("name", names_in(ragged))
@@ -50,3 +50,21 @@ def test_segments_are_those_within_the_rows():
     """Offsets beyond the rows name no element, and a segment that ends before it begins is empty."""
     rows = rl.ones(4, 1)
     assert segment_sum(rows, rl.tensor([-3, 2, 1, 9]), None, None).flatten().tolist() == [2, 0, 3]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_places_have_the_segments_that_a_search_finds(compiled: bool):
+    """Bounds that are negative, beyond the places, equal to each other; no bounds and no places."""
+    random = np.random.default_rng(0)
+
+    def numbers(bounds: rl.Tensor, places: rl.Tensor) -> rl.Tensor:
+        return segment_numbers(bounds, places.shape[0])
+
+    call = rl.compile(numbers, dynamic=True) if compiled else numbers
+    for _ in range(60):
+        bounds = np.sort(random.integers(-3, 15, random.integers(0, 6))).astype(random.choice([np.int32, np.int64]))
+        count = int(random.integers(0, 12))
+        expected = np.searchsorted(bounds, np.arange(count), side="right") - 1
+        found = call(rl.tensor(bounds), rl.zeros(count)).numpy()
+        assert found.dtype == np.int64
+        np.testing.assert_array_equal(found, expected)

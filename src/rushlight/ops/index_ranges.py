@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rushlight.ir.dtype import Kind, int64
 from rushlight.ir.value import Value
 from rushlight.ops.record import OPERATORS, Operator
+from rushlight.ops.segments import segment_numbers
 from rushlight.sym import Size, product
 
 
@@ -138,11 +139,8 @@ def _last(index: Value) -> Value:
 def _margins(ids: Value, starts: Value, limits: Value) -> Value:
     """How far an id is from what its feature's table does not have: negative where it is beyond."""
     (count,) = ids.shape
-    starts, limits = (OPERATORS["to_dtype"](part, int64) for part in (starts, limits))
-    places = ids.apply(
-        OPERATORS["arange"], (), {"start": 0, "end": count, "step": 1, "dtype": int64, "device": ids.device}
-    )
-    feature = OPERATORS["searchsorted"](starts, places, right=True) - 1
+    limits = OPERATORS["to_dtype"](limits, int64)
+    feature = segment_numbers(starts, count)
     limit = OPERATORS["index_select"](limits, 0, feature)  # 0, below which no id is, for an id of no feature
     return OPERATORS["minimum"](ids, limit - 1 - ids)
 

@@ -18,12 +18,12 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import positions
 from rushlight.ops.dims import Array, At, convert, guarded, integers, normal, same_shape, widened, within, zero
 from rushlight.ops.index.read import embedding, require_integers
-from rushlight.ops.index.search import searchsorted
 from rushlight.ops.index.write import embedding_backward
 from rushlight.ops.join import cat
 from rushlight.ops.pointwise.rounding import maximum
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.reduce.reduction import sum_
+from rushlight.ops.segments import segment_numbers
 from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.ops.view.reshape import reshape
@@ -147,12 +147,6 @@ def segment_sum_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 5, 4), np.array([1, 4, 9], np.int32), integers(rng, 0, 5, 9))
     yield Sample(normal(rng, 5, 3), offsets, integers(rng, 0, 5, 9), normal(rng, 9))
     yield Sample(normal(rng, 5, 3), np.array([0, 300, 700]), integers(rng, 0, 5, 700), normal(rng, 700))
-
-
-def segment_numbers(offsets: V, count: Size) -> V:
-    """The segment of each of `count` places: -1 in front of the first, the number of segments behind the last."""
-    numbers: Any = searchsorted(convert(offsets, int64), positions(offsets, count), right=True) - 1
-    return numbers
 
 
 def segment_lengths(offsets: V, count: Size) -> V:
