@@ -12,8 +12,10 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.capture.api import CompiledModule, explain_entries
+from rushlight.eager.dispatch import Key, register
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.support.errors import CompileError
+from rushlight.term import Op
 
 
 def appended(x: Any, items: list[Any]) -> Any:
@@ -505,3 +507,15 @@ def test_a_method_that_is_bound_to_a_dict_changes_that_dict(program):
     expected = str(program(rl.ones(2), *held))
     for _ in range(3):
         assert str(compiled(rl.ones(2), *held)) == expected
+
+
+def test_a_kernel_is_registered_once_where_a_graph_is_made_again() -> None:
+    op = Op("test::registered_once")
+
+    def program(x: Any) -> Any:
+        y = x * 2
+        register(op, Key.DEVICE_1, lambda value: value)
+        print(end="")
+        return y + 1
+
+    assert rl.compile(program)(rl.ones(2)).tolist() == [3.0, 3.0]

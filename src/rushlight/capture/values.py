@@ -91,11 +91,15 @@ class Deleted:
 Template = Output | InputRef | Number | SizeOf | Constant | Reached | Container | Made | Deleted
 
 
+TAIL = object()
+"""The key of what is appended to a list, however long it is."""
+
+
 @frozen(eq=False)
 class Effect:
     """`container[key] = value`, together with the run. `container` is an object, or a Reached one.
 
-    The key of a list may be a slice.
+    The key of a list may be a slice, or TAIL: the value is a list whose items are appended.
     """
 
     container: object

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -16,12 +17,13 @@ from rushlight.capture.entry.loop_rolling import rolled
 from rushlight.capture.gradients import Owner
 from rushlight.capture.program import Program
 from rushlight.capture.source import ArgumentSource
-from rushlight.capture.values import Container, Deleted, Effect, Output, Reached, Template
+from rushlight.capture.values import TAIL, Container, Deleted, Effect, Output, Reached, Template
 from rushlight.eager.memory import array_of
 from rushlight.support.errors import fail
 
 SINK = [None]  # where commits put results that nobody needs
 EVERYTHING = slice(None)
+BEHIND_ALL = slice(sys.maxsize, None)
 
 
 class Texts(Protocol):
@@ -129,7 +131,7 @@ class CommitText:
         return container.text if isinstance(container, Reached) else self.names(container)
 
     def _key(self, effect: Effect) -> str:
-        key = effect.key
+        key = BEHIND_ALL if effect.key is TAIL else effect.key
         return repr(key) if type(key) in (int, str) else self.names(key)
 
 

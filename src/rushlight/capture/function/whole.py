@@ -40,6 +40,7 @@ from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments
+from rushlight.capture.values import TAIL
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.graph import with_dense_outputs
@@ -299,7 +300,7 @@ class WholeFunction(CompiledFunction):
             if not missing:
                 break
             unset |= missing
-        written = {id(effect.container) for effect in program.effects.entries}
+        written = {id(effect.container) for effect in program.effects.entries if effect.key is not TAIL}
         roots = [*self._leaves(arguments), *self._found.named()]
         forget_unread(walk, reads, written, partial(walk_function, self.function, roots))
         refuse_shared(arguments, walk, self._found)

@@ -143,7 +143,7 @@ _OUTSIDE = tuple(
         f"{_PACKAGE}.{name}"
         for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.api", "compat.modes", "compat.cuda"]
     ]
-    + [f"{_PACKAGE}.amp.grad_scaler", f"{_PACKAGE}.eager.autograd.check"]
+    + [f"{_PACKAGE}.amp.grad_scaler", f"{_PACKAGE}.eager.autograd.check", f"{_PACKAGE}.eager.dispatch.table"]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 
@@ -389,6 +389,10 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
                 self.note(part)
 
+    def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
+        """Whether a graph appends tensors to a list that was there before. Numbers may be others at each call."""
+        return any(issubclass(type(value), Handle) for value in values) and self.reached.appends(target, values)
+
     def _allow(self, function: Any, module: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):
             raise Break(breaks.CLASS, "a class is made")
@@ -424,6 +428,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
             raise Break(breaks.OUTSIDE, "a class is registered for one that was there before")
         if name in _MUTATING and before and not issubclass(type(owner), (type, FrameType)):
             if self.is_state(owner, *_entries_in(rest), *kwargs.values()):
+                return
+            if name == "append" and type(owner) is list and isinstance(owner, list) and self.appends(owner, rest):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
 

@@ -125,12 +125,21 @@ def looking(name: str, operation: Operation) -> Operation:
 
 def _looked_at(called: Sequence[object], values: Sequence[object]) -> Sequence[object]:
     """Which of the values that a call is given it may look into. Its function is among those `called`."""
+    if any(map(_appends, called)):
+        return [value for value in values if not _appends(value)]
     functions = set(map(id, called))
     if functions & _TELLING or (functions & _CHECKING and all(map(_is_plain, values))):
         return ()
     if functions & (_TAKING | _CHECKING):
         return [value for value in values if issubclass(type(value), Handle)]
     return values
+
+
+def _appends(function: object) -> bool:
+    """Whether a function is the method that appends to a list, which does not look into it."""
+    if type(function) is not BuiltinFunctionType or not isinstance(function, BuiltinFunctionType):
+        return False
+    return function.__name__ == "append" and type(function.__self__) is list
 
 
 def _is_plain(value: object) -> bool:

@@ -165,6 +165,16 @@ class ReachedObjects:
         """Whether values may be put into a container that is part of the state: each call writes what changed."""
         return id(container) in self.walk.before and all(map(_is_written, values))
 
+    def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
+        """Whether each call can append a value to a list of the state, and notes that the trace does so."""
+        known = any(container is target for container, _ in self.walk.containers)
+        if not known or len(values) != 1 or not _is_written(values[0]):
+            return False
+        if any(copy.original is target for copy in self.copies):
+            return False
+        self.walk.appended.add(id(target))
+        return True
+
     def is_state_of(self, owner: object, name: str, value: object) -> bool:
         """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""
         if value is not MISSING and not _is_written(value):

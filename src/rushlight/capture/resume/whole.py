@@ -184,6 +184,10 @@ class WholeInterpreter(TracingInterpreter):
         else:
             super().shows(value)
 
+    def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
+        """Whether each call can append values to a list that was there before."""
+        return self.reached.appends(target, values)
+
     def trace_call(
         self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.source import StateSource
 from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of, restore
-from rushlight.capture.values import Container, Deleted, Effect, Reached, Template
+from rushlight.capture.values import TAIL, Container, Deleted, Effect, Reached, Template
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
@@ -56,7 +56,11 @@ def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[t
         ) -> bool:
             return stays(leaves.get((id(container), key)), before[key], now)
 
-        for key, now in changed_entries(before, entries_of(container), kept):
+        entries = entries_of(container)
+        if id(container) in walk.appended:
+            yield Leaf(container, TAIL, MISSING, f"{path}[{len(before)}:]", False), [*entries.values()][len(before) :]
+            entries = {key: entries[key] for key in before}
+        for key, now in changed_entries(before, entries, kept):
             leaf = leaves.get((id(container), key))
             if leaf is None:
                 leaf = Leaf(container, key, before.get(key), f"{path}[{key!r}]", False)

@@ -192,7 +192,8 @@ class StateWalk:
     both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
     sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
     there before. `assumed` is what a trace takes to stay as it is, `looks` what it has looked into, if that is known.
-    What is `closed`, by identity, is not opened.
+    What is `closed`, by identity, is not opened. To the lists in `appended` the trace has appended, and done no more
+    to their length.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -208,6 +209,7 @@ class StateWalk:
     added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)
     looks: Looks | None = None
+    appended: set[int] = field(default_factory=set)
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
@@ -265,7 +267,7 @@ class StateWalk:
         """C003 for what changed and cannot be written down as entries: the length of a list, sets and their like."""
         for container, path in self.containers:
             before, now = self.before[id(container)], len(container)
-            if isinstance(container, list) and now != len(before):
+            if isinstance(container, list) and now != len(before) and id(container) not in self.appended:
                 fail(
                     "C003",
                     f"compile: the list {path} had {len(before)} entries before the traced call and has {now}",
