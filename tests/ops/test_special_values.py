@@ -18,6 +18,7 @@ def recorded() -> Recorded:
     return Recorded(Path(__file__).with_name("special_values.npz"))
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("share", range(SHARES))
 def test_special_operands_give_what_they_give_in_pytorch(share: int) -> None:
     calls = range(share, len(recorded().programs), SHARES)

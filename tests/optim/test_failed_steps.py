@@ -107,6 +107,7 @@ class Failing:
         return count
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_whose_hooks_raise_has_not_happened(name: str) -> None:
     failing = Failing(name)

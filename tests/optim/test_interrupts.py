@@ -144,6 +144,7 @@ def at_random_moments(pair: Pair, count: int) -> tuple[int, int]:
     return found[False], found[True]
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_interrupts_come_before_or_after(name: str) -> None:
     pair = Pair(name, "short")

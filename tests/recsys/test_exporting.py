@@ -217,6 +217,7 @@ np.savez(sys.argv[3], *[part for size in (0, 1, 7, 512) for part in arrays(model
 """
 
 
+@pytest.mark.generated
 @pytest.mark.row("9.5")
 @pytest.mark.parametrize("data_type", ["FP32", "INT8", "INT4", "FP16"])
 def test_sequences_and_rows_of_few_bits_are_modules_again(data_type: str, tmp_path: Path):

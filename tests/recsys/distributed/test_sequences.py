@@ -41,6 +41,7 @@ def test_twenty_steps_of_sequences_are_those_of_one_process(kind: str, world: in
     check(world, kind, *ADAGRAD)
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("kind", ["row_wise", "unaligned"])
 @pytest.mark.parametrize("rule", [(rules.SGD, {"lr": 0.1}), (rules.LAMB, {"lr": 0.02})], ids=["sgd", "lamb"])
 def test_rules_have_the_steps_of_whole_rows(rule: tuple, kind: str):
@@ -57,6 +58,7 @@ def test_processes_step_as_threads_do(kind: str):
     check(2, kind, *ADAGRAD, engine="mpi")
 
 
+@pytest.mark.generated
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_sequences_without_a_rule_have_the_gradients_of_one_process(kind: str):

@@ -66,6 +66,7 @@ def test_every_rule_has_the_steps_and_states_of_whole_rows(rule: str, kind: str)
     check(4, kind, *RULES[rule], PoolingType.MEAN, bitwise=False)
 
 
+@pytest.mark.generated
 @needs_mpi
 @pytest.mark.parametrize("kind", KINDS)
 def test_processes_step_as_threads_do(kind: str):
@@ -88,6 +89,7 @@ def test_weights_of_ids_go_along_and_their_gradients_come_back(kind: str):
             same(one[4][step], passed[step][owner == rank] * world, bitwise=False)
 
 
+@pytest.mark.generated
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_tables_without_a_rule_have_the_gradients_of_one_process(kind: str):

@@ -66,6 +66,7 @@ def saving_job(buckets: int, folder: str) -> None:
     checkpoint.save({"model": model, "tables": model.fused_optimizer}, folder)
 
 
+@pytest.mark.generated("kind")
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize(("world", "buckets"), [(1, 3), (2, 1), (2, 3), (4, 3)])
 @pytest.mark.parametrize("kind", KINDS)
