@@ -16,6 +16,10 @@ from typing import NamedTuple
 
 _CACHE = 0
 _EXTENDED_ARG = opname.index("EXTENDED_ARG")
+_GLOBALS = frozenset(
+    {"LOAD_FROM_DICT_OR_GLOBALS"}
+    | {f"{verb}_{place}" for verb in ("LOAD", "STORE", "DELETE") for place in ("GLOBAL", "NAME")}
+)
 _RELATIVE = ("JUMP", "POP_JUMP", "FOR_ITER", "SEND")
 AFTER_LOOP = {11: 0, 12: 1, 13: 2}  # instructions at the end of a loop that `FOR_ITER` skips where it pops the iterator
 VERSION = sys.version_info[1]
@@ -68,6 +72,16 @@ def decode(code: CodeType) -> Code:
     _attach_keyword_names(instructions)
     handlers = _handlers(code, index, [instruction.offset for instruction in instructions])
     return Code(code, tuple(instructions), handlers, names)
+
+
+def globals_in(code: CodeType) -> tuple[str, ...]:
+    """The names of variables that code looks up, sets or deletes outside of it: globals, those of a class's body."""
+    found = [
+        code.co_names[arg >> 1 if name == "LOAD_GLOBAL" else arg]
+        for _, _, _, name, arg in _raw_instructions(code.co_code)
+        if name in _GLOBALS
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def _raw_instructions(text: bytes) -> Iterator[tuple[int, int, int, str, int]]:

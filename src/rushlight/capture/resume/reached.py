@@ -122,7 +122,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or issubclass(kind, (Resumable, FrameView)):
         return True
-    return not module_of_class(kind).startswith(_PACKAGE)
+    return issubclass(kind, tuple) or not module_of_class(kind).startswith(_PACKAGE)
 
 
 def _is_namespace(variables: dict[object, object]) -> bool:

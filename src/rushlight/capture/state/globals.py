@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
+
+from rushlight.capture.code.instructions import globals_in
 
 _CODES = 4096  # functions whose names are kept
 _OURS = frozenset({"rushlight", "torch", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
@@ -18,11 +20,21 @@ _OURS = frozenset({"rushlight", "torch", "numpy", "ml_dtypes", "llvmlite"}) | sy
 @functools.lru_cache(maxsize=_CODES)
 def names_in(code: CodeType) -> tuple[str, ...]:
     """The names of globals and attributes in a function's code, functions within it included."""
-    names = list(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names.extend(names_in(constant))
-    return tuple(dict.fromkeys(names))
+    return _with_inner(code, names_in, code.co_names)
+
+
+@functools.lru_cache(maxsize=_CODES)
+def variables_in(code: CodeType) -> tuple[str, ...]:
+    """The names of globals in a function's code, functions within it included."""
+    return _with_inner(code, variables_in, globals_in(code))
+
+
+def _with_inner(
+    code: CodeType, names_of: Callable[[CodeType], tuple[str, ...]], own: tuple[str, ...]
+) -> tuple[str, ...]:
+    """A function's own names and those of the functions within it, each once."""
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in names_of(constant)]
+    return tuple(dict.fromkeys((*own, *inner)))
 
 
 @functools.lru_cache(maxsize=_CODES)
@@ -84,7 +96,7 @@ class ReachableGlobals:
 def _named_by(function: FunctionType) -> Iterator[tuple[dict[str, object], str, list[str]]]:
     """The globals of a function, and those of modules of users' among them: a prefix, and which of them it names."""
     names = names_in(function.__code__)
-    own = _common(function.__globals__, names)
+    own = _common(function.__globals__, variables_in(function.__code__))
     yield function.__globals__, "", own
     for name in own:
         value = function.__globals__[name]

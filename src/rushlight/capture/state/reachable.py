@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
-from rushlight.capture.state.globals import ReachableGlobals, names_in
+from rushlight.capture.state.globals import ReachableGlobals, names_in, variables_in
 from rushlight.capture.state.looks import Looks
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
@@ -451,7 +451,7 @@ def _walked(
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
             if _is_filled(cell):
                 walk.bind(CellBox(cell), 0, name)
-        for name in names_in(root.__code__):
+        for name in variables_in(root.__code__):
             if (id(root.__globals__), name) in named:
                 continue
             named.add((id(root.__globals__), name))
