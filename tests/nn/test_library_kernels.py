@@ -173,6 +173,7 @@ def leaves(results: Any) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
+@pytest.mark.generated
 @pytest.mark.row("7.4")
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_is_what_it_means(name: str):

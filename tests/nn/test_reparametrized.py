@@ -16,6 +16,7 @@ from rushlight.support.errors import forget_warnings
 FROZEN = np.load(Path(__file__).parent / "torch_reparametrized.npz")
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", reparametrized_cases.CASES)
 def test_reparametrized_weights_agree_with_torch_and_compiled(name):
     found = reparametrized_cases.run(rl, name)
