@@ -3,9 +3,9 @@
 python -m predict_ranks                     # from tests/harness, with PYTHONPATH=../../src:. : 2 and 4 ranks, 5 rounds
 python -m predict_ranks --ranks 2 --rounds 9
 
-A round calibrates collectives, simulates a step of each program, and runs it on processes. Beside a step's time stands
-that without the time in which the kernel let other processes run while a rank was ready (`/proc/self/schedstat`, of the
-rank that waited longest): what the machine's other work takes. A ratio is the median over rounds.
+A round calibrates collectives, simulates a step of each program, and runs it on processes. Times are without those in
+which the kernel let other processes run while a rank was ready (`/proc/self/schedstat`, of the rank that waited
+longest): what the machine's other work takes; of steps they stand beside the others. A ratio is the median over rounds.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.distributed.fsdp import fully_shard
 from rushlight.distributed.launch import launch
-from rushlight.distributed.simulation.calibrating import measure_tables
+from rushlight.distributed.simulation.calibrating import measure_tables, waited_seconds
 from rushlight.distributed.simulation.costs import write_tables
 from rushlight.nn.parallel import DistributedDataParallel
 
@@ -58,20 +58,15 @@ def steps(name, mark):
         mark()
 
 
-def waited():
-    """Seconds that this thread was ready to run and did not."""
-    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
-
-
 def run_rank(folder, name):
     """One rank of a job that is measured: of each step the slowest rank's time, and the longest wait."""
     rl.set_num_threads(1)
     dist.init_process_group("mpi")
     seen = []
-    before = [time.perf_counter(), waited()]
+    before = [time.perf_counter(), waited_seconds()]
 
     def mark():
-        now = time.perf_counter(), waited()
+        now = time.perf_counter(), waited_seconds()
         seen.append([now[0] - before[0], now[1] - before[1]])
         before[:] = now
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import ClassVar
@@ -18,6 +19,15 @@ from rushlight.ir import process_group
 from rushlight.ir.process_group import DEFAULT, find_default, has_own_registry, register, registry, unregister
 from rushlight.support import settings
 from rushlight.support.errors import fail, require
+
+
+class _Watchers(threading.local):
+    def __init__(self) -> None:
+        self.known: list[Callable[[Call], None]] = []
+
+
+WATCHERS = _Watchers()
+"""Functions that are told each call of this thread, which is one rank."""
 
 
 class ProcessGroup(Verbs):
@@ -58,6 +68,8 @@ class ProcessGroup(Verbs):
     def issue(self, call: Call) -> Work:
         """Begins a call."""
         require(registry().groups.get(self.name) is self, "W001", f"distributed: group {self.name!r} was destroyed")
+        for tell in WATCHERS.known:
+            tell(call)
         return self.engine.issue(call)
 
     def __repr__(self) -> str:

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from rushlight.distributed.launch import note_exit, prepare
-from rushlight.torch.finder import install
+from rushlight.torch.finder import ROOTS, install
+from rushlight.torch.targets import Target, targets_of
 
 USAGE = "usage: rushlight run [-m MODULE | SCRIPT] [ARGUMENT]..."
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -57,7 +58,15 @@ def run_module(program: Sequence[str]) -> dict[str, Any]:
     """Run a module by its name, given with its arguments; returns its globals."""
     sys.argv = list(program)
     sys.path.insert(0, os.getcwd())
+    commands = [vars(target)["main"] for target in _targets(program[0]) if "main" in vars(target)]
+    if commands:  # of the alias, as torch.distributed.run
+        sys.exit(commands[0](list(program[1:])))
     return runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+
+
+def _targets(name: str) -> tuple[Target, ...]:
+    """What answers for a module of the alias."""
+    return targets_of(name) if name.partition(".")[0] in ROOTS else ()
 
 
 def show(problem: BaseException) -> None:

@@ -22,6 +22,8 @@ from rushlight.support.errors import require
 
 SIZES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24)
 _SECONDS = 0.15  # of calls of one size
+_SHORTEST = 1e-7  # seconds of a call
+_SCHEDULED = Path("/proc/self/schedstat")  # nanoseconds on a processor, and ready for one
 
 
 def measure_tables(ranks: Sequence[int], say: Callable[[str], None]) -> dict[Verb, dict[int, Table]]:
@@ -61,9 +63,17 @@ def _message(group: Verbs, buffer: np.ndarray) -> Work:
     return group.send(buffer, group.rank + 1) if group.rank + 1 < group.size else group.barrier()
 
 
+def waited_seconds() -> float:
+    """The time in which this process's first thread was ready and did not run; 0 where the kernel does not tell."""
+    try:
+        return int(_SCHEDULED.read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 def median_seconds(group: Verbs, issue: Callable[[], Work], budget: float = _SECONDS) -> float:
-    """The median over calls of what the slowest rank took."""
-    times: list[float] = []
+    """The median over calls of what the slowest rank took, without the longest wait for a processor."""
+    times: list[tuple[float, float]] = []
     issue().wait()
     calls = np.array([0], np.int64)
     begun = time.perf_counter()
@@ -72,12 +82,13 @@ def median_seconds(group: Verbs, issue: Callable[[], Work], budget: float = _SEC
     group.broadcast(calls, 0).wait()
     for _ in range(int(calls[0])):
         group.barrier().wait()
+        before = waited_seconds()
         begun = time.perf_counter()
         issue().wait()
-        times.append(time.perf_counter() - begun)
-    slowest = np.array(times)
+        times.append((time.perf_counter() - begun, waited_seconds() - before))
+    slowest = np.array(times).reshape(-1)
     group.all_reduce(slowest, "max").wait()
-    return statistics.median(slowest.tolist())
+    return statistics.median([max(wall - wait, _SHORTEST) for wall, wait in slowest.reshape(-1, 2).tolist()])
 
 
 def main(folder: Path) -> None:

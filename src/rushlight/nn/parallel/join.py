@@ -36,7 +36,7 @@ class JoinHook:
         """Make the collectives of one step of the other ranks."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Do what is left once all ranks are done; `is_last_joiner` on those that had inputs up to the last step."""
+        """Do what is left once all ranks are done; `is_last_joiner` on those that had inputs to the end."""
 
 
 class Joinable(ABC):

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from rushlight.distributed.group import Group, ProcessGroup, member
+from rushlight.torch import torchrun
 from rushlight.torch.submodule import Submodule
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -32,6 +33,8 @@ def _get_default_group() -> ProcessGroup:
 
 
 distributed_c10d = Submodule("Process groups.", _set_pg_timeout=_set_pg_timeout, _get_default_group=_get_default_group)
+run = Submodule("A launcher of ranks.", main=torchrun.main)
+launch = Submodule("The older launcher of ranks.", main=torchrun.launch_main)
 constants = Submodule("Constants of process groups.", default_pg_timeout=default_pg_timeout)
 elastic = Submodule(
     "What a launcher's ranks use.",
