@@ -129,7 +129,6 @@ ELSEWHERE: dict[str, str] = {
     "distributed.algorithms._checkpoint.checkpoint_wrapper": "rushlight.utils.checkpoint.wrapper",
     "distributed._tensor.placement_types": "rushlight.ir.placement",
     "distributed.tensor.placement_types": "rushlight.ir.placement",
-    "distributed.pipelining": "rushlight.fx.pipelining",  # beside rushlight.distributed.pipelining
     "distributed.pipelining._IR": "rushlight.fx.pipelining",
     **{
         f"distributed.{name}": f"rushlight.distributed.{module}".removesuffix(".")

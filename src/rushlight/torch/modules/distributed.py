@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
+from rushlight.distributed import pipelining as stages
 from rushlight.distributed.group import Group, ProcessGroup, member
+from rushlight.fx import pipelining as cutting
 from rushlight.torch import torchrun
 from rushlight.torch.submodule import Submodule
 
@@ -33,6 +35,12 @@ def _get_default_group() -> ProcessGroup:
 
 
 distributed_c10d = Submodule("Process groups.", _set_pg_timeout=_set_pg_timeout, _get_default_group=_get_default_group)
+# Of what cuts models, which needs graphs, and what runs stages.
+pipelining = Submodule(
+    "Models cut into stages, which schedules run.",
+    **{name: getattr(module, name) for module in (stages, cutting) for name in module.__all__},
+    _IR=cutting,
+)
 run = Submodule("A launcher of ranks.", main=torchrun.main)
 launch = Submodule("The older launcher of ranks.", main=torchrun.launch_main)
 constants = Submodule("Constants of process groups.", default_pg_timeout=default_pg_timeout)
