@@ -39,19 +39,32 @@ class _Recipe:
     gathers: bool
 
 
+class _Elements(dict[Buffer, int]):
+    """How many elements buffers have; each is asked once."""
+
+    def __missing__(self, buffer: Buffer) -> int:
+        count = self[buffer] = _typical(product(buffer.type.shape))
+        return count
+
+    def bytes(self, buffer: Buffer) -> int:
+        """The memory that a buffer takes."""
+        return self[buffer] * buffer.type.dtype.itemsize
+
+
 def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kept: Container[Buffer]) -> set[Buffer]:
     """Finds the values to compute where a product reads them, as they are larger than their sources."""
     recipes: dict[Buffer, _Recipe] = {}
     readers: dict[Buffer, int] = {}
+    elements = _Elements()
     for definition in items:
-        recipe = _recipe(definition, recipes)
+        recipe = _recipe(definition, recipes, elements)
         if recipe is not None and definition.buffer not in results and definition.buffer not in kept:
             recipes[definition.buffer] = recipe
         for term in definition.terms:
             if term.op is OPS["contract"] and isinstance(definition.definition, Definition):
                 for operand in term.operands:
                     if _is_read_in_blocks(term, operand, definition.definition.axes):
-                        for buffer in _unpacked_in_operand(operand, recipes):
+                        for buffer in _unpacked_in_operand(operand, recipes, elements):
                             readers[buffer] = readers.get(buffer, 0) + 1
     buffers: set[Buffer] = set()
     for buffer, count in readers.items():
@@ -81,11 +94,11 @@ def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[Size
     if operand.type is contraction.type and operand.type not in (float32, float64):
         return False
     mine = free_axes(operand)
-    columns, rows = (_elements([axis for axis in axes if (axis in mine) is wanted]) for wanted in (True, False))
+    columns, rows = (_product_of([axis for axis in axes if (axis in mine) is wanted]) for wanted in (True, False))
     return columns >= LEAST_COLUMNS or rows < LEAST_COLUMNS
 
 
-def _recipe(definition: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | None:
+def _recipe(definition: Dissected, recipes: dict[Buffer, _Recipe], elements: _Elements) -> _Recipe | None:
     if not isinstance(definition.definition, Definition) or definition.bound or _divides_by_sizes(definition):
         return None
     sources, through = set[Buffer](), {definition.buffer}
@@ -96,38 +109,31 @@ def _recipe(definition: Dissected, recipes: dict[Buffer, _Recipe]) -> _Recipe | 
         sources |= below.sources
         through |= below.through
         terms += below.terms
-        gathers = gathers or below.gathers or _is_gathered(load)
+        gathers = gathers or below.gathers or _is_gathered(load, elements)
     return _Recipe(frozenset(sources), frozenset(through), terms, gathers) if terms <= MOST_TERMS else None
 
 
-def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe]) -> set[Buffer]:
+def _unpacked_in_operand(operand: Scalar, recipes: dict[Buffer, _Recipe], elements: _Elements) -> set[Buffer]:
     """Finds the buffers behind a product's operand that take more memory than what they are made of."""
-    elements = _elements(free_axes(operand))
+    least = _product_of(free_axes(operand))
     recipe_of = [recipes[buffer] for buffer in [load.attr("buffer") for load in loads(operand)] if buffer in recipes]
     through = {buffer for recipe in recipe_of for buffer in recipe.through}
-    return {buffer for buffer in through if _count(buffer) >= elements and _is_larger(buffer, recipes[buffer].sources)}
+    large = [buffer for buffer in through if elements[buffer] >= least]
+    return {buffer for buffer in large if _is_larger(buffer, recipes[buffer].sources, elements)}
 
 
-def _elements(axes: Iterable[SizeExpr]) -> int:
+def _product_of(axes: Iterable[SizeExpr]) -> int:
     return _typical(product([axis_size(axis) for axis in axes]))
 
 
-def _is_gathered(load: Scalar) -> bool:
+def _is_gathered(load: Scalar, elements: _Elements) -> bool:
     """Whether other values tell where in a table a load is, which is not at hand as a whole."""
-    return any(loads(operand) for operand in load.operands) and _count(load.attr("buffer")) > SMALL_TABLE
+    return any(loads(operand) for operand in load.operands) and elements[load.attr("buffer")] > SMALL_TABLE
 
 
-def _is_larger(buffer: Buffer, sources: frozenset[Buffer]) -> bool:
+def _is_larger(buffer: Buffer, sources: frozenset[Buffer], elements: _Elements) -> bool:
     """Whether a value takes at least a third more memory than its sources."""
-    return 4 * sum([_bytes(source) for source in sources]) <= 3 * _bytes(buffer)
-
-
-def _bytes(buffer: Buffer) -> int:
-    return _count(buffer) * buffer.type.dtype.itemsize
-
-
-def _count(buffer: Buffer) -> int:
-    return _typical(product(buffer.type.shape))
+    return 4 * sum([elements.bytes(source) for source in sources]) <= 3 * elements.bytes(buffer)
 
 
 def _typical(size: Size) -> int:
