@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.tune.test_search import model
 
@@ -27,7 +28,7 @@ from rushlight.support import events, settings
 from rushlight.tune import isolated, search
 from rushlight.tune.isolated import Worker
 from rushlight.tune.journal import Journal, JournaledRace
-from rushlight.tune.measure import Always, Problem, product_race
+from rushlight.tune.measure import Always, Problem, Race, product_race
 from rushlight.tune.records import FILE, Record, Records, is_tile, tile_text
 from rushlight.tune.search import Tuner, neighbours
 from rushlight.tune.strategies import Climb
@@ -130,6 +131,31 @@ def test_other_bits_are_seen_in_the_worker(workers: Callable[..., Worker]):
     race._graph = parse_graph(text, OPERATORS)
     assert race.run(other, tile)[0] is None
     race.close()
+
+
+@pytest.mark.row("6.2")
+@pytest.mark.parametrize(
+    "call", ["addmm(%bias, %x, %y) {beta=0.5, alpha=2.0}", "addmm(%bias, %x, %y) {beta=0, alpha=-1}"]
+)
+def test_a_question_holds_all_that_a_call_is_given(workers: Callable[..., Worker], call: str):
+    """The worker reads calls with their attributes from text, and what it measures is what is measured here."""
+    sizes = "%bias: f32[40], %x: f32[32, 24], %y: f32[24, 40]"
+    call = f"addmm(%bias, %x, %y) {{{attributes}}}"
+    graph = parse_graph(f"f({sizes}) {{\n  %0 = {call} : f32[32, 40]\n  return %0\n}}", OPERATORS)
+    random = np.random.default_rng(0)
+    operands = [random.standard_normal(shape).astype(np.float32) for shape in ((40,), (32, 24), (24, 40))]
+    worker = workers()
+    asked = tuner_with(worker)._race(graph, operands, Always)
+    tile = small().tile
+    others = [one for one in neighbours(tile) if is_tile(one) and one != tile][:2]
+    here = Race(graph, operands, Always)
+    for other in others:
+        there, mine = asked.run(other, tile), here.run(other, tile)
+        assert there is not None
+        assert None not in (*there, *mine)
+        assert all(0 < seconds < 1 for seconds in there if seconds is not None)
+    assert len(worker.spans) == len(others)
+    asked.close()
 
 
 @pytest.mark.row("6.4")

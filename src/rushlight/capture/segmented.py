@@ -19,15 +19,17 @@ from rushlight.build.segments import (
 from rushlight.capture.control import DRIVERS, Body
 from rushlight.capture.launching import Launching, evaluated
 from rushlight.eager.autograd.modes import no_grad
+from rushlight.eager.composite.sequences import empty_strided
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
+from rushlight.eager.mutation import COPY
 from rushlight.eager.tensor_meta import form_of
-from rushlight.ir.graph import NUMBER, Graph, Inner, with_dense_outputs
+from rushlight.ir.graph import NUMBER, Call, Graph, Inner, with_dense_outputs
 from rushlight.ir.sizes import with_hidden_sizes
-from rushlight.ir.type import TensorType, symbols_in
+from rushlight.ir.type import TensorType, row_major, symbols_in
 from rushlight.ir.value import map_operands
-from rushlight.ops.record import Fact
+from rushlight.ops.record import OPERATORS, Fact
 from rushlight.runtime import native
 from rushlight.support import settings
 from rushlight.support.errors import fail
@@ -211,12 +213,11 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
     attrs = {
         name: None if name in op.unbacked_outputs else _with_runners(value, compile_graph) for name, value in call.attrs
     }
-    driver, foreign = DRIVERS.get(op), Fact.FOREIGN in getattr(op, "facts", Fact.NONE)
+    facts: Fact = getattr(op, "facts", Fact.NONE)
+    driver, foreign = DRIVERS.get(op), Fact.FOREIGN in facts
 
     def run(values: Values, sizes: dict[SizeExpr, int]) -> None:
-        operands = map_operands(
-            call.operands, lambda operand: operand.attr("value") if operand.op is NUMBER else values[id(operand)]
-        )
+        operands = map_operands(call.operands, lambda operand: _operand(operand, values, facts, sizes))
         given = {name: concrete(value, sizes) for name, value in attrs.items()}
         with no_grad():
             result: Any = dispatch(op, operands, given) if driver is None else driver(*operands, **given)
@@ -230,6 +231,33 @@ def _host_runner(step: HostStep, compile_graph: Compile) -> Runner:
                     _require_type(op.name, target.type, output, sizes)
 
     return run
+
+
+def _operand(operand: Call, values: Values, facts: Fact, sizes: Mapping[SizeExpr, int]) -> Any:
+    """What a call of the host is given: a number, or a tensor that lies as the operator's tags say."""
+    if operand.op is NUMBER:
+        return operand.attr("value")
+    value, type_ = values[id(operand)], operand.type
+    if not facts & (Fact.EXACT_STRIDES | Fact.ROW_MAJOR) or not isinstance(type_, TensorType):
+        return value
+    strides = evaluated((row_major(type_) if Fact.ROW_MAJOR in facts else type_).strides, sizes)
+    shape = tuple(value.form.shape)
+    differ = any(step != own and size > 1 for step, own, size in zip(strides, value.form.strides, shape, strict=True))
+    return _copied(value, shape, strides) if differ and 0 not in shape else value
+
+
+def _copied(value: Handle, shape: tuple[int, ...], strides: tuple[int, ...]) -> Handle:
+    """A tensor's elements at other strides; a dim of stride 0 has one."""
+    own = tuple([size if step else 1 for size, step in zip(shape, strides, strict=True)])
+    with no_grad():
+        memory = empty_strided(own, strides, dtype=value.form.dtype, device=value.form.device)
+        dispatch(COPY, (memory, _strided(value, own, tuple(value.form.strides))), {})
+        return _strided(memory, shape, strides)
+
+
+def _strided(value: Handle, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    attrs = {"size": shape, "stride": strides, "storage_offset": None}
+    return dispatch(OPERATORS["as_strided"], (value,), attrs)
 
 
 def _require_type(op: str, type_: TensorType, result: Handle, sizes: Mapping[SizeExpr, int]) -> None:

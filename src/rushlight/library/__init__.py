@@ -26,12 +26,14 @@ from rushlight.library.registering import (
     triton_op,
 )
 from rushlight.library.schemas import infer_schema
+from rushlight.library.tags import Tag
 from rushlight.support.peer_names import absent_name
 
 __all__ = [
     "OPERATORS",
     "CustomOpDef",
     "Library",
+    "Tag",
     "custom_op",
     "define",
     "get_ctx",

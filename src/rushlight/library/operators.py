@@ -26,6 +26,7 @@ from rushlight.ir.value import map_operands
 from rushlight.library import calls
 from rushlight.library.calls import Attrs, FakeContext, Formula, Operands, Rule
 from rushlight.library.schemas import infer_schema, registry_schema
+from rushlight.library.tags import layout_of
 from rushlight.ops.record import OPERATORS as RECORDS
 from rushlight.ops.record import Fact, Operator, define, undefine
 from rushlight.ops.schema import parse_schema
@@ -53,7 +54,7 @@ def token() -> Handle:
 class Definition:
     """What answers at the keys of the dispatcher for a custom operator."""
 
-    def __init__(self, name: str, schema: str, doc: str = "") -> None:
+    def __init__(self, name: str, schema: str, doc: str = "", tags: object = ()) -> None:
         """Registers an operator with a schema in PyTorch's words, that begins with the parenthesis. Errors: A010."""
         require(name.count("::") == 1 and all(name.split("::")), "A010", f"{name}: write a name as namespace::name")
         self._qualname = name
@@ -66,6 +67,7 @@ class Definition:
         self._of_dynamic: list[Registration] = []
         self.revision = 0  # grows with each change of what a trace depends on
         text = registry_schema(name, schema)
+        self._facts = Fact.HOST | Fact.FOREIGN | layout_of(tags)
         with _lock:
             self._operator = self._defined(text, doc)
             self._functional = self._defined_functional() if self._writes or self._effect else None
@@ -78,7 +80,7 @@ class Definition:
             parse_schema(text)
         except ValueError as problem:
             fail("A010", f"{self._qualname}: {problem}")
-        operator = define(text, doc or "A custom operator.", facts=Fact.HOST | Fact.FOREIGN, variants="")
+        operator = define(text, doc or "A custom operator.", facts=self._facts, variants="")
         operator.meta_rule = self._types
         self._at(Key.CPU, self._run, operator, reenters=True)
         self._at(Key.META, self._on_meta, operator, boxed=True, leaf=True)
@@ -105,7 +107,7 @@ class Definition:
             token()  # not within a trace, which would take it for a value of its own
             plain, results = f"Tensor token, {plain}" if plain else "Tensor token", ["Tensor new_token"]
         text = f"{self._qualname}.functional({plain}) -> ({', '.join(results)})"
-        facts = Fact.HOST | Fact.FOREIGN | Fact.NONDIFFERENTIABLE
+        facts = self._facts | Fact.NONDIFFERENTIABLE
         functional = define(text, "The functional form.", facts=facts, variants="")
         functional.meta_rule = self._functional_types
         self._at(Key.CPU, self._run_functional, functional, reenters=True)
@@ -120,7 +122,7 @@ class Definition:
         star = "" if re.search(r"(^|,)\s*\*\s*,", inside) else "*, "
         results = schema.text[schema.text.rindex("->") :]
         text = f"{self._qualname}.dynamic({inside}{', ' if inside else ''}{star}unbacked[] sizes=()) {results}"
-        facts = Fact.HOST | Fact.FOREIGN | Fact.DATA_DEPENDENT
+        facts = self._facts | Fact.DATA_DEPENDENT
         dynamic = define(text, "The form with sizes that a run tells.", facts=facts, variants="")
         dynamic.meta_rule = self._dynamic_types
         self._of_dynamic = [register(dynamic, Key.CPU, self._run_dynamic, reenters=True)]
@@ -274,9 +276,9 @@ class CustomOpDef(Definition):
 
     is_function = False
 
-    def __init__(self, name: str, schema: str, doc: str = "") -> None:
+    def __init__(self, name: str, schema: str, doc: str = "", tags: object = ()) -> None:
         """Registers an operator with a schema in PyTorch's words, that begins with the parenthesis. Errors: A010."""
-        super().__init__(name, schema, doc)
+        super().__init__(name, schema, doc, tags)
         self._overload = Overload(self)
         adopt_function(self._overload)
         OPERATORS[name] = self
@@ -459,12 +461,13 @@ def custom_op(
     mutates_args: str | Sequence[str],
     device_types: Devices = None,
     schema: str | None = None,
-    tags: object = None,
+    tags: object = (),
 ) -> Any:
     """Makes a function an operator, as torch.library.custom_op; a decorator without a function.
 
     Where the name is that of an earlier function, as in a notebook's cell that runs again, this one takes its place.
-    Compiled, exported and batched, it is one call that nobody looks into. The schema follows from annotations.
+    Compiled, exported and batched, it is one call that nobody looks into. The schema follows from annotations. `tags`
+    are some of `Tag`, which say how operands lie in compiled programs.
 
     >>> @custom_op("mine::scaled", mutates_args=())
     ... def scaled(x: Tensor, factor: float = 2.0) -> Tensor:
@@ -479,7 +482,7 @@ def custom_op(
         earlier = OPERATORS.get(name)
         if earlier is not None and earlier.is_function:
             earlier.remove()
-        made = CustomOpDef(name, text[text.index("(") :], function.__doc__ or "")
+        made = CustomOpDef(name, text[text.index("(") :], function.__doc__ or "", tags)
         made.is_function = True
         made.register_kernel(device_types, function)
         return made

@@ -31,7 +31,7 @@ class Library:
         require(self.kind != "IMPL", "A011", "Library.define: a library of kind IMPL defines nothing")
         name, parenthesis, rest = schema.partition("(")
         name = name.strip().rpartition("::")[2]
-        self._made.append(CustomOpDef(f"{self.ns}::{name.partition('.')[0]}", parenthesis + rest))
+        self._made.append(CustomOpDef(f"{self.ns}::{name.partition('.')[0]}", parenthesis + rest, tags=tags))
         return name
 
     def impl(self, op_name: object, fn: F, dispatch_key: str = "", *, with_keyset: bool = False) -> F:
@@ -71,7 +71,7 @@ class Library:
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: object = ()) -> None:
     """Makes an operator `namespace::name` with a schema that begins with its parenthesis. Errors: A010, A011."""
     name = qualname if lib is None or "::" in qualname else f"{lib.ns}::{qualname}"
-    CustomOpDef(name, schema)
+    CustomOpDef(name, schema, tags=tags)
 
 
 def impl(qualname: object, types: Devices, func: Any = None, *, lib: Library | None = None) -> Any:

@@ -72,6 +72,8 @@ class Fact(Flag):
     EFFECT = auto()  # done once for each call, in the order of calls, whether its result is needed or not
     FOREIGN = auto()  # a program's own: in graphs its results are held to their types
     WRITES = auto()  # its result is its first operand but for the places that it writes, which it computes
+    EXACT_STRIDES = auto()  # in graphs its operands have the strides that they have eagerly
+    ROW_MAJOR = auto()  # in graphs its operands are row-major
     INLINED = auto()  # a function of the program's: graphs hold the calls that it consists of, never itself
 
 
