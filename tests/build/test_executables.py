@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_the_surface_of_executables_stays_as_it_is():
 class Keyed(Always):
     """Blocks, for code that is cached under them."""
 
-    def key(self, graph: Graph) -> str:
+    def key(self, graph: Graph) -> str:  # pyright: ignore[reportIncompatibleMethodOverride] - the base caches nothing
         """The same for all."""
         return "keyed"
 
@@ -120,7 +121,7 @@ def test_choices_that_differ_in_splits_alone_have_code_of_their_own(monkeypatch:
     texts: list[str] = []
     inner = llvm.compile_object
 
-    def noted(text: str, *rest: object) -> bytes:
+    def noted(text: str, *rest: Any) -> bytes:
         texts.append(text)
         return inner(text, *rest)
 

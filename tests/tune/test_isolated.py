@@ -134,10 +134,8 @@ def test_other_bits_are_seen_in_the_worker(workers: Callable[..., Worker]):
 
 
 @pytest.mark.row("6.2")
-@pytest.mark.parametrize(
-    "call", ["addmm(%bias, %x, %y) {beta=0.5, alpha=2.0}", "addmm(%bias, %x, %y) {beta=0, alpha=-1}"]
-)
-def test_a_question_holds_all_that_a_call_is_given(workers: Callable[..., Worker], call: str):
+@pytest.mark.parametrize("attributes", ["beta=0.5, alpha=2.0", "beta=0, alpha=-1"])
+def test_a_question_holds_all_that_a_call_is_given(workers: Callable[..., Worker], attributes: str):
     """The worker reads calls with their attributes from text, and what it measures is what is measured here."""
     sizes = "%bias: f32[40], %x: f32[32, 24], %y: f32[24, 40]"
     call = f"addmm(%bias, %x, %y) {{{attributes}}}"

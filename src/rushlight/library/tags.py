@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import Any
+from typing import cast
 
 from rushlight.ops.record import Fact
 from rushlight.support.errors import fail
@@ -29,10 +29,11 @@ _LAYOUTS = {Tag.needs_exact_strides: Fact.EXACT_STRIDES, Tag.needs_contiguous_st
 _ORDERS = (*_LAYOUTS, Tag.needs_fixed_stride_order, Tag.flexible_layout)
 
 
-def layout_of(tags: Any) -> Fact:
+def layout_of(tags: object) -> Fact:
     """What a tag, or several, say of operands. Errors: A010."""
-    single = isinstance(tags, (Tag, str)) or not isinstance(tags, Iterable)
-    given = () if tags is None else (tags,) if single else tuple(tags)
+    given: list[object] = [] if tags is None else [tags]
+    if isinstance(tags, Iterable) and not isinstance(tags, str | Tag):
+        given = list(cast(Iterable[object], tags))
     for tag in given:
         if not isinstance(tag, Tag):
             fail("A010", f"library: {tag!r} is no tag", hint=f"tags are {', '.join([str(tag) for tag in Tag])}")
