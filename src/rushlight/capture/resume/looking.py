@@ -147,7 +147,9 @@ def _is_plain(value: object) -> bool:
     kind = type(value)
     if issubclass(kind, type):
         return lookup(kind, "__instancecheck__") is _OF_TYPES
-    return all(map(_is_plain, value)) if kind is tuple and isinstance(value, tuple) else kind is not UnionType
+    if isinstance(value, UnionType):
+        return False
+    return all(map(_is_plain, value)) if kind is tuple and isinstance(value, tuple) else True
 
 
 def _look(interpreter: LookingInterpreter, name: str, values: Sequence[object]) -> None:
