@@ -26,6 +26,8 @@ from torchrec.models.dlrm import DLRM, DLRMTrain
 from torchrec.modules.crossnet import LowRankCrossNet
 from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from torchrec.distributed.model_parallel import get_default_sharders
+from torchrec.distributed.planner.types import ParameterConstraints, ShardingPlan
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
 print(DLRM.__module__, len(get_default_sharders()))
 try:
     import torchrec.datasets.scripts

@@ -18,17 +18,18 @@ from types import ModuleType
 from rushlight.support.errors import error, require
 from rushlight.support.peer_names import count_absent
 from rushlight.torch.distribution import TorchDistribution
+from rushlight.torch.recommenders import PEERS
 from rushlight.torch.report import write_absent
 from rushlight.torch.targets import Target, public_names, targets_of
 
 __all__ = ["AliasFinder", "AliasLoader", "install", "uninstall"]
 
 ROOT = "torch"
-ROOTS = (ROOT, "torchrec")
+ROOTS = (ROOT, *PEERS)
 
 
 class AliasFinder(MetaPathFinder):
-    """Finds `torch` and `torchrec`, their submodules, and what `importlib.metadata` says of torch."""
+    """Finds `torch` and what is beside it, their submodules, and what `importlib.metadata` says of torch."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

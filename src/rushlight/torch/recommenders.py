@@ -1,4 +1,4 @@
-"""Modules of TorchRec, whose names `rushlight.recsys` has, by their path below `torchrec`."""
+"""Modules of TorchRec and FBGEMM, whose names `rushlight.recsys` has, by their path below these."""
 
 from __future__ import annotations
 
@@ -71,7 +71,12 @@ _MODULES = {
     ),
 }
 
-RECOMMENDERS: dict[str, str] = {
+_RECOMMENDERS = {
     "": "rushlight.recsys",
     **{name: f"rushlight.recsys.{module}" for module, names in _MODULES.items() for name in names},
 }
+# The planner imports nothing of what runs plans, and so lacks their types.
+_TYPES = {"distributed.planner.types": "rushlight.recsys.distributed"}
+_FBGEMM: dict[str, str] = {"": "rushlight.recsys.optim", "split_embedding_configs": "rushlight.recsys.optim"}
+PEERS: dict[str, tuple[dict[str, str], ...]] = {"torchrec": (_RECOMMENDERS, _TYPES), "fbgemm_gpu": (_FBGEMM,)}
+"""Packages beside torch; of several tables the first that has a name answers for it."""

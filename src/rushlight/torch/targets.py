@@ -18,7 +18,7 @@ from types import ModuleType
 import rushlight
 from rushlight.torch.elsewhere import ELSEWHERE
 from rushlight.torch.named import named_only
-from rushlight.torch.recommenders import RECOMMENDERS
+from rushlight.torch.recommenders import PEERS
 from rushlight.torch.submodule import Submodule
 
 Target = ModuleType | Submodule
@@ -27,9 +27,10 @@ _OWN = "rushlight.torch.modules"
 
 
 def targets_of(name: str) -> tuple[Target, ...]:
-    """Return what answers for a module of `torch` or `torchrec`; empty if there is none."""
+    """Return what answers for a module of `torch`, or of what is beside it; empty if there is none."""
     root, *path = name.split(".")
-    answers = (_elsewhere(path, RECOMMENDERS),) if root == "torchrec" else _answers(path)
+    tables = PEERS.get(root)
+    answers = _answers(path) if tables is None else [_elsewhere(path, table) for table in tables]
     return tuple([target for target in answers if target is not None])
 
 

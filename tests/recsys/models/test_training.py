@@ -204,6 +204,15 @@ def test_random_batches_keep_to_their_bounds():
     assert refused.value.code == "A002"
 
 
+def test_a_rule_of_parameters_is_an_optimizer_of_them():
+    table = rl.nn.Parameter(rl.ones(3, 2))
+    table.grad = rl.ones(3, 2)
+    optimizer = RowWiseAdagrad([table], lr=0.5)
+    optimizer.step()
+    np.testing.assert_allclose(table.detach().numpy(), np.full((3, 2), 0.5), rtol=1e-6)
+    assert RowWiseAdagrad(0.5) == RowWiseAdagrad(lr=0.5)
+
+
 def test_tables_of_one_collection_have_one_optimizer():
     sequences = EmbeddingCollection(
         [EmbeddingConfig(name=name, embedding_dim=4, num_embeddings=9, feature_names=[name]) for name in "ab"]

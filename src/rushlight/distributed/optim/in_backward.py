@@ -17,18 +17,16 @@ def apply_optimizer_in_backward(
 ) -> None:
     """Have each parameter step, and its gradient dropped, as soon as the gradient is complete.
 
-    `optimizer_class` is a class of optimizers, or has `over(params, **kwargs)`, which makes one. A second call adds
-    an optimizer.
+    A second call adds an optimizer.
 
     apply_optimizer_in_backward(rl.optim.SGD, model.parameters(), {"lr": 0.1})
     """
-    make = getattr(optimizer_class, "over", optimizer_class)
     for param in params:
         first = not hasattr(param, APPLIED)
         if first:
             for name in (APPLIED, CLASSES, KEYWORDS):
                 setattr(param, name, [])
-        getattr(param, APPLIED).append(make([param], **optimizer_kwargs))
+        getattr(param, APPLIED).append(optimizer_class([param], **optimizer_kwargs))
         getattr(param, CLASSES).append(optimizer_class)
         getattr(param, KEYWORDS).append(dict(optimizer_kwargs))
         if first and register_hook and param.requires_grad:

@@ -42,6 +42,12 @@ class RowRule:
     lr: float = 0.01
     weight_decay: float = 0.0
 
+    def __new__(cls, *numbers: Any, **kwargs: Any) -> Any:
+        """Return a rule, or where parameters come first, an optimizer of them by it."""
+        if numbers and not isinstance(numbers[0], int | float):
+            return RuleOptimizer(numbers[0], rule_of(cls, kwargs))
+        return object.__new__(cls)
+
     def state_shapes(self, dim: int) -> Mapping[str, tuple[int, ...]]:
         """Return the shape that each state has for one row."""
         del dim
@@ -52,11 +58,6 @@ class RowRule:
     ) -> tuple[Tensor, States]:
         """Return new rows and states; `step` counts from 1, `sums` are of the rows that these are part of."""
         raise NotImplementedError
-
-    @classmethod
-    def over(cls, params: Iterable[Tensor], **kwargs: Any) -> RuleOptimizer:
-        """Return an optimizer that updates all rows of tables by this rule, for gradients of whole tables."""
-        return RuleOptimizer(params, rule_of(cls, kwargs))
 
     def couples_columns(self) -> bool:
         """Return whether the update of a number depends on others of its row."""
@@ -195,7 +196,7 @@ class LAMB(Adam):
 class RuleOptimizer(Optimizer):
     """A rule as an optimizer of whole tables, [rows, columns] each: rows without a gradient are updated too.
 
-    RowWiseAdagrad.over(table.parameters(), lr=0.1)
+    RowWiseAdagrad(table.parameters(), lr=0.1)
     """
 
     def __init__(self, params: Iterable[Tensor], rule: RowRule) -> None:

@@ -14,6 +14,7 @@ from rushlight.recsys.planner.proposers import Proposer, best_placed, by_table
 from rushlight.recsys.planner.reservations import FixedPercentageStorageReservation, StorageReservation
 from rushlight.recsys.planner.search import search
 from rushlight.recsys.planner.topology import Topology
+from rushlight.support import settings as settings_
 from rushlight.support.errors import RushlightError, error, fail
 from rushlight.support.frozen import frozen
 
@@ -40,14 +41,14 @@ class EmbeddingShardingPlanner:
 
     By itself it searches. With `proposers`, TorchRec's way is gone first: each proposal is placed by the partitioner,
     and the best plan is where the search begins, so that the result is never worse. With `search=None` that plan is
-    the result.
+    the result. Without a topology it is that of the launcher's ranks.
 
     EmbeddingShardingPlanner(Topology(8, "cuda"), batch_size=512).plan(tables)
     """
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | None = None,
         batch_size: int = 512,
         *,
         constraints: Mapping[str, ParameterConstraints] | None = None,
@@ -58,6 +59,7 @@ class EmbeddingShardingPlanner:
         settings: EstimatorSettings = DEFAULT_SETTINGS,
         optimizer: str | None = None,
     ) -> None:
+        topology = topology or Topology(int(settings_.of_launcher().get("WORLD_SIZE", 1)), "cpu")
         self.topology = topology
         self.batch_size = batch_size
         self.storage_reservation = storage_reservation or FixedPercentageStorageReservation(0.15)
