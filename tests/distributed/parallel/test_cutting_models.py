@@ -91,6 +91,18 @@ def test_gradients_are_those_of_the_model(name: str, ranks: int, kind) -> None:
     assert rl.allclose(found[-1][1], model(x)) and len(found[-1][2]) == 4
 
 
+def test_results_are_not_kept_where_nobody_wants_them() -> None:
+    def run():
+        rank = dist.get_rank()
+        stage = pipeline(Model(), (example(1),), split_spec=SPECS["end"]).build_stage(rank, "cpu")
+        losses = []
+        inputs = (example(2),) if rank == 0 else ()
+        out = ScheduleGPipe(stage, 2, loss).step(*inputs, target=rl.ones(2, 5, 2), losses=losses, return_outputs=False)
+        return out, len(losses), all(one.grad is not None for one in stage.submodule.parameters())
+
+    assert dist.spawn(run, 2) == [(None, 0, True), (None, 2, True)]
+
+
 def test_a_model_marks_its_stages_itself() -> None:
     class Marked(rl.nn.Module):
         def __init__(self) -> None:

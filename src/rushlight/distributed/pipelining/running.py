@@ -64,12 +64,19 @@ class Schedule:
         """At which rank a stage lies."""
         return in_turn(ranks)
 
-    def step(self, *args: Any, target: Any = None, losses: list[Tensor] | None = None, **kwargs: Any) -> Any:
+    def step(
+        self,
+        *args: Any,
+        target: Any = None,
+        losses: list[Tensor] | None = None,
+        return_outputs: bool = True,
+        **kwargs: Any,
+    ) -> Any:
         """Run one batch, cut along dim 0 into microbatches, forwards and, with a loss, backwards.
 
-        The rank of the first stage gives the arguments; that of the last one the target, and gets the results, and the
-        loss of each microbatch in `losses`. Gradients are those of the mean of the losses, or of their sum with
-        `scale_grads=False`.
+        The rank of the first stage gives the arguments; that of the last one the target, and gets the results, unless
+        `return_outputs` is False, and the loss of each microbatch in `losses`. Gradients are those of the mean of the
+        losses, or of their sum with `scale_grads=False`.
         """
         count = self.n_microbatches
         pieces = [(_piece(args, at, count), _piece(kwargs, at, count)) for at in range(count)]
@@ -80,10 +87,10 @@ class Schedule:
             stage, at = self.stages[action.stage], action.microbatch
             if action.kind == "F":
                 result = stage.forward(at, *pieces[at])
-                if stage.is_last:
+                if stage.is_last and return_outputs:
                     results[at] = map_tree(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, result)
-                    if self.loss_fn is not None:
-                        found[at] = self.loss_fn(result, _piece(target, at, count))
+                if stage.is_last and self.loss_fn is not None:
+                    found[at] = self.loss_fn(result, _piece(target, at, count))
             elif trains:
                 self._go_back(action.kind, stage, at, found.get(at))
         for messages in {id(stage.messages): stage.messages for stage in self.stages.values()}.values():
