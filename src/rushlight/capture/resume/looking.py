@@ -147,7 +147,7 @@ def _is_plain(value: object) -> bool:
     kind = type(value)
     if issubclass(kind, type):
         return lookup(kind, "__instancecheck__") is _OF_TYPES
-    if isinstance(value, UnionType):
+    if issubclass(kind, UnionType):
         return False
     return all(map(_is_plain, value)) if kind is tuple and isinstance(value, tuple) else True
 
