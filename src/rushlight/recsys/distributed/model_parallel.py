@@ -82,7 +82,7 @@ class DistributedModelParallel(Module):
         env: Group | ShardingEnv = None,
         device: Any = None,
         plan: Plan | ShardingPlan | None = None,
-        sharders: Sequence[ModuleSharder] | None = None,
+        sharders: Sequence[ModuleSharder[Any]] | None = None,
         qcomms: QCommsConfig = EXACT,
     ) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class DistributedModelParallel(Module):
         plan.check({path: tables_of(one) for path, one in own.items()})
         return plan
 
-    def _divided(self, module: Module, path: str, wrapped: tuple[str, ModuleSharder] | None = None) -> Module:
+    def _divided(self, module: Module, path: str, wrapped: tuple[str, ModuleSharder[Any]] | None = None) -> Module:
         """The module with its collections divided; `wrapped`: path and sharder of what it is part of."""
         make = next((make for kind, make in _MAKERS.items() if isinstance(module, kind)), None)
         named, sharder = wrapped or (path, sharder_of(module, self._sharders))

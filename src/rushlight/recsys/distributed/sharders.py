@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from rushlight.distributed import ProcessGroup, get_node_local_rank, get_rank
 from rushlight.distributed.group import get_node_local_size, member
@@ -24,8 +24,10 @@ from rushlight.recsys.planner import ShardingType
 from rushlight.recsys.quant import QuantEmbeddingBagCollection, QuantEmbeddingCollection
 from rushlight.support.frozen import frozen
 
+Kind = TypeVar("Kind", bound=Module)
 
-class ModuleSharder:
+
+class ModuleSharder(Generic[Kind]):
     """How collections of `module_type` are divided. A subclass may allow fewer ways in `sharding_types`.
 
     EmbeddingBagCollectionSharder({"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.1})
@@ -57,48 +59,48 @@ class ModuleSharder:
         return self.qcomm_codecs_registry or otherwise
 
 
-class EmbeddingBagCollectionSharder(ModuleSharder):
+class EmbeddingBagCollectionSharder(ModuleSharder[EmbeddingBagCollection]):
     """Of pooled collections."""
 
     module_type = EmbeddingBagCollection
 
 
-class FusedEmbeddingBagCollectionSharder(ModuleSharder):
+class FusedEmbeddingBagCollectionSharder(ModuleSharder[FusedEmbeddingBagCollection]):
     """Of pooled collections with an optimizer."""
 
     module_type = FusedEmbeddingBagCollection
 
 
-class EmbeddingCollectionSharder(ModuleSharder):
+class EmbeddingCollectionSharder(ModuleSharder[EmbeddingCollection]):
     """Of collections that give the row of each id."""
 
     module_type = EmbeddingCollection
 
 
-class FusedEmbeddingCollectionSharder(ModuleSharder):
+class FusedEmbeddingCollectionSharder(ModuleSharder[FusedEmbeddingCollection]):
     """Of collections of rows with an optimizer."""
 
     module_type = FusedEmbeddingCollection
 
 
-class QuantEmbeddingBagCollectionSharder(ModuleSharder):
+class QuantEmbeddingBagCollectionSharder(ModuleSharder[QuantEmbeddingBagCollection]):
     """Of pooled tables of few bits."""
 
     module_type = QuantEmbeddingBagCollection
 
 
-class QuantEmbeddingCollectionSharder(ModuleSharder):
+class QuantEmbeddingCollectionSharder(ModuleSharder[QuantEmbeddingCollection]):
     """Of tables of few bits that give rows."""
 
     module_type = QuantEmbeddingCollection
 
 
-class WrappingSharder(ModuleSharder):
+class WrappingSharder(ModuleSharder[Module]):
     """Of collections with something before them: `inner` is how the collection itself is divided."""
 
     def __init__(
         self,
-        inner: ModuleSharder | None = None,
+        inner: ModuleSharder[Any] | None = None,
         other: object = None,
         fused_params: Mapping[str, Any] | None = None,
         qcomm_codecs_registry: QCommsConfig | None = None,
@@ -127,7 +129,7 @@ class ManagedCollisionEmbeddingCollectionSharder(WrappingSharder):
     module_type = ManagedCollisionEmbeddingCollection
 
 
-def get_default_sharders() -> list[ModuleSharder]:
+def get_default_sharders() -> list[ModuleSharder[Any]]:
     """Return one sharder for each kind of collection."""
     return [
         EmbeddingBagCollectionSharder(),
@@ -140,7 +142,7 @@ def get_default_sharders() -> list[ModuleSharder]:
     ]
 
 
-def sharder_of(module: Module, sharders: Sequence[ModuleSharder]) -> ModuleSharder | None:
+def sharder_of(module: Module, sharders: Sequence[ModuleSharder[Any]]) -> ModuleSharder[Any] | None:
     """Return the first sharder for a module."""
     return next((one for one in sharders if isinstance(module, one.module_type)), None)
 
