@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.distributed.device_mesh import DeviceMesh
-from rushlight.distributed.tensor import Shard
+from rushlight import distributed as dist
+from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
+from rushlight.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
 from rushlight.distributed.tensor.rule import Along, Derived, Division, Rule, Signature
 from rushlight.distributed.tensor.rules import derive, signature_of
 from rushlight.distributed.tensor.spec import DTensorSpec
@@ -122,3 +123,20 @@ def test_a_division_is_refused_where_some_part_does_not_meet_its_conditions():
     assert chosen(2).divisions == (division,)
     assert chosen(3).divisions == (None,)
     assert rule.holds((6,))
+
+
+@pytest.mark.parametrize("index", [[0, -1, 0], [0, 0, 0, 0, 0], [0, 1, 0]])
+def test_indices_into_one_place_are_checked_as_they_are(index):
+    """A kernel does not read them; what stood for them was memory that nobody had written."""
+
+    def run():
+        mesh = init_device_mesh("cpu", (4,))
+        x = DTensor.from_local(rl.tensor(1.25), mesh, [Partial()])
+        places = distribute_tensor(rl.tensor(index), mesh, [Shard(0)])
+        if 1 in index:
+            with pytest.raises(rl.RushlightError, match="out of range"):
+                rl.gather(x, 0, places)
+            return [5.0] * len(index)
+        return rl.gather(x, 0, places).full_tensor().tolist()
+
+    assert dist.spawn(run, 4) == [[5.0] * len(index)] * 4

@@ -74,10 +74,12 @@ def derive(
     if op.lower_rule is None or op.facts & fixed or calls_host(op, types, attrs):
         return none
     # What is asked of neighbouring elements, as that offsets ascend from 0, does not hold for parts.
-    if any(one.derived is not None for one in ranges_of(op, unflatten(structure_of(operands), types), attrs)):
+    ranges = ranges_of(op, unflatten(structure_of(operands), types), attrs)
+    if any(one.derived is not None for one in ranges):
         return none
     attempts = [*_attempts(op, operands, types, attrs)]
-    if not attempts:
+    # Indices into one place are not read, but they are checked.
+    if not attempts or (ranges and attempts[0].unread):
         return none
     return Rule(tuple(map(_derived, attempts)), tuple(linear_sets(attempts[0])), attempts[0].unread)
 
