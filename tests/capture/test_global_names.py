@@ -97,6 +97,123 @@ def test_globals_that_inner_code_reads_are_those_of_each_call(function, fullgrap
         assert rl.equal(compiled(value), function(value))
 
 
+best: Any = 0.0
+rates: Any = [1.0]
+scale = 1.0
+
+
+def noted(value):
+    return value * scale
+
+
+def of_parts(value):
+    global best
+    total = 0.0
+    for row in value:
+        print(end="")
+        total += float(noted(row).sum())
+    if total > best:
+        best = total
+    return total * rates[0]
+
+
+def reset_behind_a_break(value):
+    global best
+    value = value * 2
+    print(end="")
+    best = None
+    return value + 1
+
+
+def mapped(value):
+    print(end="")
+    return rl.vmap(lambda row: row * scale)(value)
+
+
+def by_name(value):
+    print(end="")
+    return value * globals()["scale"] + scale * 0
+
+
+def sorted_by(value):
+    print(end="")
+    return value * sorted([3.0, 1.0], key=lambda number: number * scale)[0]
+
+
+def within(value):
+    held: Any = scale
+
+    def show():
+        print(end="")
+        return value * held
+
+    def change(number):
+        nonlocal held
+        held = number
+
+    change(scale + 1)
+    return show() + held
+
+
+READERS = [of_parts, reset_behind_a_break, mapped, by_name, sorted_by, within]
+
+
+@pytest.mark.parametrize("function", READERS)
+def test_variables_behind_a_break_are_those_of_each_call(function, monkeypatch):
+    compiled = rl.compile(function)
+    for number in range(6):
+        found = []
+        for run in (compiled, function):
+            monkeypatch.setitem(globals(), "best", None if number == 3 and function is not of_parts else float(number))
+            monkeypatch.setitem(globals(), "rates", [float(number)])
+            monkeypatch.setitem(globals(), "scale", float(1 - number))
+            found.append((run(rl.full((2, 3), float(number))), best))
+        (actual, left), (expected, wanted) = found
+        assert left == wanted
+        assert rl.equal(rl.as_tensor(actual), rl.as_tensor(expected))
+
+
+def test_variables_that_only_a_later_part_reads_make_no_graphs_of_earlier_ones(monkeypatch):
+    rl.compiler.reset()
+    compiled = rl.compile(of_parts)
+    counts = []
+    for number in range(6):
+        monkeypatch.setitem(globals(), "best", float(number))
+        monkeypatch.setitem(globals(), "rates", [float(number)])
+        compiled(rl.full((2, 3), float(number)))
+        counts.append(rl.compiler.graph_count())
+    assert len(set(counts[1:])) == 1
+
+
+def trained():
+    best, log = 0.0, []
+
+    @rl.compile
+    def epoch(rows):
+        nonlocal best
+        total = 0.0
+        for row in rows:
+            print(end="")
+            total += float((row * 2).sum())
+        best = max(best, total)
+        log.append(total)
+        return total
+
+    counts = []
+    for number in range(6):
+        epoch(rl.full((2, 3), float(number)))
+        counts.append(rl.compiler.graph_count())
+    return best, log, counts
+
+
+def test_variables_of_a_closure_are_those_of_each_call():
+    rl.compiler.reset()
+    best, log, counts = trained()
+    assert best == 60.0
+    assert log == [0.0, 12.0, 24.0, 36.0, 48.0, 60.0]
+    assert len(set(counts[2:])) == 1
+
+
 def test_the_globals_of_code_are_not_its_attributes():
     def code(value):
         global step

@@ -184,6 +184,7 @@ class ReachedObjects:
 
     def is_variable(self, variables: object, name: Any, value: object) -> bool:
         """Whether a cell or a global may be bound to a value, or UNBOUND: one of the state, or of the trace."""
+        self.looks.unread.discard((id(variables), name))
         if self.walk.is_added(variables, name):
             return value is UNBOUND or _is_written(value)
         if not _is_written(value):
@@ -220,6 +221,7 @@ class ReachedObjects:
         leaf = Leaf(container, key, value, path, False)
         place = leaf.owner_id, key
         self.looks.closed.discard(leaf.owner_id)
+        self.looks.unread.discard(place)
         if place not in self._guarded:
             self._guarded.add(place)
             self.variables.append(Variable(container, key, path))

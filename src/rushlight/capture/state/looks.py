@@ -35,13 +35,21 @@ class Looks:
     """What is still `closed` to a trace, by identity: containers, and what stands for tensors among the arguments.
 
     What the `known` objects hold, by identity, is not looked through. `hidden` are tensors that stand in containers
-    alone that were closed at the beginning, with these.
+    alone that were closed at the beginning, with these. `unread` are variables, by container and key, that the trace
+    would have read by itself.
     """
 
-    __slots__ = ("_known", "closed", "hidden")
+    __slots__ = ("_known", "closed", "hidden", "unread")
 
-    def __init__(self, closed: Set[int], known: Set[int], hidden: Mapping[int, Set[int]]) -> None:
+    def __init__(
+        self,
+        closed: Set[int],
+        known: Set[int],
+        hidden: Mapping[int, Set[int]],
+        unread: Iterable[tuple[int, object]],
+    ) -> None:
         self.closed = set(closed)
+        self.unread = set(unread)
         self.hidden = hidden
         self._known = known
 

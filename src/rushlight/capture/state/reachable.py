@@ -18,6 +18,7 @@ from threading import local
 from types import (
     BuiltinFunctionType,
     CellType,
+    CodeType,
     FunctionType,
     MappingProxyType,
     MemberDescriptorType,
@@ -26,6 +27,7 @@ from types import (
 )
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rushlight.capture.code.instructions import globals_in
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
 from rushlight.capture.state.globals import ReachableGlobals, names_in, variables_in
@@ -39,6 +41,7 @@ PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is w
 MISSING = object()
 PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = (set, deque, bytearray)
+_ASKS_BY_NAME = frozenset({"globals", "eval", "exec", "vars", "locals", "dir"})  # what they look at nobody notes
 _NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
 
@@ -206,6 +209,7 @@ class StateWalk:
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, object]] = ()
     closed: Collection[int] = ()
+    own: frozenset[tuple[int, object]] = frozenset()
     added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)
     looks: Looks | None = None
@@ -422,6 +426,7 @@ def walk_function(
     if walk.objects and not reach.names <= walk.names:
         walk = _walked(roots, bound, arguments, walk.names | reach.names, skipped, closed)
     _bind_plain(walk, reach, roots)
+    walk.own = frozenset(_own_variables(roots, reach))
     return walk
 
 
@@ -449,10 +454,10 @@ def _walked(
     named: set[tuple[int, str]] = set()
     for root in roots:
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
-            if _is_filled(cell):
+            if _is_filled(cell) and (id(cell), 0) not in skipped:
                 walk.bind(CellBox(cell), 0, name)
         for name in variables_in(root.__code__):
-            if (id(root.__globals__), name) in named:
+            if (id(root.__globals__), name) in named or (id(root.__globals__), name) in skipped:
                 continue
             named.add((id(root.__globals__), name))
             if not isinstance(root.__globals__.get(name, walk), (ModuleType, StateWalk)):
@@ -462,6 +467,23 @@ def _walked(
     for name, value in arguments:
         walk.add(value, name)
     return walk
+
+
+def _own_variables(roots: Sequence[FunctionType], reach: ReachableGlobals) -> Iterator[tuple[int, object]]:
+    """The globals and cells that the roots' own code names, and none that runs by itself or is called otherwise."""
+    others = [function for function in reach.functions if not any(function is root for root in roots)]
+    held = {id(cell) for function in others for cell in function.__closure__ or ()}
+    named = {(id(other.__globals__), name) for other in others for name in variables_in(other.__code__)}
+    for root in roots:
+        inner = [constant for constant in root.__code__.co_consts if isinstance(constant, CodeType)]
+        within = {name for code in inner for name in (*variables_in(code), *code.co_freevars)}
+        own = globals_in(root.__code__)
+        if not _ASKS_BY_NAME.isdisjoint(own):
+            continue
+        yield from {(id(root.__globals__), name) for name in own if name not in within} - named
+        for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
+            if name not in within and id(cell) not in held:
+                yield id(cell), 0
 
 
 def _bind_plain(walk: StateWalk, reach: ReachableGlobals, roots: Sequence[FunctionType]) -> None:

@@ -92,10 +92,11 @@ def forget_unread(walk: StateWalk, reads: Reads, written: set[int], again: Calla
     skipped: set[tuple[int, object]] = set()
     values: set[int] = set()
     deep = False
+    variables = set() if walk.looks is None else walk.looks.unread
     for leaf in walk.leaves:
-        if reads.leaves_out(leaf):
+        if reads.leaves_out(leaf) or (leaf.owner_id, leaf.key) in variables:
             leaf.unread = True
-            skipped.add((id(leaf.container), leaf.key))
+            skipped.add((leaf.owner_id, leaf.key))
             values.add(id(leaf.value))
             deep = deep or (type(leaf.value) not in PLAIN and not isinstance(leaf.value, (Handle, set)))
     values -= {id(leaf.value) for leaf in walk.leaves if not leaf.unread}
@@ -113,7 +114,7 @@ def looks_of(walk: StateWalk) -> Looks:
     containers = [container for container, _ in (*walk.containers, *walk.collections)]
     kinds = {id(container) for container in containers if issubclass(type(container), CONTAINERS)}
     closed = kinds - _kept_by_us(walk, _given_to_modules(walk))
-    return Looks(closed, {id(owner) for owner in walk.marked}, _hidden(walk, closed))
+    return Looks(closed, {id(owner) for owner in walk.marked}, _hidden(walk, closed), walk.own)
 
 
 def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:
