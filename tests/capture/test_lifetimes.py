@@ -38,7 +38,7 @@ def resized_list() -> Callable[[Any], Any]:
     calls: list[int] = []
 
     def program(x: Any) -> Any:
-        calls.append(1)
+        calls.insert(0, 1)
         return x * 2
 
     return program

@@ -109,9 +109,10 @@ def lies_in_order(
     order: Sequence[int],
     holds: Callable[[bool | Condition], bool] = _is_known,
 ) -> bool:
-    """Whether elements lie in an order of dims, outermost first, without gaps; those of an empty tensor always do.
+    """Whether elements lie in an order of dims, outermost first, without gaps.
 
-    Strides of dims of size 1 do not matter. `holds` answers conditions on sizes; by default, whether they are known.
+    Those of an empty tensor always do. Strides of dims of size 1 do not matter. `holds` answers conditions on sizes; by
+    default, whether they are known.
     """
     expected: SymbolicSize = 1
     for dim in reversed(order):

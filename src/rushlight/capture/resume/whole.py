@@ -126,7 +126,7 @@ def reached_objects(
 
 
 def refuse_shared(arguments: Arguments, walk: StateWalk, found: FoundState) -> None:
-    """Asks for the trace again if it has looked into a container of the state that holds one of the arguments too."""
+    """Ask for the trace again if it has looked into a container of the state that holds an argument."""
     hidden = {} if walk.looks is None or found.shares else walk.looks.hidden
     opened = {id(container) for container, _ in walk.containers}
     if any(hidden.get(id(value), set()) & opened for _, value in arguments.leaves):

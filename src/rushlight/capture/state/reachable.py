@@ -470,7 +470,7 @@ def _walked(
 
 
 def _own_variables(roots: Sequence[FunctionType], reach: ReachableGlobals) -> Iterator[tuple[int, object]]:
-    """The globals and cells that the roots' own code names, and none that runs by itself or is called otherwise."""
+    """The globals and cells that only the roots' own code names, and no function within or beside it."""
     others = [function for function in reach.functions if not any(function is root for root in roots)]
     held = {id(cell) for function in others for cell in function.__closure__ or ()}
     named = {(id(other.__globals__), name) for other in others for name in variables_in(other.__code__)}

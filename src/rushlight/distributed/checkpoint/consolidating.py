@@ -26,7 +26,7 @@ def consolidate(checkpoint_id: Path, f: Path) -> None:
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir: Path, torch_save_path: Path) -> None:
-    """Write a sharded checkpoint to one file of `rl.save`, with the nested dicts and lists that were saved.
+    """Write a sharded checkpoint to one file of `rl.save`, with the dicts and lists that were saved.
 
     >>> dcp_to_torch_save("run/step-300", "model.pt")
     """
@@ -35,7 +35,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir: Path, torch_save_path: Path) -> None:
 
 
 def torch_save_to_dcp(torch_save_path: Path, dcp_checkpoint_dir: Path) -> None:
-    """Write what a file of `rl.save`, or of PyTorch, holds as a sharded checkpoint, by this process alone."""
+    """Write what a file of `rl.save` or PyTorch holds as a sharded checkpoint, by this process alone."""
     save_shards(load(torch_save_path), dcp_checkpoint_dir, no_dist=True)
 
 

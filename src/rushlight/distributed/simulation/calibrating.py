@@ -64,7 +64,7 @@ def _message(group: Verbs, buffer: np.ndarray) -> Work:
 
 
 def waited_seconds() -> float:
-    """The time in which this process's first thread was ready and did not run; 0 where the kernel does not tell."""
+    """The seconds that this process's first thread was ready and did not run; 0 where nothing tells."""
     try:
         return int(_SCHEDULED.read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
