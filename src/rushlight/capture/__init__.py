@@ -1,6 +1,6 @@
 """Capture: Python functions over tensors become graphs with guards. `rl.compile` lives here.
 
-Capture is by calls: the function is run once on tensors without data, and every operator is written down.
+An interpreter of bytecode runs the function once on tensors without data, and every operator is written down.
 """
 
 from rushlight.capture.api import CompiledModule, compile, explain_entries

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from rushlight.capture.code.instructions import globals_in
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
-from rushlight.capture.state.globals import ReachableGlobals, names_in, variables_in
+from rushlight.capture.state.globals import ReachableGlobals, is_of_users, module_of_globals, names_in, variables_in
 from rushlight.capture.state.looks import Looks
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
@@ -480,7 +480,8 @@ def _own_variables(roots: Sequence[FunctionType], reach: ReachableGlobals) -> It
         own = globals_in(root.__code__)
         if not _ASKS_BY_NAME.isdisjoint(own):
             continue
-        yield from {(id(root.__globals__), name) for name in own if name not in within} - named
+        if is_of_users(module_of_globals(root.__globals__)):  # of others no reads are noted
+            yield from {(id(root.__globals__), name) for name in own if name not in within} - named
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
             if name not in within and id(cell) not in held:
                 yield id(cell), 0
