@@ -57,3 +57,17 @@ def test_actions_and_their_log_probabilities_are_kept_without_further_graphs() -
     assert rl.compiler.graph_count() <= 3
     assert len(kept) == 10
     assert all(one.requires_grad and one.item() < 0 for one in kept)
+
+
+def test_shapes_behind_a_break_are_numbers_of_each_call() -> None:
+    @rl.compile
+    def shapes(x: rl.Tensor) -> tuple[object, ...]:
+        found = Independent(Normal(x, x.exp()), 1)
+        print(end="")
+        return found.batch_shape, found.event_shape, found.base_dist.batch_shape, found.variance
+
+    for rows in (4, 5, 6):
+        batch, event, base, variance = shapes(rl.ones(rows, 3))
+        assert (batch, event, base) == ((rows,), (3,), (rows, 3))
+        assert all(type(size) is int for shape in (batch, event, base) for size in shape)
+        assert variance.shape == (rows, 3)

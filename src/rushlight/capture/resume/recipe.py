@@ -166,7 +166,8 @@ class RecipeWriter:
                 return self._step(value, lambda made, leaves, before: method.__get__(made[owner]))
         if issubclass(kind, type) and id(value) in self.made:
             return self._class(value)
-        inside = (kind in (list, dict, set) and _holds_traced(value)) or (within and hasattr(kind, "__next__"))
+        is_container = kind in (list, dict, set) or issubclass(kind, tuple)
+        inside = (is_container and _holds_traced(value)) or (within and hasattr(kind, "__next__"))
         inside = inside or kind is TracebackType  # those of what was there before are not reached
         if id(value) in self.made:
             self._instruction = self.made[id(value)][1]
@@ -414,7 +415,7 @@ def _holds_traced(container: Any) -> bool:
             continue
         seen.add(id(inside))
         for item in inside.values() if isinstance(inside, dict) else inside:
-            if type(item) in (list, tuple, dict):
+            if type(item) in (list, dict) or issubclass(type(item), tuple):
                 waiting.append(item)
             elif issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
                 return True
@@ -426,9 +427,9 @@ def _keeps_traced(value: object) -> bool:
     waiting, seen = [value], {id(value)}
     while waiting and len(seen) < _MOST_LOOKED_AT:
         one = waiting.pop()
-        if isinstance(one, Handle) and one.storage is None and one.node is not None:
+        if isinstance(one, _LEAVES) and (not isinstance(one, Handle) or (one.storage is None and one.node is not None)):
             return True
-        if type(one) in _KEEPING:
+        if type(one) in _KEEPING or issubclass(type(one), tuple):
             inside = [other for other in gc.get_referents(one) if id(other) not in seen and type(other) is not dict]
             seen.update(map(id, inside))
             waiting += inside
