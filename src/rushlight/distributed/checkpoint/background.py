@@ -89,7 +89,10 @@ def _missing(job: Save) -> list[int]:
 
 
 class _Uncommitted:
-    """The first rank, as long as its index is not there. Raises what it has failed with."""
+    """The first rank, as long as its index is not there. Raises what it has failed with.
+
+    A folder that is gone had its index: the first rank has put the shards together elsewhere, and removed them.
+    """
 
     def __init__(self, job: Save) -> None:
         self._job = job
@@ -98,6 +101,8 @@ class _Uncommitted:
 
     def __call__(self) -> list[int]:
         _raise_noted(self._job, 0)
+        if not os.path.isdir(self._job.writing.folder):
+            return []
         with contextlib.suppress(FileNotFoundError):
             now = os.stat(self._path)
             seen, self._seen = self._seen, (now.st_ino, now.st_mtime_ns)
