@@ -1,5 +1,6 @@
 """Globals that have the name of an attribute in the traced code are none of the program's variables."""
 
+import sys
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +133,7 @@ def mapped(value):
 
 def by_name(value):
     print(end="")
-    return value * globals()["scale"] + scale * 0
+    return value * vars(sys.modules[__name__])["scale"] + scale * 0
 
 
 def sorted_by(value):

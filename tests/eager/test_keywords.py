@@ -18,6 +18,7 @@ INTERFACES = {
     "eager/interchange.py __dlpack__",
     "fx/graph_module.py __new__",  # `__init__` takes them
     "distributed/fsdp/wrap.py __call__",
+    "distributed/optim/divided.py join_hook",
     "distributed/fsdp/wrap.py always_wrap_policy",
     "fx/immutable_collections.py _refuse",
     "utils/flop_counter.py _of_attention",
