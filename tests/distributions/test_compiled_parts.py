@@ -26,6 +26,7 @@ def test_a_new_distribution_behind_a_break_makes_no_further_graphs(
 
     rl.compiler.reset()
     compiled = rl.compile(program)
+    graphs = 0
     values = rl.tensor(1) if name == "Categorical" else rl.ones(3)
     for count in range(6):
         x = rl.randn(3, requires_grad=True)
