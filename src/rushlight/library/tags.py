@@ -34,10 +34,12 @@ def layout_of(tags: object) -> Fact:
     given: list[object] = [] if tags is None else [tags]
     if isinstance(tags, Iterable) and not isinstance(tags, str | Tag):
         given = list(cast(Iterable[object], tags))
+    layouts: list[Tag] = []
     for tag in given:
         if not isinstance(tag, Tag):
             fail("A010", f"library: {tag!r} is no tag", hint=f"tags are {', '.join([str(tag) for tag in Tag])}")
-    layouts = [tag for tag in given if tag in _ORDERS]
+        if tag in _ORDERS:
+            layouts.append(tag)
     if len(layouts) > 1:
         names = ", ".join([tag.name for tag in layouts])
         fail("A010", "library: tags say two layouts", tags=names, hint="give one of them")
