@@ -64,8 +64,6 @@ def binding() -> Any:
             module.initialize_native_target()
             module.initialize_native_asmprinter()
             module.initialize_native_asmparser()  # a package asks the processor by inline assembly
-            if not module.get_host_cpu_features().get("avx512f"):  # there loops that gather take more instructions
-                module.set_option("rushlight", "-disable-lsr")  # the text's addresses need no other strides
             _State.binding = module
         return _State.binding
 
