@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.optim import Optimizer
 from rushlight.optim.hooks import Hooked
 from rushlight.optim.optimizer import counted
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 Groups = Sequence[dict[str, Any]]
 _SAVES = "_save_param_groups"
@@ -37,9 +37,9 @@ class KeyedOptimizer(Optimizer):
         vars(self).update(views)
         self.defaults = {_SAVES: False}
 
-    def add_param_group(self, param_group: Any) -> None:
+    def add_param_group(self, param_group: Any) -> NoReturn:
         """Raise A006: the parameters are those that were named."""
-        require(False, "A006", f"{type(self).__name__}: a named optimizer takes no more groups", group=param_group)
+        fail("A006", f"{type(self).__name__}: a named optimizer takes no more groups", group=param_group)
 
     def save_param_groups(self, save: bool) -> None:
         """Set whether state dicts have the groups."""
@@ -126,7 +126,27 @@ def _copy_entries(own: dict[str, Any], values: Mapping[str, Any]) -> None:
                 own[name] = type(value)(values[name]) if isinstance(value, int | float) else copy.deepcopy(values[name])
 
 
-class KeyedOptimizerWrapper(KeyedOptimizer):
+class _Around(KeyedOptimizer):
+    """A named optimizer that steps with another one, whose states and groups are its own."""
+
+    def __init__(self, params: Mapping[str, Any], optimizer: Optimizer) -> None:
+        super().__init__(params, optimizer.state, optimizer.param_groups)
+        self._optimizer: Any = optimizer
+
+    def inner(self) -> Sequence[Optimizer]:
+        """Return the optimizer."""
+        return (self._optimizer,)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients."""
+        self._optimizer.zero_grad(set_to_none)
+
+    def step(self, closure: Any = None) -> Any:
+        """Step."""
+        return self._optimizer.step(closure)
+
+
+class KeyedOptimizerWrapper(_Around):
     """Any optimizer, with names.
 
     KeyedOptimizerWrapper(dict(model.named_parameters()), lambda params: rl.optim.Adagrad(params, lr=0.1))
@@ -138,40 +158,14 @@ class KeyedOptimizerWrapper(KeyedOptimizer):
         optim_factory: Callable[[Any], Optimizer],
         pass_params_dict: bool = False,
     ) -> None:
-        self._optimizer = optim_factory(params if pass_params_dict else list(params.values()))
-        super().__init__(params, self._optimizer.state, self._optimizer.param_groups)
-
-    def inner(self) -> Sequence[Optimizer]:
-        """Return the optimizer."""
-        return (self._optimizer,)
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients."""
-        self._optimizer.zero_grad(set_to_none)
-
-    def step(self, closure: Any = None) -> Any:
-        """Step."""
-        return self._optimizer.step(closure)
+        super().__init__(params, optim_factory(params if pass_params_dict else list(params.values())))
 
 
-class OptimizerWrapper(KeyedOptimizer):
+class OptimizerWrapper(_Around):
     """Base of optimizers that do something around the steps of another named one."""
 
     def __init__(self, optimizer: KeyedOptimizer) -> None:
-        super().__init__(optimizer.params, optimizer.state, optimizer.param_groups)
-        self._optimizer = optimizer
-
-    def inner(self) -> Sequence[Optimizer]:
-        """Return the optimizer."""
-        return (self._optimizer,)
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients."""
-        self._optimizer.zero_grad(set_to_none)
-
-    def step(self, closure: Any = None) -> Any:
-        """Step."""
-        return self._optimizer.step(closure)
+        super().__init__(optimizer.params, optimizer)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the other's."""
