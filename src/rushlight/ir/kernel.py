@@ -123,22 +123,20 @@ class Kernel:
 
 def loops_in(body: Iterable[Statement]) -> Iterator[Loop]:
     """All loops of a body, each before those inside it."""
-    stack = [*body][::-1]
-    while stack:
-        statement = stack.pop()
-        if isinstance(statement, Loop):
-            yield statement
-            stack.extend(reversed(statement.body))
+    return (statement for statement in _statements_in(body) if isinstance(statement, Loop))
 
 
 def stores_in(body: Iterable[Statement]) -> Iterator[Store]:
     """All stores of a body, in program order."""
+    return (statement for statement in _statements_in(body) if isinstance(statement, Store))
+
+
+def _statements_in(body: Iterable[Statement]) -> Iterator[Statement]:
     stack = [*body][::-1]
     while stack:
         statement = stack.pop()
-        if isinstance(statement, Store):
-            yield statement
-        elif isinstance(statement, Loop):
+        yield statement
+        if isinstance(statement, Loop):
             stack.extend(reversed(statement.body))
 
 
