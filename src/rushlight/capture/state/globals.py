@@ -10,6 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import NamedTuple
 
 from rushlight.capture.code.instructions import globals_in
 
@@ -42,12 +43,21 @@ def _set_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
+class _Named(NamedTuple):
+    """Which variables of a module code names: where these are, and what stands before their names in messages."""
+
+    space: dict[str, object]
+    prefix: str
+    names: list[str]
+
+
 class ReachableGlobals:
     """The functions that may run, each once, in the order in which they are found."""
 
     def __init__(self, roots: Iterable[object]) -> None:
         self.functions: list[FunctionType] = []
         self.names: set[str] = set()
+        self._named: list[_Named] = []
         self._seen: set[int] = set()
         self._stack: list[object] = list(roots)
         while self._stack:
@@ -59,12 +69,11 @@ class ReachableGlobals:
         Those of modules that they name too, as in `settings.RATE`.
         """
         seen: set[tuple[int, str]] = set()
-        for function in self.functions:
-            for space, prefix, names in _named_by(function):
-                for name in names:
-                    if (id(space), name) not in seen:
-                        seen.add((id(space), name))
-                        yield space, name, prefix + name
+        for space, prefix, names in self._named:
+            for name in names:
+                if (id(space), name) not in seen:
+                    seen.add((id(space), name))
+                    yield space, name, prefix + name
 
     def _visit(self, value: object) -> None:
         if id(value) in self._seen:
@@ -88,20 +97,21 @@ class ReachableGlobals:
             return
         self.functions.append(function)
         self.names.update(names_in(function.__code__))
-        for space, _, names in _named_by(function):
-            self._stack += [space[name] for name in names]
+        for named in _named_by(function):
+            self._named.append(named)
+            self._stack += [named.space[name] for name in named.names]
         self._stack += contents(function)
 
 
-def _named_by(function: FunctionType) -> Iterator[tuple[dict[str, object], str, list[str]]]:
-    """The globals of a function, and those of modules of users' among them: a prefix, and which of them it names."""
+def _named_by(function: FunctionType) -> Iterator[_Named]:
+    """Which globals a function names, and which of the modules of users among them."""
     names = names_in(function.__code__)
     own = _common(function.__globals__, variables_in(function.__code__))
-    yield function.__globals__, "", own
+    yield _Named(function.__globals__, "", own)
     for name in own:
         value = function.__globals__[name]
         if isinstance(value, ModuleType) and is_of_users(value.__name__):
-            yield vars(value), f"{name}.", _common(vars(value), names)
+            yield _Named(vars(value), f"{name}.", _common(vars(value), names))
 
 
 def _common(space: dict[str, object], names: tuple[str, ...]) -> list[str]:
