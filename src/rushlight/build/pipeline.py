@@ -158,7 +158,7 @@ def _tile(schedule: Schedule, context: PassContext) -> Plan:
     for write in undecided:
         when = "it was filled before" if write.filled else "it is filled first"
         events.record("undecided_write", write.kernel, f"{write.buffer.name}: {write.reason}; {when}")
-    return to_grid(plan) if context.blocks.grid else plan
+    return to_grid(plan, context.blocks.unit) if context.blocks.grid else plan
 
 
 def _emit(plan: Plan, context: PassContext) -> Code:

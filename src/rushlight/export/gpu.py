@@ -9,11 +9,14 @@ from rushlight.ir.graph import with_dense_outputs
 from rushlight.support.errors import require
 
 
-def ptx(program: ExportedProgram, architecture: str = "sm_80") -> GpuCode:
+def ptx(program: ExportedProgram, architecture: str = "sm_80", tensor_cores: bool = True) -> GpuCode:
     """Write the kernels of an exported program as PTX text for "sm_80", "sm_90a" or "sm_100".
 
     The result has the `text`, which `ptxas` assembles or a driver loads, and `entries`: the name of each kernel's entry
     in the order of its launches' kernels, the threads of a block, and the number of its argument words.
+
+    Products of 16-bit numbers are computed by tensor cores: by `wgmma` on "sm_90a", else by `mma`. These have an order
+    of sums of their own. Without `tensor_cores` the order is the CPU's.
 
     C006 for an unknown architecture; P010 where a part of the program needs Python.
 
@@ -22,4 +25,4 @@ def ptx(program: ExportedProgram, architecture: str = "sm_80") -> GpuCode:
     """
     require(isinstance(program, ExportedProgram), "A001", "ptx: this is no exported program", got=type(program))
     require_native(program.graph, "ptx")
-    return compile_ptx(with_dense_outputs(program.graph), architecture)
+    return compile_ptx(with_dense_outputs(program.graph), architecture, tensor_cores)

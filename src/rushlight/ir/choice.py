@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.matrix_unit import MatrixUnit
 from rushlight.ir.target import Target
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size
@@ -63,7 +64,8 @@ class Blocks:
     grain: the least work of a thread's share, in scalar steps. row_bytes: the scratch memory of a block of rows of a
     chain of kernels. chains: whether such chains are made. splits: whether long sums to few results are split. unroll:
     how many neighbours along the last outer axis share a loop. inverted: whether outer axes are walked in the opposite
-    order. axes: blocks of single axes. grid: whether loops become the blocks and threads of a GPU.
+    order. axes: blocks of single axes. grid: whether loops become the blocks and threads of a GPU. unit: what
+    multiplies matrices of 16-bit numbers there; it has sums of its own, as another kind of device.
     """
 
     grain: int = Target.GRAIN_STEPS
@@ -74,6 +76,7 @@ class Blocks:
     inverted: bool = False
     axes: tuple[AxisBlock, ...] = ()
     grid: bool = False
+    unit: MatrixUnit | None = None
 
     def __str__(self) -> str:
         words = [f"{name}={int(getattr(self, name))}" for name in _WORDS]
@@ -115,7 +118,7 @@ class Blocks:
         }
 
 
-_WORDS = tuple([one.name for one in fields(Blocks) if one.name not in ("axes", "grid")])
+_WORDS = tuple([one.name for one in fields(Blocks) if one.name not in ("axes", "grid", "unit")])
 
 BLOCKS = Blocks()
 """What the cost model says."""

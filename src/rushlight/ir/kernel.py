@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from rushlight.ir.gemm_tile import GemmTile
+from rushlight.ir.matrix_unit import MatrixUnit
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, bounds
@@ -22,7 +23,8 @@ class AxisKind(Enum):
     VECTOR: in the lanes of vectors. PARALLEL: shared among threads. PARALLEL_VECTOR: shared among threads, each of
     which runs its iterations in lanes. At most one of the loops around a store runs in lanes. If none does, reductions
     run in lanes along their innermost axis, where their `Order` allows it. BLOCK: one iteration for each block of
-    threads. THREAD: one iteration for each thread of a block; threads beyond the extent wait.
+    threads. THREAD: one iteration for each thread of a block; threads beyond the extent wait. UNROLLED: written out one
+    after the other, so that registers are named by number.
     """
 
     SERIAL = "serial"
@@ -31,6 +33,7 @@ class AxisKind(Enum):
     PARALLEL_VECTOR = "parallel vector"
     BLOCK = "block"
     THREAD = "thread"
+    UNROLLED = "unrolled"
 
     @property
     def is_parallel(self) -> bool:
@@ -76,6 +79,25 @@ class Barrier:
 
 
 @frozen
+class Multiply:
+    """`result += a b` by a matrix unit, in a loop over all threads of a block.
+
+    The threads of a group take part as one. Offsets are those of the first elements: of the thread's in registers, and
+    of operands in shared memory, where `a_step` and `b_step` are what `MatrixUnit.shared_place` was given.
+    """
+
+    unit: MatrixUnit
+    result: Buffer
+    a: Buffer
+    b: Buffer
+    result_offset: Size
+    a_offset: Size
+    b_offset: Size
+    a_step: int = 0
+    b_step: int = 0
+
+
+@frozen
 class Loop:
     """Runs its body for each value of its axis."""
 
@@ -83,7 +105,7 @@ class Loop:
     body: tuple[Statement, ...]
 
 
-Statement = Loop | Store | Barrier
+Statement = Loop | Store | Barrier | Multiply
 
 
 @frozen
@@ -129,6 +151,11 @@ def loops_in(body: Iterable[Statement]) -> Iterator[Loop]:
 def stores_in(body: Iterable[Statement]) -> Iterator[Store]:
     """All stores of a body, in program order."""
     return (statement for statement in _statements_in(body) if isinstance(statement, Store))
+
+
+def multiplies_in(body: Iterable[Statement]) -> Iterator[Multiply]:
+    """All products of matrix units in a body, in program order."""
+    return (statement for statement in _statements_in(body) if isinstance(statement, Multiply))
 
 
 def _statements_in(body: Iterable[Statement]) -> Iterator[Statement]:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rushlight.ir.dtype import SHORT_NAMES, DType
-from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel, Loop, Multiply, Statement, Store
 from rushlight.ir.plan import Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, format_size, free_symbols
@@ -94,6 +94,8 @@ class KernelPrinter:
                 self.loop(statement, indent)
             elif isinstance(statement, Store):
                 self.store(statement, indent)
+            elif isinstance(statement, Multiply):
+                self.multiply(statement, indent)
             else:
                 self.lines.append(f"{indent}barrier")
 
@@ -114,11 +116,18 @@ class KernelPrinter:
         combine = f" {store.combine}" if store.combine else ""
         self.lines.append(f"{indent}{self.name_buffer(store.buffer)}[{offset}]{combine} = {value}{where}")
 
+    def multiply(self, multiply: Multiply, indent: str) -> None:
+        """The line of a product of a matrix unit."""
+        parts = ((multiply.result, multiply.result_offset), (multiply.a, multiply.a_offset))
+        names = [f"{self.name_buffer(part)}[{self.size(at)}]" for part, at in (*parts, (multiply.b, multiply.b_offset))]
+        self.lines.append(f"{indent}{names[0]} += {names[1]} {names[2]} by {multiply.unit.name}")
+
     def name_buffer(self, buffer: Buffer) -> str:
         """The name of a buffer, by number if it is new."""
         name = self.names.get(buffer)
         if name is None:
-            name = self.names[buffer] = f"b{len(self.names)}"
+            kind = buffer.scope if buffer.scope in ("shared", "register") else "b"
+            name = self.names[buffer] = f"{kind}{len(self.names)}"
         return name
 
     def operand(self, operand: Scalar | Size, indent: str) -> str:

@@ -86,8 +86,8 @@ class Buffer:
     """Memory that scalars are loaded from; compared by identity. `type` gives shape, dtype and strides.
 
     scope: "global" (a descriptor's storage), "arena" (scratch of one call), "local" (a share's own, such as a tile),
-    "shared" (a block's own). `constant`: each call finds the same elements there, those of a frozen input or of values
-    that are made of frozen inputs alone.
+    "shared" (a block's own), "register" (a thread's own). `constant`: each call finds the same elements there, those of
+    a frozen input or of values that are made of frozen inputs alone.
     """
 
     name: str

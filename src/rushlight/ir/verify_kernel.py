@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from rushlight.ir.accesses import buffer_of
-from rushlight.ir.dtype import DType, Kind, bool_, int64, real_dtype
-from rushlight.ir.kernel import TASK_ARGS, AxisKind, Barrier, Kernel, Loop, Statement, Store, loops_in
+from rushlight.ir.dtype import DType, Kind, bool_, float32, int64, real_dtype
+from rushlight.ir.kernel import TASK_ARGS, AxisKind, Barrier, Kernel, Loop, Multiply, Statement, Store, loops_in
 from rushlight.ir.plan import THREADS, Address, AnyKernel, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, REDUCTIONS, SUMS, Buffer, Scalar, bound_axes
 from rushlight.ir.verify import broken
@@ -82,6 +82,8 @@ class _KernelVerifier:
                 self.loop(statement, axes, outermost and len(body) == 1)
             elif isinstance(statement, Store):
                 self.store(statement, axes)
+            elif isinstance(statement, Multiply):
+                self.multiply(statement, axes)
             elif not isinstance(statement, Barrier):
                 self.fail("this is no statement", found=type(statement).__name__)
 
@@ -131,9 +133,20 @@ class _KernelVerifier:
             if part is not None:
                 self.value(part, axes)
 
+    def multiply(self, multiply: Multiply, axes: frozenset[SizeExpr]) -> None:
+        """Checks a product of a matrix unit: what it multiplies has 16 bits, and lies where the unit reads it."""
+        wanted = "shared" if multiply.unit.reads_shared else "register"
+        a, b = multiply.a.type.dtype, multiply.b.type.dtype
+        if multiply.result.scope != "register" or multiply.a.scope != wanted or multiply.b.scope != wanted:
+            self.fail("a matrix unit finds its operands elsewhere", unit=multiply.unit.name, a=multiply.a.scope)
+        if multiply.result.type.dtype is not float32 or a is not b or a.bits != 16:
+            self.fail("a matrix unit multiplies numbers of 16 bits", unit=multiply.unit.name, a=a.name, b=b.name)
+        for offset in (multiply.result_offset, multiply.a_offset, multiply.b_offset):
+            self.size(offset, axes)
+
     def buffer(self, buffer: Buffer) -> None:
         """Checks that memory is there."""
-        if buffer not in self.buffers and buffer.scope not in ("local", "shared"):
+        if buffer not in self.buffers and buffer.scope not in ("local", "shared", "register"):
             self.fail("a buffer is no argument", buffer=buffer.name)
 
     def value(self, value: Scalar | Size, axes: frozenset[SizeExpr]) -> None:

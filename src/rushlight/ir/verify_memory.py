@@ -229,7 +229,7 @@ class _Verifier:
                 if outer in self.panels and self.is_padded(outer):
                     self.fail("a kernel reads panels of which the last may not be full", outer)
                 continue
-            if outer is None and (buffer in kernel.buffers or buffer.scope == "shared"):
+            if outer is None and (buffer in kernel.buffers or buffer.scope in ("shared", "register")):
                 continue  # the product's own tile or panel; what a block shares, whose accesses are checked as it runs
             if accesses.writes_before_reads(buffer):
                 continue

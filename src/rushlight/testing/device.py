@@ -3,11 +3,15 @@
     pytest -p rushlight.testing.device --device mica
 
 The questions come in tiers, each of which relies on those before it: `memory`, `eager`, `autograd`, `compile`,
-`serialisation` and `buckets`. `--tier eager` asks one of them. `--device-tolerance 0` demands the CPU's bits.
+`serialisation` and `buckets`. `--tier eager` asks one of them. `--device-tolerance 0` demands the CPU's bits. With
+`--resume LEDGER` each answer is a line of a file, and a later call goes on with what the file does not have.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tier", action="append", choices=TIERS, help="ask this tier alone; may be given several times")
     tolerance = "how far a result may be from the CPU's, relative to it; 0 demands the same bits"
     group.addoption("--device-tolerance", type=float, default=1e-4, metavar="X", help=tolerance)
+    resume = "note each answer in this file, and do not ask again what it has"
+    group.addoption("--resume", type=Path, metavar="LEDGER", help=resume)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +38,43 @@ def pytest_configure(config: pytest.Config) -> None:
     tiers = config.getoption("--tier") or TIERS
     config.args[:] = [str(_QUESTIONS / f"test_{tier}.py") for tier in TIERS if tier in tiers]
     config.addinivalue_line("filterwarnings", "ignore::rushlight.DeviceWarning")
+    path = config.getoption("--resume")
+    if path is not None:
+        config.pluginmanager.register(Ledger(path))
+
+
+class Ledger:
+    """Answers as lines of JSON: the question, how it ended, the error's first line, seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def answered(self) -> Iterator[str]:
+        """The questions of the file. A line that was being written when the process ended is none."""
+        for line in self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else ():
+            with contextlib.suppress(json.JSONDecodeError):
+                yield str(json.loads(line)["question"])
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out what has been answered."""
+        before = frozenset(self.answered())
+        known = [item for item in items if _question(item) in before]
+        config.hook.pytest_deselected(items=known)
+        items[:] = [item for item in items if item not in known]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Note how a question ended."""
+        if call.when == "call" or call.excinfo is not None:
+            cause = "" if call.excinfo is None else call.excinfo.exconly().partition("\n")[0]
+            outcome = "failed" if cause else "passed"
+            line = {"question": _question(item), "outcome": outcome, "cause": cause, "seconds": round(call.duration, 2)}
+            with self._path.open("a", encoding="utf-8") as file:
+                print(json.dumps(line), file=file)
+
+
+def _question(item: pytest.Item) -> str:
+    return f"{item.path.stem.removeprefix('test_')}: {item.name}"
 
 
 @pytest.fixture(scope="session")

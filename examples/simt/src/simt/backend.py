@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +13,21 @@ from rushlight.build.native import Chooser, compile_native
 from rushlight.ir.choice import GRID, Blocks, Product
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
+from rushlight.ir.matrix_unit import MatrixUnit
 from simt.program import Program
 
 ALIGNMENT = 64
 
 
 class Grids(Chooser):
-    """Chooses blocks and threads for every graph."""
+    """Chooses blocks and threads for every graph, and what multiplies matrices of 16-bit numbers."""
+
+    def __init__(self, unit: MatrixUnit | None = None) -> None:
+        self.unit = unit
 
     def key(self, graph: Graph) -> str:
         """Return the fact that code depends on beside the graph."""
-        return "grid"
+        return "grid" if self.unit is None else f"grid {self.unit.name}"
 
     def choose(self, product: Product) -> GemmTile:
         """Return the tile of a product, which no grid has."""
@@ -30,16 +35,20 @@ class Grids(Chooser):
 
     def blocks(self, graph: Graph) -> Blocks:
         """Return the blocks of loops."""
-        return GRID
+        return replace(GRID, unit=self.unit)
 
     def prepare(self, graph: Graph, blocks: Blocks) -> None:
         """Nothing is measured."""
 
 
 class Simt(rl.backends.Backend):
-    """A GPU that is emulated: its programs are grids, and it checks what their threads touch."""
+    """A GPU that is emulated: its programs are grids, and it checks what their threads touch.
+
+    A subclass may have another name, and a matrix `unit`. Without one its results have the bits of the CPU's.
+    """
 
     name = "simt"
+    unit: MatrixUnit | None = None
     costs = rl.backends.Costs(bytes_per_second=2e12, operations_per_second=3e13, launch_seconds=5e-6)
 
     def __init__(self) -> None:
@@ -69,7 +78,7 @@ class Simt(rl.backends.Backend):
 
     def compile(self, graph: Graph) -> Program:
         """Return the program of a graph."""
-        return Program(compile_native(graph, Grids()))
+        return Program(compile_native(graph, Grids(self.unit)))
 
 
 def _bytes_at(address: int, nbytes: int) -> NDArray[np.uint8]:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Statement, Store, loops_in
+from rushlight.ir.matrix_unit import MatrixUnit
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.schedule.loops.lane_threads import LaneReductions
+from rushlight.schedule.loops.unit_products import find_product, multiplied
 from rushlight.schedule.lower.rewrite import Index, Substitution, at_position
 from rushlight.sym import (
     Size,
@@ -36,24 +38,24 @@ ROW_THREADS = 64
 Body = tuple[Statement, ...]
 
 
-def to_grid(plan: Plan) -> Plan:
+def to_grid(plan: Plan, unit: MatrixUnit | None = None) -> Plan:
     """The plan with every kernel as a grid. Launches count blocks, and pass the bytes of each buffer last."""
     grids: list[Kernel] = []
-    each: list[int] = []
     for kernel in plan.kernels:
         assert isinstance(kernel, Kernel), "plans for grids have loops alone"
-        grid, iterations = grid_of(kernel)
-        grids.append(grid)
-        each.append(iterations)
-    launches = [_launch(launch, each[launch.kernel]) for launch in plan.launches]
-    once = None if plan.once is None else to_grid(plan.once)
+        grids.append(grid_of(kernel, unit))
+    launches = [_launch(launch, grids[launch.kernel]) for launch in plan.launches]
+    once = None if plan.once is None else to_grid(plan.once, unit)
     return replace(plan, kernels=tuple(grids), launches=tuple(launches), once=once)
 
 
-def _launch(launch: Launch, iterations: int) -> Launch:
+def _launch(launch: Launch, grid: Kernel) -> Launch:
     sizes = [_extent_bytes(word) for word in launch.arguments if isinstance(word, Buffer | Address)]
-    count = ceildiv(launch.count, iterations)
-    return Launch(launch.kernel, (*launch.arguments, *sizes), count, 1)
+    arguments = (*launch.arguments, *sizes)
+    given = zip(grid.sizes, arguments[len(grid.buffers) :], strict=True)
+    images = {symbol: word for symbol, word in given if not isinstance(word, Buffer | Address)}
+    blocks = product([_size(axis.extent) for axis in grid.parallel_axes])
+    return Launch(launch.kernel, arguments, substitute(blocks, images), 1)
 
 
 def _extent_bytes(word: Buffer | Address) -> Size:
@@ -64,8 +66,8 @@ def _extent_bytes(word: Buffer | Address) -> Size:
     return (last + 1 - offset) * buffer.type.dtype.itemsize
 
 
-def grid_of(kernel: Kernel) -> tuple[Kernel, int]:
-    """A kernel as a grid, and how many parallel iterations a block takes."""
+def grid_of(kernel: Kernel, unit: MatrixUnit | None = None) -> Kernel:
+    """A kernel as a grid, whose products of 16-bit numbers a matrix unit computes if there is one."""
     axes = kernel.parallel_axes
     body = kernel.body
     for _ in axes:
@@ -73,17 +75,20 @@ def grid_of(kernel: Kernel) -> tuple[Kernel, int]:
         body = body[0].body
     extents = tuple([size_of_code(f"bytes of {buffer.name}") for buffer in kernel.buffers])
     lanes = LaneReductions(kernel.name)
-    if not axes or _has_lanes(body) or lanes.any_in(body):
+    matrices = None if unit is None else find_product(axes, body)
+    if unit is not None and matrices is not None:
+        block, inside = multiplied(matrices, unit)
+        blocks = (block,)
+    elif not axes or _has_lanes(body) or lanes.any_in(body):
         threads = ROW_THREADS if lanes.any_in(body) else THREADS
         inside = _Blocks(lanes, threads).body(body)
         blocks = axes or (Axis(axis_symbol(1, "block"), 1),)
-        iterations = 1
     else:
         block, inside = _one_thread_each(axes, body)
-        blocks, iterations = (block,), THREADS
+        blocks = (block,)
     for axis in reversed(blocks):
         inside = (Loop(replace(axis, kind=AxisKind.BLOCK), inside),)
-    return replace(kernel, sizes=(*kernel.sizes, *extents), body=inside, unread=()), iterations
+    return replace(kernel, sizes=(*kernel.sizes, *extents), body=inside, unread=())
 
 
 def _has_lanes(body: Body) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rushlight.ir.kernel import Axis, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import Axis, Kernel, Loop, Multiply, Statement, Store
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, parts
 from rushlight.term import postorder
@@ -63,6 +63,8 @@ class Analysis:
                 self.roots.extend(store_scalars(statement))
                 if not isinstance(statement.offset, Scalar):
                     self.has_quotients = self.has_quotients or has_compound_atoms(statement.offset)
+            elif isinstance(statement, Multiply):
+                self.buffer_bits.setdefault(statement.result, _FIRST_BUFFER << len(self.buffer_bits))
 
     def _visit_all(self, terms: list[Scalar]) -> list[Scalar]:
         reductions: list[Scalar] = []
@@ -123,6 +125,8 @@ class Analysis:
         for statement in statements:
             if isinstance(statement, Store):
                 buffers |= self.buffer_bits[statement.buffer]
+            elif isinstance(statement, Multiply):
+                buffers |= self.buffer_bits[statement.result]
             elif isinstance(statement, Loop):
                 buffers |= self.stored_in(statement.body)
         return buffers

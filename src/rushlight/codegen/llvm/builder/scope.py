@@ -274,7 +274,7 @@ class Context:
                 address = self.entry.let(f"load ptr, ptr {at}, align 8")
             elif buffer.scope == "shared" and self.target.is_gpu:
                 address = self.shared_memory(len(self.entry.sizes), fixed_bytes(buffer))
-            elif buffer.scope in ("local", "shared"):
+            elif buffer.scope in ("local", "shared", "register"):
                 address = self.allocate("i8", fixed_bytes(buffer))
             else:
                 raise KeyError(f"kernel {self.kernel.name} has no buffer {buffer.name}")

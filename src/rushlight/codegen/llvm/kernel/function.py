@@ -9,6 +9,7 @@ from __future__ import annotations
 from rushlight.codegen.llvm.builder.functions import KERNEL_PARAMETERS, Functions
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Scope
 from rushlight.codegen.llvm.builder.target import CodeTarget
+from rushlight.codegen.llvm.kernel.emulated_units import in_memory
 from rushlight.codegen.llvm.kernel.loops import bound_text, emit_range, emit_statements
 from rushlight.codegen.llvm.kernel.memory import emit_load, emit_spill
 from rushlight.codegen.llvm.kernel.nontemporal import fence_nontemporal
@@ -35,9 +36,9 @@ def emit_kernel(kernel: Kernel, target: CodeTarget, function_name: str, function
 
     What it calls is added to `functions`, or is in the text too. Intrinsics need no declarations.
     """
-    ctx = Context(kernel, target, _HANDLERS, functions)
+    ctx = Context(in_memory(kernel) if target.emulates else kernel, target, _HANDLERS, functions)
     try:
-        text = _function_text(ctx, kernel, target, function_name)
+        text = _function_text(ctx, ctx.kernel, target, function_name)
     finally:
         ctx.close()
     return "\n".join([*ctx.functions.texts, text]) if functions is None else text

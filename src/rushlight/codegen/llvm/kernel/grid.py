@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from rushlight.codegen.llvm.builder.functions import function_text
 from rushlight.codegen.llvm.builder.scope import Context, Names, Scope, fixed_bytes
+from rushlight.ir.kernel import multiplies_in
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import SizeExpr
 
@@ -30,6 +31,8 @@ def thread_index(ctx: Context) -> str:
 def emit_barrier(ctx: Context, scope: Scope) -> None:
     """All threads of a block meet: what each has written before, all read afterwards."""
     if ctx.target.is_gpu:
+        if any(multiply.unit.reads_shared for multiply in multiplies_in(ctx.kernel.body)):
+            scope.do('call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"() convergent nounwind')
         scope.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
         return
     phase = _word(ctx, "phase")

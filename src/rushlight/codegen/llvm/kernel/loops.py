@@ -16,6 +16,7 @@ from rushlight.codegen.llvm.builder.scope import Context, Lanes, Scope
 from rushlight.codegen.llvm.builder.vector_types import shape_of
 from rushlight.codegen.llvm.kernel.grid import emit_barrier, enter_thread, thread_index
 from rushlight.codegen.llvm.kernel.loop_close import close_loop
+from rushlight.codegen.llvm.kernel.matrix_unit import emit_multiply
 from rushlight.codegen.llvm.kernel.memory import emit_stores
 from rushlight.codegen.llvm.kernel.prefetch import prefetch_next_iteration
 from rushlight.codegen.llvm.kernel.row_segments import RowSegments, find_quotients
@@ -25,7 +26,7 @@ from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
 from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below
 from rushlight.codegen.llvm.math.terms import value
 from rushlight.ir.dtype import int64
-from rushlight.ir.kernel import AxisKind, Loop, Statement, Store
+from rushlight.ir.kernel import AxisKind, Loop, Multiply, Statement, Store
 from rushlight.ir.scalar import Scalar, bound_axes
 from rushlight.sym import Size, SizeExpr, bounds
 
@@ -39,6 +40,8 @@ def emit_statements(ctx: Context, statements: tuple[Statement, ...], scope: Scop
         for statement in group:
             if isinstance(statement, Loop):
                 _emit_loop(ctx, statement, scope)
+            elif isinstance(statement, Multiply):
+                emit_multiply(ctx, statement, scope)
             elif ctx.target.grid:
                 emit_barrier(ctx, scope)
 
@@ -49,6 +52,10 @@ def _emit_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
     if axis.kind is AxisKind.THREAD:
         _emit_threads(ctx, loop, scope, extent)
         return
+    if axis.kind is AxisKind.UNROLLED and isinstance(axis.extent, int):
+        for number in range(axis.extent):
+            _emit_in_line(ctx, loop, scope, str(number))
+        return
     end = extent if start == "0" else scope.let(f"add i64 {start}, {extent}")
     runs = not isinstance(axis.extent, Scalar) and _is_positive(axis.extent)
     fixed = axis.extent if isinstance(axis.extent, int) else None
@@ -58,6 +65,9 @@ def _emit_loop(ctx: Context, loop: Loop, scope: Scope) -> None:
 def _emit_threads(ctx: Context, loop: Loop, scope: Scope, extent: str) -> None:
     """What each thread of a block does: one iteration, or all of them in turn where a processor runs the grid."""
     symbol, names = loop.axis.symbol, scope.names
+    if ctx.target.is_gpu and loop.axis.extent == ctx.kernel.threads:
+        _emit_in_line(ctx, loop, scope, thread_index(ctx))
+        return
     hold = ctx.analysis.stored_in(loop.body) | RISKY_LOAD
     inner = scope.inner(names.label(), ctx.analysis.axis_bits[symbol], -1 if ctx.target.emulates else hold)
     if ctx.target.emulates:
@@ -74,6 +84,15 @@ def _emit_threads(ctx: Context, loop: Loop, scope: Scope, extent: str) -> None:
     scope.append(inner)
     scope.jump(after)
     scope.block(after)
+
+
+def _emit_in_line(ctx: Context, loop: Loop, scope: Scope, position: str) -> None:
+    """One iteration, without a branch."""
+    bits, hold = ctx.analysis.axis_bits[loop.axis.symbol], ctx.analysis.stored_in(loop.body)
+    inner = scope.inner(scope.label, bits, hold)
+    inner.sizes[loop.axis.symbol] = position
+    emit_statements(ctx, loop.body, inner)
+    scope.append(inner)
 
 
 def _is_positive(size: Size) -> bool:
