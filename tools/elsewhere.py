@@ -62,20 +62,20 @@ class Rows(rl.nn.Module):
         return (self.codes[ids].float() * self.scale[ids] + self.low[ids]).mean(0)
 
 
-def programs() -> dict[str, Callable[[], ExportedProgram]]:
-    """The programs by name."""
-    made: dict[str, Callable[[], ExportedProgram]] = {name: lambda name=name: _exported(name) for name in MODELS}
+def programs(dtype: rl.dtype = rl.float32) -> dict[str, Callable[[], ExportedProgram]]:
+    """The programs by name, those of models with weights and inputs of a dtype."""
+    made: dict[str, Callable[[], ExportedProgram]] = {name: lambda name=name: _exported(name, dtype) for name in MODELS}
     return made | {"8-bit rows": _rows}
 
 
-def _exported(name: str) -> ExportedProgram:
+def _exported(name: str, dtype: rl.dtype) -> ExportedProgram:
     rl.manual_seed(0)
     model = MODELS[name]
     starts = {size: _start(extent.least, extent.most) for size, extent in model.sizes.items()}
-    inputs = model.inputs(*starts.values())
+    inputs = tuple([one.to(dtype) if one.is_floating_point() else one for one in model.inputs(*starts.values())])
     dims = {size: Dim(size, min=extent.least, max=extent.most or 4096) for size, extent in model.sizes.items()}
     shapes = tuple([{at: dims[size] for at, size in enumerate(sizes) if size} for sizes in model.dims])
-    return export(model.make().eval(), inputs, dynamic_shapes=shapes)
+    return export(model.make().eval().to(dtype), inputs, dynamic_shapes=shapes)
 
 
 def _start(least: int, most: int | None) -> int:

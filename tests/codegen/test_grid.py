@@ -199,9 +199,9 @@ def test_a_row_is_reduced_by_the_threads_of_a_block():
 
 @pytest.mark.parametrize("architecture", PTX_VERSIONS)
 @pytest.mark.parametrize("name", ["pointwise", "softmax", "layer norm", "matrix product", "half", "cumsum"])
-def test_kernels_assemble_without_spills(tmp_path: Path, name: str, architecture: str):
+def test_kernels_assemble_without_spills(name: str, architecture: str):
     code = rl.export.ptx(exported(FUNCTIONS[name], 3, 65), architecture)
-    assembled(code, architecture, tmp_path)
+    assembled(code, architecture)
 
 
 def test_an_unknown_architecture_is_an_error():

@@ -202,14 +202,12 @@ def test_the_schedule_can_be_read():
 @pytest.mark.parametrize("architecture", UNITS_OF)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (40, 70, 50)], ids=str)
-def test_instructions_assemble_without_spills(
-    tmp_path: Path, architecture: str, dtype: str, sizes: tuple[int, int, int]
-):
+def test_instructions_assemble_without_spills(architecture: str, dtype: str, sizes: tuple[int, int, int]):
     text = rl.export.ptx(layer(*sizes, dtype), architecture)
     assert ("wgmma.mma_async" in text.text) is (architecture == "sm_90a")
     assert ("mma.sync.aligned" in text.text) is (architecture != "sm_90a")
     assert ".local" not in text.text
-    assembled(text, architecture, tmp_path)
+    assembled(text, architecture)
 
 
 def test_without_tensor_cores_sums_have_the_order_of_the_cpu():

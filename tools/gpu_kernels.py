@@ -1,0 +1,114 @@
+"""Assembles the GPU kernels of models, and counts the bytes that they spill.
+
+    pip install nvidia-cuda-nvcc
+    python -m tools.gpu_kernels [MODEL...] [--resume LEDGER]    a line for each model, number format and architecture
+
+The models are those of `rushlight.bench.models`, and a table of 8-bit rows; in float32, and in bfloat16, whose products
+are those of tensor cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import rushlight as rl
+from rushlight.build.gpu import PTX_VERSIONS, GpuCode
+from tools import ledger
+from tools.elsewhere import programs
+
+_FOLDERS = ("cuda_nvcc/bin", "cu13/bin")
+DTYPES = {"float32": rl.float32, "bfloat16": rl.bfloat16}
+
+
+def assembler() -> str | None:
+    """NVIDIA's `ptxas`, from the wheel `nvidia-cuda-nvcc` or the path; None if it is not here."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in [] if spec is None else list(spec.submodule_search_locations or []):
+        for inner in _FOLDERS:
+            path = Path(folder) / inner / "ptxas"
+            if path.exists():
+                return str(path)
+    return shutil.which("ptxas")
+
+
+def spilled(code: GpuCode, architecture: str) -> dict[str, int]:
+    """The bytes that each entry spills, as `ptxas -v` says. RuntimeError for text that does not assemble."""
+    program = assembler()
+    if program is None:
+        raise RuntimeError("ptxas is not here: pip install nvidia-cuda-nvcc")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.ptx"
+        path.write_text(code.text, encoding="utf-8")
+        command = [program, "-v", f"--gpu-name={architecture}", str(path), "-o", str(path.with_suffix(".cubin"))]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise RuntimeError(made.stderr)
+    names = re.findall(r"Function properties for (\w+)", made.stderr)
+    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", made.stderr)
+    return {name: int(stores) + int(loads) for name, (stores, loads) in zip(names, spills, strict=True)}
+
+
+@dataclass
+class Model:
+    """What the assembler says of a model: its kernels, those of them with tensor cores, and the bytes they spill."""
+
+    name: str
+    dtype: str
+    architecture: str
+    kernels: int
+    multiplying: int
+    spills: dict[str, int]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What was asked."""
+        return self.name, self.dtype, self.architecture
+
+    def __str__(self) -> str:
+        spills = sum(self.spills.values())
+        return (
+            f"{self.name} {self.dtype} {self.architecture}: {self.kernels} kernels, "
+            f"{self.multiplying} with tensor cores, {spills} bytes of spills"
+        )
+
+
+def asked(name: str, dtype: str, architecture: str) -> Model:
+    """Exports and assembles a model."""
+    code = rl.export.ptx(programs(DTYPES[dtype])[name](), architecture)
+    found = spilled(code, architecture)
+    entries = re.split(r"(?=\.visible \.entry )", code.text)[1:]
+    multiplying = sum([re.search(r"\bw?gmma\.|\bmma\.sync", text) is not None for text in entries])
+    return Model(
+        name, dtype, architecture, len(found), multiplying, {entry: nbytes for entry, nbytes in found.items() if nbytes}
+    )
+
+
+def main() -> None:
+    """Print a line for each, and end with status 1 if a kernel spills."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--resume", type=Path, metavar="LEDGER", help="note each line, and leave out those it has")
+    given = parser.parse_args()
+    runs = {} if given.resume is None else {run.key: run for run in ledger.noted(given.resume, Model)}
+    for name in given.models or programs():
+        for dtype in DTYPES:
+            for architecture in PTX_VERSIONS:
+                key = (name, dtype, architecture)
+                if key not in runs:
+                    runs[key] = asked(*key)
+                    if given.resume is not None:
+                        ledger.note(given.resume, asdict(runs[key]))
+                print(runs[key], flush=True)
+    sys.exit(any(run.spills for run in runs.values()))
+
+
+if __name__ == "__main__":
+    main()
