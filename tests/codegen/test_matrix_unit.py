@@ -14,8 +14,8 @@ from ptx_assembler import assembled
 from rushlight.build.gpu import UNITS_OF
 from rushlight.build.pipeline import run_passes
 from rushlight.ir.choice import GRID
+from rushlight.ir.grid.matrix_unit import MMA, WGMMA, MatrixUnit
 from rushlight.ir.kernel_text import kernel_text
-from rushlight.ir.matrix_unit import MMA, WGMMA, MatrixUnit
 from rushlight.runtime import llvm
 
 F = rl.nn.functional

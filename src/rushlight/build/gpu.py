@@ -9,7 +9,7 @@ from rushlight.build.pipeline import PLAN_STAGE, run_passes
 from rushlight.codegen.llvm.entry.gpu import ARCHITECTURE, GridEntry, emit_grids
 from rushlight.ir.choice import GRID
 from rushlight.ir.graph import Graph
-from rushlight.ir.matrix_unit import MMA, WGMMA
+from rushlight.ir.grid.matrix_unit import MMA, WGMMA
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm
 from rushlight.support import clock

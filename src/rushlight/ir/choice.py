@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from rushlight.ir.gemm_tile import GemmTile
-from rushlight.ir.matrix_unit import MatrixUnit
+from rushlight.ir.grid.matrix_unit import MatrixUnit
 from rushlight.ir.target import Target
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from rushlight.ir.gemm_tile import GemmTile
-from rushlight.ir.matrix_unit import MatrixUnit
+from rushlight.ir.grid.matrix_unit import MatrixUnit
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, bounds

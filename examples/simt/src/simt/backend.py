@@ -13,7 +13,7 @@ from rushlight.build.native import Chooser, compile_native
 from rushlight.ir.choice import GRID, Blocks, Product
 from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph
-from rushlight.ir.matrix_unit import MatrixUnit
+from rushlight.ir.grid.matrix_unit import MatrixUnit
 from simt.program import Program
 
 ALIGNMENT = 64

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rushlight.ir.grid.matrix_unit import MatrixUnit
 from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Statement, Store, loops_in
-from rushlight.ir.matrix_unit import MatrixUnit
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.schedule.loops.lane_threads import LaneReductions

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from rushlight.ir.dtype import DType, Kind, float32
+from rushlight.ir.grid.matrix_unit import MatrixUnit
 from rushlight.ir.kernel import Axis, AxisKind, Barrier, Loop, Multiply, Statement, Store
-from rushlight.ir.matrix_unit import MatrixUnit
 from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, guard, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.gemm.matrices import count
@@ -35,8 +35,8 @@ Body: TypeAlias = tuple[Statement, ...]
 _GUARD, _CONTRACT, _CAST = OPS["guard"], OPS["contract"], OPS["cast"]
 LEAST = 8
 """The fewest rows and columns for which a unit multiplies."""
-AHEAD = 8
-"""How many elements a thread reads before it waits for the first."""
+AHEAD = (8, 4, 2, 1)
+"""How many elements a thread stages side by side: fewer of what takes several loads, for the sake of registers."""
 
 
 @frozen
@@ -152,8 +152,9 @@ class _Side:
     def staged(self, thread: SizeExpr, threads: int, slice_: _Slice, batch: Mapping[SizeExpr, Size]) -> Body:
         """What a thread copies to shared memory; neighbours copy what lies side by side."""
         turns = self.width * self.depth // threads
-        turn, ahead = axis_symbol(turns // AHEAD, "turn"), axis_symbol(AHEAD, "ahead")
-        number = (turn * AHEAD + ahead) * threads + thread
+        width = next(width for width in AHEAD if width * len(loads(self.operand.element)) <= AHEAD[0] or width == 1)
+        turn, ahead = axis_symbol(turns // width, "turn"), axis_symbol(width, "ahead")
+        number = (turn * width + ahead) * threads + thread
         along_depth = slice_.is_contiguous(self.operand.element)
         short = self.depth if along_depth else self.width
         quotient, rest = floordiv(number, short), mod(number, short)

@@ -1,7 +1,8 @@
 """Emits the kernels of a plan of grids for a GPU: each distinct one once, with an entry that a driver launches.
 
 A launch of `NAME_grid` has as many blocks as the plan's launch counts. Its only parameter are the kernel's argument
-words: addresses of buffers, sizes, and the bytes of each buffer.
+words: addresses of buffers, sizes, and the bytes of each buffer. One block of a processor may take all registers: to
+spill some costs more than a second block gains.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _entry(kernel: Kernel, functions: Functions, target: CodeTarget) -> GridEntr
 def _entry_text(entry: GridEntry) -> str:
     name = entry.name.removesuffix("_grid")
     return f"""define ptx_kernel void @{entry.name}(ptr byval([{entry.words} x i64]) align 8 %args)
-    nounwind "nvvm.maxntid"="{entry.threads}" {{
+    nounwind "nvvm.maxntid"="{entry.threads}" "nvvm.minctasm"="1" {{
   %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %begin = zext i32 %block to i64
   %end = add i64 %begin, 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.scope import Context, Scope
 from rushlight.ir.dtype import DType, float16
+from rushlight.ir.grid.matrix_unit import CORE
 from rushlight.ir.kernel import Multiply
-from rushlight.ir.matrix_unit import CORE
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import Size
 

@@ -1,0 +1,1 @@
+"""What kernels of blocks and threads have beside loops."""
