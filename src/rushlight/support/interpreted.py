@@ -23,3 +23,6 @@ def interpreted(function: F) -> F:
 def is_interpreted(function: FunctionType) -> bool:
     """Whether capture looks into a function of ours."""
     return id(function.__code__) in _codes
+
+
+WITHIN = "__rushlight_within__"  # of a function of ours: what its callers call in its place where they are interpreted

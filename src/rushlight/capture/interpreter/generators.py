@@ -10,6 +10,7 @@ from weakref import ref
 from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled
 
 _HARMLESS = ("CALL_INTRINSIC_1", "CLEANUP_THROW")  # handlers of whole bodies, from 3.12 on
+_PASSING = frozenset({"PUSH_EXC_INFO", "CHECK_EXC_MATCH", "BUILD_TUPLE", "COPY", "POP_EXCEPT", "CACHE", "NOP"})
 _DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
 
 
@@ -120,7 +121,7 @@ class Resumable:
         return made
 
     def ends_quietly(self) -> bool:
-        """Whether closing it runs nothing: no handler is around the place where it waits."""
+        """Whether closing it runs nothing: no handler is around the place where it waits, or none that is for that."""
         frame = self._frame
         if frame is None or not self._started:
             return True
@@ -129,7 +130,7 @@ class Resumable:
             interpreted = issubclass(type(delegate), Resumable)
             return interpreted and isinstance(delegate, Resumable) and delegate.ends_quietly()
         handler = frame.body.code.handlers[frame.position - 1]
-        return handler is None or frame.body.code.instructions[handler.target].name in _HARMLESS
+        return handler is None or _passes_on(frame, handler.target)
 
     def discard(self) -> None:
         """Ends the generator without a word to its frame."""
@@ -347,3 +348,28 @@ def _thrown(error: object, value: object = None, traceback: Any = None, /) -> Ba
             f"exceptions must be classes or instances deriving from BaseException, not {type(error).__name__}"
         )
     return made if traceback is None else made.with_traceback(traceback)
+
+
+def _passes_on(frame: Frame, at: int) -> bool:
+    """Whether a handler and those around it catch errors alone, of which the end of a generator is none."""
+    code = frame.body.code
+    while True:
+        name, operand = code.instructions[at].name, code.instructions[at].operand
+        if name in _HARMLESS:
+            return True
+        if name == "RERAISE":
+            handler = code.handlers[at]
+            if handler is None:
+                return True
+            at = handler.target
+        elif name == "POP_JUMP_IF_FALSE" and isinstance(operand, int):
+            at = operand
+        elif name == "LOAD_GLOBAL" and isinstance(operand, tuple):
+            cls = frame.globals.get(operand[0], frame.builtins.get(operand[0]))
+            if not (isinstance(cls, type) and issubclass(cls, Exception)):
+                return False
+            at += 1
+        elif name in _PASSING:
+            at += 1
+        else:
+            return False

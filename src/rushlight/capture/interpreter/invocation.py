@@ -11,9 +11,19 @@ from typing import Any
 from rushlight.capture.interpreter.binding import bind
 from rushlight.capture.interpreter.frame import Evaluator
 from rushlight.capture.interpreter.hooks import MISSING
-from rushlight.capture.interpreter.library import BUILTINS, CALLING_BACK, COMPARED, OF_SORT, Callback, Called, Rule
+from rushlight.capture.interpreter.library import (
+    BUILTINS,
+    CALLING_BACK,
+    COMPARED,
+    ITERATING,
+    OF_SORT,
+    ONE,
+    Callback,
+    Called,
+    Rule,
+)
 from rushlight.capture.interpreter.operands import RULES
-from rushlight.capture.interpreter.slots import HEAP_TYPE, attribute_of, item_of, lookup, python_method
+from rushlight.capture.interpreter.slots import HEAP_TYPE, attribute_of, item_of, iterator_of, lookup, python_method
 
 _CALL = type.__dict__["__call__"]
 _OF_CLASSES = type.__dict__["__init__"]  # which looks at how many arguments there are
@@ -108,6 +118,8 @@ def _native(
     called = OF_SORT if is_sort else CALLING_BACK.get(function)
     if called is not None:
         args, kwargs = _with_callback(interpreter, called, args, kwargs)
+    if function in ITERATING:
+        args = _with_iterators(interpreter, function, args)
     return interpreter.native(function, args, kwargs)
 
 
@@ -121,6 +133,21 @@ def _with_callback(
     if called.name in kwargs:
         kwargs = kwargs | {called.name: _callback(interpreter, kwargs[called.name])}
     return args, kwargs
+
+
+def _with_iterators(interpreter: Evaluator, function: Any, args: tuple[object, ...]) -> tuple[object, ...]:
+    """Arguments of a function of C, with the iterators of those whose classes make them in Python."""
+    first, count = ITERATING[function]
+    if function in ONE and len(args) > 1:
+        return args
+    taken = args[first : None if count is None else first + count]
+    if all(python_method(interpreter, type(value), "__iter__") is None for value in taken):
+        return args
+    made = [
+        value if python_method(interpreter, type(value), "__iter__") is None else iterator_of(interpreter, value)
+        for value in taken
+    ]
+    return (*args[:first], *made, *args[first + len(made) :])
 
 
 def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
@@ -152,7 +179,10 @@ def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: di
 
 def _instance(interpreter: Evaluator, cls: Any, /, *args: object, **kwargs: object) -> object:
     """The frame or the value of a call of `type.__call__`: an object that is made, and then initialised."""
-    called = CALLING_BACK.get(cls) if type(cls) is type else None
+    is_plain = type(cls) is type
+    if is_plain and cls in ITERATING:
+        args = _with_iterators(interpreter, cls, args)
+    called = CALLING_BACK.get(cls) if is_plain else None
     if called is not None:
         return interpreter.native(cls, *_with_callback(interpreter, called, args, kwargs))
     new, init = _maker(interpreter, cls), python_method(interpreter, cls, "__init__")

@@ -6,9 +6,11 @@ import __future__
 import _thread
 import bisect
 import builtins
+import collections
 import functools
 import inspect
 import itertools
+import math
 import operator
 import sys
 import types
@@ -84,6 +86,16 @@ CALLING_BACK: dict[object, Called] = {
 }
 """Functions and classes of C that call a function among their arguments. So does `list.sort`."""
 OF_SORT = _BY_KEY
+ONE: set[object] = {min, max}
+"""Functions of C that take the values of an iterable where it is the only argument."""
+ITERATING: dict[object, tuple[int, int | None]] = {
+    **dict.fromkeys([list, tuple, set, frozenset, enumerate, sum, any, all, sorted, math.prod, *ONE], (0, 1)),
+    **dict.fromkeys([filter, functools.reduce, itertools.starmap, itertools.takewhile, itertools.dropwhile], (1, 1)),
+    **dict.fromkeys([itertools.islice, itertools.cycle, itertools.accumulate, collections.deque], (0, 1)),
+    **dict.fromkeys([zip, itertools.zip_longest, itertools.chain, itertools.product], (0, None)),
+    map: (1, None),
+}
+"""Functions and classes of C that take values of iterables: the first of these arguments, and how many there are."""
 _FUTURE_FLAGS = functools.reduce(
     operator.or_, [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 )

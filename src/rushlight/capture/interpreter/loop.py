@@ -12,6 +12,7 @@ from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.interpreter.tracebacks import with_frame, with_line_of, without_own_frames
 from rushlight.support import provenance
+from rushlight.support.interpreted import WITHIN
 
 Result = TypeVar("Result")
 _PACKAGE = __name__.partition(".")[0]
@@ -51,6 +52,10 @@ class Interpreter(Evaluator):
     def is_leaf(self, function: FunctionType) -> bool:
         """Whether a function is called as it is."""
         return self._is_leaf(function)
+
+    def callee(self, function: object) -> object:
+        """What is called in place of a function."""
+        return getattr(function, WITHIN, function) if type(function) is FunctionType else function
 
     def for_generator(self) -> Interpreter:
         """What runs a generator: itself, or another one where its own call is over. Threads may share what is left."""

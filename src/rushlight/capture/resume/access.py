@@ -185,7 +185,10 @@ class AccessingInterpreter(Interpreter):
             made = STATE.tracer is not None and id(owner) in STATE.tracer.wrappers
             if name not in _TENSOR_ATTRIBUTES and not made:
                 raise Break(breaks.TENSOR_ATTRIBUTE, f"the attribute {name} of a tensor is set")
-        elif not self.reached.is_state_of(owner, name, value):
+        elif not (
+            self.reached.is_state_of(owner, name, value)
+            or (id(value) in self.made and self.reached.lends(owner, name, self.count))
+        ):
             self.writes(owner, value)
         return False
 

@@ -64,6 +64,8 @@ _ASKED_BY: dict[int, frozenset[str]] = {
     **dict.fromkeys(map(id, [dict, OrderedDict]), _EXTENDING | {PAIRS}),
     **dict.fromkeys(map(id, [set, frozenset]), _EXTENDING),
     **dict.fromkeys(map(id, [vars, isinstance, callable, type, MappingProxyType]), _NOTHING),
+    # These leave their arguments to `__init__`.
+    **dict.fromkeys([id(kind.__new__) for kind in (dict, OrderedDict, defaultdict, list, set, deque)], _NOTHING),
     **dict.fromkeys(map(id, [_NATIVE._abc_instancecheck, _NATIVE._abc_subclasscheck]), _NOTHING),
 }  # by functions and classes of C, which are told by identity: a program's function may compare as it likes
 
@@ -127,8 +129,16 @@ def asked_of_owner(function: Any, owner: object, asked: frozenset[str]) -> froze
     return _NOTHING if name in _BY_PLACE and definer(owner, name) in _SEQUENCES else asked
 
 
-def called_in(operand: object, asked: frozenset[str]) -> list[type]:
-    """The classes of an operand, and of what it holds, that have one of these methods in Python."""
+def asked_itself(asked: frozenset[str]) -> frozenset[str]:
+    """What a function asks its owner itself: one that looks up a key asks the keys."""
+    return asked & {"missing"} if asked <= _KEYS else asked
+
+
+def called_in(operand: object, asked: frozenset[str], itself: frozenset[str]) -> list[type]:
+    """The classes of an operand, and of what it holds, that have one of these methods in Python.
+
+    The operand is asked for others `itself`.
+    """
     seen: set[int] = set()
     found: list[type] = []
     of_held = asked - ITERATING if asked is ANY_METHOD else asked - ITERATING - {"contains"}
@@ -138,7 +148,7 @@ def called_in(operand: object, asked: frozenset[str]) -> list[type]:
         kind = type(value)
         if kind in SCALARS or issubclass(kind, Handle):
             continue
-        if python_methods(kind) & wanted and kind not in found:
+        if python_methods(kind) & (itself if value is operand else wanted) and kind not in found:
             found.append(kind)
         if id(value) in seen:
             continue

@@ -39,6 +39,7 @@ from rushlight.capture.resume.calling import (
     PAIRS,
     SCALARS,
     asked_by,
+    asked_itself,
     asked_of_owner,
     asked_on_the_way,
     called_in,
@@ -54,7 +55,7 @@ from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, sees_everything
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.globals import module_of_class
-from rushlight.capture.state.reachable import variables_of
+from rushlight.capture.state.reachable import MARK, variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
@@ -200,8 +201,11 @@ class CautiousInterpreter(IdentifyingInterpreter):
             positional = bool(code.co_flags & CO_VARARGS)
             self.note(frame.locals[code.co_argcount + code.co_kwonlyargcount + positional])
 
-    def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
-        """Has methods interpreted that C may ask for, which are `asked`. Breaks before it calls others."""
+    def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD, itself: frozenset[str] | None = None) -> None:
+        """Has methods interpreted that C may ask for, which are `asked`. Breaks before it calls others.
+
+        Operands may be asked for others `itself` than what they hold.
+        """
         if self.identities and mixes(operands):
             raise Break(breaks.IDENTITY, "the number of an object is looked for among others")
         for operand in operands:
@@ -220,7 +224,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 self.shows(operand)
             if "next" in asked and hasattr(kind, "__next__"):
                 self._goes_on(operand)
-            for cls in called_in(operand, asked):
+            own = asked if itself is None else itself
+            for cls in called_in(operand, asked, own):
                 self._covers(cls, asked)
 
     def shows(self, value: object) -> None:
@@ -332,7 +337,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
         scope = type(args[0]) if args else type
         if hasattr(scope, "__exit__") and id(args[0]) not in self.made and not is_ours(module_of_class(scope)):
             raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
-        if issubclass(type(made), type) and sees_everything(made):
+        if issubclass(type(made), type) and sees_everything(made) and not hasattr(made, MARK):  # which a trace watches
             raise Break(breaks.CALLED_BACK, f"an object is made whose class sees every attribute: {made.__name__}")
         owner, rest = _receiver(function, args)
         if _SETTING.get(getattr(function, "__name__", "")) == len(rest) and owner is not None:
@@ -357,7 +362,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 if self.reached.knows(owner):
                     raise Break(breaks.PASSED_BY, "C calls a method of an object that was there before")
                 if not of_class:
-                    self.runs(owner, asked=asked_of_owner(function, owner, asked))
+                    held = asked_of_owner(function, owner, asked)
+                    self.runs(owner, asked=held, itself=asked_itself(held))
                 if issubclass(type(owner), type):
                     _constructs(owner, function)
                 if issubclass(type(owner), (dict, set)) and rest is args:

@@ -14,7 +14,7 @@ from rushlight.capture.interpreter.binding import SUSPENDING
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_ours
-from rushlight.capture.resume.breaks import SUSPENDED, Reason, Retrace
+from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, Reason, Retrace
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
@@ -214,12 +214,14 @@ class Continuation(Traced):
 
     def _traced(self, interpreter: TracingInterpreter, frames: list[Frame]) -> tuple[object, ...]:
         reached = interpreter.reached
-        reached.refilled = {}
+        reached.refilled, reached.lent = {}, {}
         returned = interpreter.trace(frames)
         kept = len([*takewhile(lambda frame: frame.function is None, frames)])  # others are those of calls in the trace
         if reached.has_unwalked:
             raise Reroot
         interpreter.raise_death()
+        for owner, at in reached.kept():
+            raise Retrace(at, Reason(OUTSIDE, f"a {type(owner).__name__} changes that was there before"))
         if interpreter.steady != interpreter.count:
             raise Retrace(interpreter.steady, interpreter.unsteady_reason())
         if interpreter.outside != interpreter.count:

@@ -156,6 +156,8 @@ class ReachedObjects:
         self.variables = variables
         # Containers of the arguments that each call fills with new objects, and which instruction gives them the first.
         self.refilled: dict[int, tuple[Copy, int]] | None = None
+        # Attributes of the state that hold a new object for a while, and which instruction gave it to them.
+        self.lent: dict[tuple[int, str], tuple[object, int]] | None = None
         self.has_unwalked = False  # whether it has read a variable whose value may change in itself
         self._guarded = {(leaf.owner_id, leaf.key) for leaf in walk.leaves}
         self._stand_in = stand_in
@@ -181,6 +183,19 @@ class ReachedObjects:
             return False
         of_class = lookup(type(owner), name)
         return not is_data_descriptor(type(of_class)) and id(variables_of(owner)) in self.walk.before
+
+    def lends(self, owner: object, name: str, at: int) -> bool:
+        """Whether an attribute of the state may hold a new object, which has to be gone where the graph ends."""
+        if self.lent is None or not self.is_state_of(owner, name, None):
+            return False
+        self.lent.setdefault((id(owner), name), (owner, at))
+        return True
+
+    def kept(self) -> Iterator[tuple[object, int]]:
+        """Objects of the state that hold a new object still, and which instruction gave it to them."""
+        for (_, name), (owner, at) in (self.lent or {}).items():
+            if not _is_written((variables_of(owner) or {}).get(name)):
+                yield owner, at
 
     def is_variable(self, variables: object, name: Any, value: object) -> bool:
         """Whether a cell or a global may be bound to a value, or UNBOUND: one of the state, or of the trace."""

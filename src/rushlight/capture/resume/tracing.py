@@ -29,7 +29,15 @@ from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.eager.tracing import TracedNumber
-from rushlight.support.errors import ArgumentError, DTypeError, IndexRangeError, RushlightError, ShapeError
+from rushlight.support.errors import (
+    ArgumentError,
+    DTypeError,
+    IndexRangeError,
+    MissingLibraryError,
+    MissingNameError,
+    RushlightError,
+    ShapeError,
+)
 
 _CREATING = frozenset(
     {"BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_SLICE", "MAKE_FUNCTION", "GET_ITER"}
@@ -300,6 +308,7 @@ _fields = attrgetter(*[name for name in State.__annotations__ if name != "interp
 _AGAIN = (Retrace, Reroot, FixSizes)
 # Errors that eager code raises too, of the same sizes.
 OF_OPERATORS = (ShapeError, DTypeError, IndexRangeError, ArgumentError)
+OF_NAMES = (MissingNameError, MissingLibraryError)  # errors of modules, which are those of the call
 _STAND_INS = (Opaque, TracedNumber, SymInt, SymFloat, SymBool)
 _NOTES: dict[str, Callable[..., None]] = {
     **dict.fromkeys(_CREATING, TracingInterpreter.note_top),
@@ -355,5 +364,8 @@ def _stands_in(value: Any) -> bool:
 
 
 def _is_of_tracing(error: BaseException) -> TypeGuard[Exception]:
-    """Whether an error may say something of tensors without data: Python raises the one that the program gets."""
-    return isinstance(error, RushlightError)
+    """Whether an error may say something of tensors without data: Python raises the one that the program gets.
+
+    That a name is missing says nothing of them: `try` and `hasattr` go on with it.
+    """
+    return isinstance(error, RushlightError) and not isinstance(error, OF_NAMES)
