@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterable
 from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -27,6 +28,7 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 
 _UNCHANGEABLE = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range})  # C raises
+_OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 
 
@@ -57,6 +59,12 @@ class AccessingInterpreter(Interpreter):
         """Writes down that the instruction has made an object. It stays alive, but for what ends when it dies."""
         kept = ref(value) if issubclass(type(value), Resumable) else value
         self.made[id(value)] = kept, self.count
+
+    def note_parts(self, made: tuple[object, ...]) -> None:
+        """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
+        for part in made:
+            if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
+                self.note(part)
 
     def makes(self, value: object) -> None:
         """Writes down that an object has been made."""

@@ -124,7 +124,6 @@ _OF_CLASSES = frozenset({"__init_subclass__", "__subclasshook__", "__class_getit
 # What makes objects of C whose methods change nothing else, and their classes.
 _APART = (_thread.RLock, _thread.allocate_lock, _thread.LockType, io.StringIO, io.BytesIO)
 _TEXTS = frozenset({repr, format, ascii})
-_OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
 _SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
 _OF_AUTOGRAD = frozenset(
     {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
@@ -388,12 +387,6 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if type(result) is tuple:
                 self.note_parts(result)
         return result
-
-    def note_parts(self, made: tuple[object, ...]) -> None:
-        """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
-        for part in made:
-            if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
-                self.note(part)
 
     def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
         """Whether a graph appends tensors to a list that was there before. Numbers may be others at each call."""
