@@ -1,4 +1,4 @@
-"""Ranks that are selected rather than sorted, sorts by digits, and integers that are marked: as by numpy's sort."""
+"""Ranks that are selected rather than sorted, sorts by keys and digits, and marked integers: as by numpy's sort."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.index.ranking import BY_DIGITS, SELECTED, ranked, stable_order
+from rushlight.ops.index.ranking import SELECTED, ranked, stable_order
 
 
 @pytest.mark.parametrize("broken", [0.0, 0.3, 1.0])
@@ -35,18 +35,23 @@ def test_ranks_selected_by_bounds_of_groups(dtype: str, size: int) -> None:
             assert np.array_equal(ranked(array, start, 5, False), wanted)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint32", "uint64"])
-def test_digits_order_as_comparisons_do(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rushlight.ops.index.ranking.BY_DIGITS", dict.fromkeys(BY_DIGITS, 1))
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+)
+def test_keys_order_as_comparisons_do(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("WORTH_KEYS", "BY_DIGITS"):
+        monkeypatch.setattr(f"rushlight.ops.index.ranking.{setting}", 1)
     rng = np.random.default_rng(9)
     kind = np.dtype(dtype)
     limits = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324])
     ends = limits.astype(dtype) if kind.kind == "f" else np.array([np.iinfo(kind).min, np.iinfo(kind).max], kind)
     for spread in (1, 100, 70_000, 2**31):
-        array = (rng.standard_normal((3, 50)) * spread).astype(np.int64).astype(dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = (rng.standard_normal((3, 50)) * spread).astype(np.int64).astype(dtype)
+            near = array % 97 + ends[-1] // 2  # keys and places fit 63 bits, also of numbers of 64
         array[rng.random(array.shape) < 0.3] = rng.choice(ends)
         array[:, ::5] = rng.choice(ends, (3, 10))
-        for rows in (array, np.flip(array, -1), array[:, :0], array[:0]):
+        for rows in (near, array, np.flip(array, -1), array[:, :0], array[:0], array[:, :1]):
             assert np.array_equal(stable_order(rows), np.argsort(rows, -1, kind="stable"))
 
 

@@ -7,6 +7,7 @@ without a hint where a program is traced. Values are gathered at the places that
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from rushlight.ir.loops import Operand
 from rushlight.ir.scalar import Scalar, cast
 from rushlight.ir.type import CPU, TensorType
 from rushlight.ops.dims import Array, At, wrap_dim
-from rushlight.ops.index.ranking import ranked
+from rushlight.ops.index.ranking import ranked, stable_order
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import fail, require
 from rushlight.sym import Size, ge, le, required
@@ -143,10 +144,9 @@ def distinct_values_meta(input: TensorType, count: Size | None) -> TensorType:
 
 @distinct_values.ref
 def distinct_values_ref(input: Array, count: Size | None) -> Array:
-    if input.dtype.kind in "iu" and input.size:
-        least, most = int(input.min()), int(input.max())
-        if most - least < DENSE * input.size:
-            return _counted_values(input, least, most)
+    least = _least_of_dense(input)
+    if least is not None:
+        return _as_values(np.flatnonzero(np.bincount(_places_from(input, least))), input, least)
     values = np.unique(comparable(input), equal_nan=False).astype(input.dtype)
     zeros = np.flatnonzero(values == 0)
     if zeros.size and input.dtype.kind not in "biu":  # which of the two it is, depends on how numpy sorts
@@ -154,12 +154,24 @@ def distinct_values_ref(input: Array, count: Size | None) -> Array:
     return values
 
 
-def _counted_values(input: Array, least: int, most: int) -> Array:
-    """The integers that occur, which lie between two that are not far apart: marked rather than sorted."""
+def _least_of_dense(input: Array) -> Any:
+    """The least of integers that lie close enough together to be counted rather than sorted; else None."""
+    if input.dtype.kind not in "iu" or not input.size:
+        return None
+    least = input.min()
+    return least if int(input.max()) - int(least) < DENSE * input.size else None
+
+
+def _places_from(input: Array, least: Any) -> Array:
+    """How far each integer is from the least."""
     wide = input if input.dtype.itemsize == 8 else input.astype(np.int64)
-    seen = np.zeros(most - least + 1, np.bool_)
-    seen[(wide - wide.dtype.type(least)).astype(np.int64)] = True
-    return (np.flatnonzero(seen).astype(wide.dtype) + wide.dtype.type(least)).astype(input.dtype)
+    return (wide - wide.dtype.type(least)).astype(np.int64).reshape(-1)
+
+
+def _as_values(places: Array, input: Array, least: Any) -> Array:
+    """The integers that are so far from the least."""
+    wide = input.dtype if input.dtype.itemsize == 8 else np.dtype(np.int64)
+    return (places.astype(wide) + wide.type(least)).astype(input.dtype)
 
 
 @distinct_values.samples
@@ -178,8 +190,23 @@ def distinct_meta(input: TensorType, count: Size | None) -> tuple[TensorType, Te
 
 @distinct.ref
 def distinct_ref(input: Array, count: Size | None) -> tuple[Array, Array, Array]:
-    values, inverse, counts = np.unique(comparable(input), return_inverse=True, return_counts=True, equal_nan=False)
-    return values.astype(input.dtype), inverse.reshape(input.shape), counts
+    least = _least_of_dense(input)
+    if least is not None:
+        places = _places_from(input, least)
+        occurrences = np.bincount(places)
+        found = np.flatnonzero(occurrences)
+        number = np.empty(occurrences.shape, np.int64)
+        number[found] = np.arange(found.size)
+        return _as_values(found, input, least), number[places].reshape(input.shape), occurrences[found]
+    flat = comparable(input).reshape(-1)
+    order = stable_order(flat)
+    ascending = flat[order]
+    first = np.ones(flat.shape, np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
+    inverse = np.empty(flat.shape, np.int64)
+    inverse[order] = np.cumsum(first) - 1
+    starts = np.flatnonzero(first)
+    return ascending[starts].astype(input.dtype), inverse.reshape(input.shape), np.diff(starts, append=flat.size)
 
 
 @distinct.samples

@@ -14,7 +14,8 @@ from rushlight.ops.dims import Array
 SELECTED = 8  # at most one element in so many is selected; more are taken from the sorted ones
 GROUPS = 4  # of elements, for each that is selected
 GROUPED = 4  # elements that a group has at least
-BY_DIGITS = {4: 1024, 8: 16384}  # by bytes: rows of so many elements are sorted sooner by digits than by comparisons
+WORTH_KEYS = 1024  # elements from which on a sort of keys made of them is sooner done than one by comparisons
+BY_DIGITS = 16384  # elements of a row of 64 bits from which on digits are counted sooner than elements compared
 
 
 def ranked(array: Array, start: int, count: int, descending: bool) -> Array:
@@ -109,15 +110,44 @@ def _group_bound(rows: Array, count: int, largest: bool) -> Array:
 
 def stable_order(array: Array) -> Array:
     """Where the elements of the last dim stand in ascending order."""
-    least = BY_DIGITS.get(array.dtype.itemsize)
-    if least is None or not array.size or array.shape[-1] < least:
+    if array.size < WORTH_KEYS or array.dtype.kind == "b":
         return np.argsort(array, axis=-1, kind="stable")
     keys = np.ascontiguousarray(_integers(array) if array.dtype.kind == "f" else array)
+    if keys.itemsize > 2:
+        packed = _order_by_packed_keys(keys)
+        if packed is not None:
+            return packed
+        if array.shape[-1] >= BY_DIGITS:
+            return _order_by_digits(keys)
+    return np.argsort(keys, axis=-1, kind="stable")  # numpy sorts 16 bits by counting
+
+
+def _order_by_packed_keys(keys: Array) -> Array | None:
+    """The order by one sort of numbers that hold a key and its place; None where 63 bits do not hold both.
+
+    No two are equal, so numpy's unstable sort by vectors does.
+    """
+    bits = (keys.shape[-1] - 1).bit_length()
+    least = keys.min()
+    if int(keys.max()) - int(least) >> (63 - bits):
+        return None
+    if keys.itemsize == 4:
+        packed = keys.astype(np.int64)
+        packed -= int(least)
+    else:
+        packed = (keys - least).view(np.int64)
+    packed <<= bits
+    packed |= np.arange(keys.shape[-1])
+    packed.sort(axis=-1)
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def _order_by_digits(keys: Array) -> Array:
+    """The order by digits of 16 bits from the lowest, which numpy counts; each pass keeps the order of the last."""
     digits = keys.view(np.uint16).reshape(*keys.shape, keys.itemsize // 2)
     order: Array | None = None
-    for place in range(
-        digits.shape[-1]
-    ):  # from the lowest: numpy sorts 16 bits by counting, and each pass keeps the order of the last
+    for place in range(digits.shape[-1]):
         digit = np.ascontiguousarray(digits[..., place])
         if order is not None and digit.min() == digit.max():
             continue
@@ -128,7 +158,8 @@ def stable_order(array: Array) -> Array:
         else:
             following = np.argsort(np.take_along_axis(digit, order, -1), axis=-1, kind="stable")
             order = np.take_along_axis(order, following, -1)
-    return np.zeros(array.shape, np.int64) if order is None else order
+    assert order is not None
+    return order
 
 
 def _integers(array: Array) -> Array:
