@@ -396,6 +396,20 @@ def test_masked_stores_leave_the_rest_alone(rng, sizes):
                 check(k, {flags: rng.random(count) < 0.5, x: values, out: np.full(count, 3, dtype.numpy)}, {n: count})
 
 
+def test_a_condition_of_whole_rows_is_a_branch_where_masks_are_slow(rng, sizes):
+    m, n, _ = sizes
+    i, j = axis_symbol(m, "i"), axis_symbol(n, "j")
+    flags, x, out = buffer("flags", bool_), buffer("x", float32), buffer("out", float32)
+    for combine in (None, "sum", "max"):
+        row = Store(out, i * n + j, load(x, i * n + j) * 2.0, combine, where=load(flags, i))
+        k = kernel(loop(i, vector(j, row)))
+        for rows, columns in ((1, 1), (7, 64), (9, 83)):
+            arrays = {flags: rng.random(rows) < 0.5, x: floats(rng, rows * columns), out: floats(rng, rows * columns)}
+            check(k, arrays, {m: rows, n: columns})
+        for width, masked in ((64, 2), (32, 1)):  # with 32 bytes only what is left of a row is masked
+            assert emit_kernel(k, CodeTarget("x86_64", width), "kernel").count("@llvm.masked.store") == masked
+
+
 def test_guards_join_and_nest(rng, sizes):
     m, n, p = sizes
     i, j = axis_symbol(m, "i"), axis_symbol(n, "j")

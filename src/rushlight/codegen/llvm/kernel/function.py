@@ -10,10 +10,11 @@ from rushlight.codegen.llvm.builder.functions import KERNEL_PARAMETERS, Function
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Scope
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.kernel.emulated_units import in_memory
+from rushlight.codegen.llvm.kernel.loads import emit_load
 from rushlight.codegen.llvm.kernel.loops import bound_text, emit_range, emit_statements
-from rushlight.codegen.llvm.kernel.memory import emit_load, emit_spill
 from rushlight.codegen.llvm.kernel.nontemporal import fence_nontemporal
 from rushlight.codegen.llvm.kernel.reductions import emit_reduction
+from rushlight.codegen.llvm.kernel.stores import emit_spill
 from rushlight.codegen.llvm.math.minmax import emit_minmax
 from rushlight.codegen.llvm.math.scaling import emit_scale
 from rushlight.codegen.llvm.math.terms import TERM_HANDLERS

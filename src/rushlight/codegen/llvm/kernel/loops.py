@@ -17,10 +17,10 @@ from rushlight.codegen.llvm.builder.vector_types import shape_of
 from rushlight.codegen.llvm.kernel.grid import emit_barrier, enter_thread, thread_index
 from rushlight.codegen.llvm.kernel.loop_close import close_loop
 from rushlight.codegen.llvm.kernel.matrix_unit import emit_multiply
-from rushlight.codegen.llvm.kernel.memory import emit_stores
 from rushlight.codegen.llvm.kernel.prefetch import prefetch_next_iteration
 from rushlight.codegen.llvm.kernel.row_segments import RowSegments, find_quotients
 from rushlight.codegen.llvm.kernel.scan import carry_scans, find_scans
+from rushlight.codegen.llvm.kernel.stores import emit_stores
 from rushlight.codegen.llvm.kernel.transposed_loads import has_transposed_loads
 from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
 from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.analysis import INDEX, LOAD
 from rushlight.codegen.llvm.builder.scope import Context, Scope
-from rushlight.codegen.llvm.kernel.memory import locate
+from rushlight.codegen.llvm.kernel.addresses import locate
 from rushlight.ir.kernel import Store
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.ir.target import Target
