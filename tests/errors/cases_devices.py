@@ -13,6 +13,7 @@ import numpy as np
 import plugins
 import rushlight as rl
 from errorcases import triggers
+from fake_driver import ILLEGAL_ADDRESS, FakeDriver
 from rushlight.codegen.llvm.kernel import loops
 from rushlight.runtime import backend as backends
 
@@ -82,6 +83,32 @@ def a_thread_of_an_emulated_gpu_races():
             rl.ones(3, 70, device="simt").softmax(-1)
         finally:
             loops.emit_barrier, simt.Grids.key = barrier, key
+
+
+@contextmanager
+def cuda_package() -> Iterator[types.ModuleType]:
+    source = str(plugins.EXAMPLES.parent / "packages" / "rushlight-cuda" / "src")
+    sys.path.insert(0, source)
+    try:
+        yield importlib.import_module("rushlight_cuda")
+    finally:
+        sys.path.remove(source)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "rushlight_cuda"]:
+            del sys.modules[name]
+
+
+@triggers("V009")
+def a_driver_is_not_installed():
+    with cuda_package() as package:
+        package.Driver(("libcuda-of-nobody.so",))
+
+
+@triggers("V010")
+def a_driver_refuses_a_call():
+    with tempfile.TemporaryDirectory() as folder, cuda_package() as package:
+        driver = FakeDriver(Path(folder))
+        driver.failing["cuMemAlloc_v2"] = ILLEGAL_ADDRESS
+        package.Driver((str(driver.path),)).allocate(64)
 
 
 @triggers("A006", "device-graphs")

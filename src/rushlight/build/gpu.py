@@ -10,6 +10,7 @@ from rushlight.codegen.llvm.entry.gpu import ARCHITECTURE, GridEntry, emit_grids
 from rushlight.ir.choice import GRID
 from rushlight.ir.graph import Graph
 from rushlight.ir.grid.matrix_unit import MMA, WGMMA
+from rushlight.ir.plan import Plan
 from rushlight.ir.target import Target
 from rushlight.runtime import llvm
 from rushlight.support import clock
@@ -24,10 +25,11 @@ UNITS_OF = MappingProxyType({"sm_80": MMA, "sm_90a": WGMMA, "sm_100": MMA})
 
 @frozen
 class GpuCode:
-    """PTX text, and the entries in it: one for each kernel of the plan, in its order."""
+    """PTX text, the entries in it: one for each kernel of the plan, in its order; and the plan, with its launches."""
 
     text: str
     entries: tuple[GridEntry, ...]
+    plan: Plan
 
 
 def compile_ptx(graph: Graph, architecture: str, tensor_cores: bool = True) -> GpuCode:
@@ -42,4 +44,4 @@ def compile_ptx(graph: Graph, architecture: str, tensor_cores: bool = True) -> G
     with clock.stage("emit"):
         text, entries = emit_grids(plan)
     with clock.stage("LLVM"):
-        return GpuCode(llvm.assembly(text, target, optimise=2), entries)
+        return GpuCode(llvm.assembly(text, target, optimise=2), entries, plan)

@@ -246,6 +246,20 @@ register_code(
     "writes before the next barrier. On a GPU the result would depend on chance.",
     "this is a defect of the kernel's schedule: please report it",
 )
+register_code(
+    "V009",
+    DeviceError,
+    "A device's driver is not here",
+    "The package of a device is installed, but not what the system needs for it: a driver, and a device that it knows.",
+    "install the driver, or leave the device out: rushlight doctor says what is missing",
+)
+register_code(
+    "V010",
+    DeviceError,
+    "A device's driver refuses a call",
+    "The driver's own words are among the values. After a fault of a kernel a driver refuses all later calls of the "
+    "process.",
+)
 
 register_code(
     "R001",
