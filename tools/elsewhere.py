@@ -23,6 +23,7 @@ import numpy as np
 import rushlight as rl
 from rushlight.bench.models import MODELS
 from rushlight.export import Dim, ExportedProgram, Package, export, package
+from rushlight.export.packaging.checking import Inputs
 
 RUNS = 20
 FLAGS = ("-std=c11", "-O1")
@@ -86,6 +87,14 @@ def _rows() -> ExportedProgram:
     return export(Rows(), (rl.arange(9),), dynamic_shapes=({0: Dim("count", max=4096)},))
 
 
+def inputs_of(name: str) -> Inputs | None:
+    """What makes the inputs of a model, None where any integers will do."""
+    model = MODELS.get(name)
+    if model is None:
+        return None
+    return lambda sizes, seed: [made.numpy() for made in model.inputs(*[sizes[size] for size in model.sizes], seed)]
+
+
 def built(made: Package, place: Place, folder: Path) -> tuple[str, ...]:
     """The command that runs a package in a place, in a folder with what it reads."""
     folder.mkdir()
@@ -100,10 +109,12 @@ def built(made: Package, place: Place, folder: Path) -> tuple[str, ...]:
     return (*place.before, "./main")
 
 
-def equal(made: Package, command: tuple[str, ...], folder: Path, runs: int) -> Iterator[tuple[str, float]]:
+def equal(
+    made: Package, command: tuple[str, ...], folder: Path, runs: int, inputs: Inputs | None = None
+) -> Iterator[tuple[str, float]]:
     """For each run what is wrong with it, and the seconds that it took."""
     for seed in range(runs):
-        run = made.run(seed)
+        run = made.run(seed, inputs)
         run.write_inputs(folder)
         start = time.perf_counter()
         ended = subprocess.run(
@@ -136,16 +147,19 @@ def main() -> None:
                 continue
             if place.before and shutil.which(place.before[0]) is None:
                 continue
-            print(f"{name:12} {title:28} {line(program, place, min(place.runs, options.runs))}", flush=True)
+            print(
+                f"{name:12} {title:28} {line(program, place, min(place.runs, options.runs), inputs_of(name))}",
+                flush=True,
+            )
 
 
-def line(program: ExportedProgram, place: Place, runs: int) -> str:
+def line(program: ExportedProgram, place: Place, runs: int, inputs: Inputs | None = None) -> str:
     """What a place says of a program."""
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         try:
             made = package(program, folder / "made", targets=[place.target])
-            found = list(equal(made, built(made, place, folder / "here"), folder / "here", runs))
+            found = list(equal(made, built(made, place, folder / "here"), folder / "here", runs, inputs))
         except rl.RushlightError as error:
             return f"{error.code}: {str(error).splitlines()[0]}"
     wrong = [problem for problem, _ in found if problem]

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.codegen.llvm.interface.functions import emit_functions
+from rushlight.codegen.llvm.interface.records import Variant
 from rushlight.export import Dim, export, package
 from rushlight.export.packaging.variants import PLATFORMS
 from rushlight.runtime.elf import ElfObject
@@ -228,3 +231,16 @@ def test_the_runtime_says_what_does_not_fit(tmp_path: Path):
         rushlight_runtime.load(tmp_path)
     with pytest.raises(rushlight_runtime.PackageError, match="no package other"):
         rushlight_runtime.load(tmp_path, "other")
+
+
+def test_sizes_of_memory_are_asked_of_variants_that_the_processor_runs(tmp_path: Path):
+    made = package(export(scorer(), (rl.ones(3, 8),)), tmp_path, targets=["linux-x86_64"])
+    variants = [Variant(level, f"v{level}_run", f"v{level}_sizing", True) for level in (2, 4)]
+    text = emit_functions(made.interface, variants, "x86_64", embedded=False)
+    lines = text[text.index("define i64 @model_arena_size") :].partition("\n}")[0].splitlines()
+    calls = [at for at, line in enumerate(lines) if "_sizing(" in line]
+    assert len(calls) == 2
+    for call, level in zip(calls, (4, 2), strict=True):
+        assert lines[call - 1].endswith(":")
+        assert re.search(rf"icmp sge i64 %v\d+, {level}$", lines[call - 3])
+        assert lines[call - 2].strip().startswith("br i1")

@@ -12,7 +12,7 @@ from rushlight.codegen.llvm.interface.records import Interface
 from rushlight.data.checkpoint import write_parts
 from rushlight.data.safetensors_file import SafetensorsFile, safetensors_parts
 from rushlight.data.source import Source
-from rushlight.export.packaging.checking import Run, run_of
+from rushlight.export.packaging.checking import Inputs, Run, run_of
 from rushlight.export.packaging.example import example_text
 from rushlight.export.packaging.example_script import script_text
 from rushlight.export.packaging.header import header_text
@@ -47,9 +47,12 @@ class Package:
     def __repr__(self) -> str:
         return f"Package({self.name!r} in {str(self.header.parent)!r}, for {', '.join(self.objects)})"
 
-    def run(self, seed: int = 0) -> Run:
-        """A run of the program by Rushlight itself, on random values: what the package has to give, bit for bit."""
-        return run_of(self.program, self.interface, seed)
+    def run(self, seed: int = 0, inputs: Inputs | None = None) -> Run:
+        """A run of the program by Rushlight itself, on random values: what the package has to give, bit for bit.
+
+        `inputs` gives arrays for sizes by name and the seed, where any integers of 0 and 1 will not do.
+        """
+        return run_of(self.program, self.interface, seed, inputs)
 
 
 def package(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ from rushlight.sym import Size, SizeExpr, evaluate
 Array = NDArray[np.generic]
 _SEED = 0
 _MOST_TRIES = 64
+Inputs = Callable[[Mapping[str, int], int], Sequence[Array]]
+"""Makes the inputs of a program, in order, for sizes by name and a seed."""
 
 
 @frozen(eq=False)
@@ -42,13 +44,14 @@ class Run:
         return [name for name, wanted in self.results.items() if (folder / name).read_bytes() != wanted]
 
 
-def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED) -> Run:
+def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED, given: Inputs | None = None) -> Run:
     """Runs the program on random values: of the sizes that it was exported with, or others where they do not fit.
 
-    Integers are 0 or 1, so that they are indices of most tensors.
+    Integers are 0 or 1, so that they are indices of most tensors. Where that is not enough `given` makes the inputs.
     """
     sizes = _sizes_for(interface, seed)
     rng = np.random.default_rng(seed)
+    rest = None if given is None else iter(given({size.name: sizes[size.symbol] for size in interface.sizes}, seed))
     owned = {name: np.ascontiguousarray(array_of(tensor)) for name, tensor in weights_of(program).items()}
     states = {name: np.array(array_of(tensor), order="C") for name, tensor in states_of(program).items()}
     inputs: dict[str, Array] = {}
@@ -62,7 +65,12 @@ def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED) ->
         elif tensor.kind == "output":
             arrays.append(_empty(tensor, sizes))
         else:
-            array = states[tensor.title] if tensor.kind == "state" else _drawn(rng, tensor, sizes)
+            if tensor.kind == "state":
+                array = states[tensor.title]
+            elif rest is None:
+                array = _drawn(rng, tensor, sizes)
+            else:
+                array = np.ascontiguousarray(next(rest))
             inputs[tensor.name] = array.copy()
             arrays.append(array)
     _launch(program, interface, arrays)

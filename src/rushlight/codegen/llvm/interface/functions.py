@@ -156,27 +156,44 @@ class _Function:
 
 
 class _Sizing(_Function):
-    """Emits `i64 NAME_arena_size(threads, sizes...)`: the most that any variant needs, or minus a status."""
+    """Emits `i64 NAME_arena_size(threads, sizes...)`: the most that a variant needs, or minus a status.
+
+    Those of other processors are not asked: what computes their sizes is code of these too.
+    """
 
     def emit(self) -> str:
         """The function's text."""
         self.check_sizes(f"i64 {-STATUS_RANGE}")
-        let = self.scope.let
+        let, asked = self.scope.let, [variant for variant in self.variants if variant.needs_arena]
         threads = let("call i64 @llvm.smax.i64(i64 %threads, i64 1)")
-        need = "0"
-        if any(variant.needs_arena for variant in self.variants):
+        need = self.ctx.allocate("i64")
+        self.store("i64", "0", need, 0)
+        if asked:
             pointers = self.describe(lambda tensor: "null")
             context = self.context([(entry.THREADS, "i64", threads)])
-            for variant in self.variants:
-                if not variant.needs_arena:
-                    continue
-                status = let(f"call i64 @{variant.sizing}(ptr {context}, ptr {pointers})")
-                failed = let(f"sub i64 0, {status}")
-                self.leave_unless(let(f"icmp ule i64 {status}, {STATUS_ARENA}"), f"i64 {failed}")
-                need = let(f"call i64 @llvm.smax.i64(i64 {need}, i64 {self.load('i64', context, entry.ARENA_NEED)})")
-        self.scope.do(f"ret i64 {need}")
+            level = let(f"call i64 @{self.interface.name}_find_level()") if self.asks else None
+            for variant in asked:
+                self._ask(variant, level, f"ptr {context}, ptr {pointers}", context, need)
+        self.scope.do(f"ret i64 {self.load('i64', need, 0)}")
         parameters = ", ".join(["i64 %threads", *self.size_parameters()])
         return self.text(f"define i64 @{self.interface.name}_arena_size({parameters})")
+
+    def _ask(self, variant: Variant, level: str | None, arguments: str, context: str, need: str) -> None:
+        """Takes what a variant needs, if the processor's level can run it."""
+        let, scope = self.scope.let, self.scope
+        ask, after = scope.names.label(), scope.names.label()
+        if level is not None:
+            scope.branch(let(f"icmp sge i64 {level}, {variant.level}"), ask, after)
+            scope.block(ask)
+        status = let(f"call i64 @{variant.sizing}({arguments})")
+        failed = let(f"sub i64 0, {status}")
+        self.leave_unless(let(f"icmp ule i64 {status}, {STATUS_ARENA}"), f"i64 {failed}")
+        wanted = self.load("i64", context, entry.ARENA_NEED)
+        most = let(f"call i64 @llvm.smax.i64(i64 {self.load('i64', need, 0)}, i64 {wanted})")
+        self.store("i64", most, need, 0)
+        if level is not None:
+            scope.jump(after)
+            scope.block(after)
 
 
 class _Run(_Function):
