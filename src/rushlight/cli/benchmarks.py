@@ -26,6 +26,11 @@ from rushlight.bench.reports.page import as_html
 from rushlight.bench.reports.tables import Table, aligned, as_markdown, as_text
 from rushlight.bench.results import ceilings_of, machine_record, measure
 from rushlight.bench.startup import measure_starts
+from rushlight.bench.suite.curves import as_table as curve_table
+from rushlight.bench.suite.curves import curve, difference
+from rushlight.bench.suite.reports import as_record
+from rushlight.bench.suite.reports import tables as suite_tables
+from rushlight.bench.suite.running import AMPS, SUITE, TOLERANCE, Setup, measured
 from rushlight.cli.values import known, names_in, progress, whole_numbers, write
 from rushlight.support.errors import error, fail
 
@@ -134,6 +139,73 @@ def compare_sizes(
         results.append(parity.parity_of(name, size, rounds, budget))
     typer.echo("\n".join(aligned(parity.as_table(results))))
     raise typer.Exit(0 if all(one.holds for one in results) else 1)
+
+
+Amp = Annotated[str | None, typer.Option(help="Autocast to bf16 or fp16.")]
+
+
+@app.command("suite")
+def run_suite(
+    only: Annotated[str | None, typer.Option(help="Models, separated by commas; all by default.")] = None,
+    training: Annotated[bool, typer.Option("--training", help="Losses and gradients, in place of inference.")] = False,
+    inference: Annotated[bool, typer.Option("--inference", help="Results; as without --training.")] = False,
+    amp: Amp = None,
+    dynamic: Annotated[bool, typer.Option("--dynamic", help="One graph for all sizes; others are run too.")] = False,
+    compiled_autograd: Annotated[
+        bool, typer.Option("--compiled-autograd", help="Compile backward passes as they run.")
+    ] = False,
+    size: Annotated[str, typer.Option(help=f"Sizes of inputs: {' or '.join(parity.PRESETS)}.")] = "tiny",
+    rounds: Annotated[int, typer.Option(min=0, help="Samples of each, taken in turns; 0 for accuracy alone.")] = 15,
+    budget: Budget = 20.0,
+    out: Json = None,
+    html: Html = None,
+) -> None:
+    """Run whole models eagerly and compiled: accuracy and speed in one table. Ends with 1 where one is not accurate."""
+    if training and inference:
+        fail("A002", "bench: --training or --inference, not both")
+    known([size], parity.PRESETS, "bench: there are no sizes {}")
+    known(names_in(amp), AMPS, "bench: there is no autocast to {}")
+    names = known(names_in(only), SUITE, "bench: there is no model {}") or list(SUITE)
+    setup = Setup(training, amp, dynamic, compiled_autograd, size)
+    cases: list[Record] = []
+    for name in names:
+        progress(f"{name} ")
+        cases.append(measured(name, setup, rounds, budget))
+    progress("\n")
+    record = as_record(setup, machine_record(rl.get_num_threads()), cases)
+    if out is not None:
+        write(out, json.dumps(record))
+    if html is not None:
+        write(html, as_html([record], suite_tables))
+    _show_tables(suite_tables(record))
+    if not all(case["passes"] for case in cases):
+        raise typer.Exit(1)
+
+
+@app.command("model")
+def run_model(
+    name: Annotated[str, typer.Argument(help="A model of the suite.")],
+    train: Annotated[bool, typer.Option("--train", help="Train it; else it is run as by `suite`.")] = False,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of training.")] = 20,
+    amp: Amp = None,
+    device: Annotated[str, typer.Option(help="Where it runs; what is not there is skipped.")] = "cpu",
+    tiny: Annotated[bool, typer.Option("--tiny", help="Small sizes of inputs.")] = False,
+    fp8: Annotated[bool, typer.Option("--fp8", help="The head in 8-bit floats, which needs a GPU.")] = False,
+) -> None:
+    """Train one model eagerly and compiled, and compare the losses. Ends with 1 where they differ by 1 %."""
+    known([name], SUITE, "bench: there is no model {}")
+    known(names_in(amp), AMPS, "bench: there is no autocast to {}")
+    if device != "cpu" or fp8:
+        typer.echo(f"{name} is skipped: {'8-bit products are' if fp8 else device + ' is'} not here")
+        return
+    size = "tiny" if tiny else "medium"
+    if not train:
+        run_suite(only=name, amp=amp, size=size)
+        return
+    eager, compiled = (curve(name, steps, amp, size, compiled=each) for each in (False, True))
+    _show_tables([curve_table(name, eager, compiled)])
+    if not difference(compiled, eager) <= TOLERANCE:
+        raise typer.Exit(1)
 
 
 @app.command("unbind-split-flip-cat")
