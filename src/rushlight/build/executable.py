@@ -183,9 +183,9 @@ def fail_assert(check: ValueAssert, symbols: Mapping[SizeExpr, int]) -> NoReturn
 
 
 class NativeExecutable(Executable):
-    """Compiled code: one native entry point. `asserts` are those of values."""
+    """Compiled code: one native entry point. `asserts` are those of values; `key` is the cache's, if it has one."""
 
-    __slots__ = ("_entry", "_module", "asserts")
+    __slots__ = ("_entry", "_module", "asserts", "key")
 
     def __init__(
         self,
@@ -198,6 +198,7 @@ class NativeExecutable(Executable):
     ) -> None:
         super().__init__(inputs, outputs, summary, cached)
         self.asserts: tuple[ValueAssert, ...] = ()
+        self.key: str | None = None
         self._module = module
         self._entry = module.address(entry)
 

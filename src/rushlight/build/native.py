@@ -16,8 +16,9 @@ from rushlight.build.key import graph_key
 from rushlight.build.stages import Stages, stages_of
 from rushlight.ir.choice import BLOCKS, Blocks, Product, by_model
 from rushlight.ir.gemm_tile import GemmTile
-from rushlight.ir.graph import Graph
+from rushlight.ir.graph import Graph, ValueAssert
 from rushlight.ir.target import Target
+from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm, objects
 from rushlight.support import clock, events, settings
 
@@ -78,6 +79,15 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
         return NativeExecutable.of_graph(graph, _load(obj, summary, target), summary, cached=False)
     with clock.stage("key"):
         key = graph_key(graph, target, choices)
+    made = _of_key(key, graph, target, stages, chooser, blocks)
+    made.key = key
+    return made
+
+
+def _of_key(
+    key: str, graph: Graph, target: Target, stages: Stages, chooser: Chooser | None, blocks: Blocks
+) -> NativeExecutable:
+    """The executable of a graph whose code is kept under a key: in memory, on disk, or made now."""
     loaded = None if stages.lacking else _loaded.get(key)
     module = None if loaded is None or not _holds(chooser, loaded[1]) else loaded[0]()
     if loaded is not None and module is not None:
@@ -95,13 +105,37 @@ def compile_native(graph: Graph, chooser: Chooser | None = None) -> NativeExecut
         obj, summary = _compile(graph, target, stages, chooser, blocks)
         with clock.stage("cache"):
             objects.shared().put(key, {"object": obj, "summary": summary.to_json()})
-    module = _load(obj, summary, target)
+    return NativeExecutable.of_graph(graph, _shared(key, _load(obj, summary, target), summary), summary, cached=cached)
+
+
+def _shared(key: str, module: llvm.LoadedModule, summary: Summary) -> llvm.LoadedModule:
+    """The code that executables of a key share: that of another thread, if there is some of the same choices."""
     with _lock:
         loaded = _loaded.get(key)
         shared = None if loaded is None or loaded[1].choices != summary.choices else loaded[0]()
         if shared is None:
             _loaded[key] = weakref.ref(module, functools.partial(_loaded.pop, key)), summary
-    return NativeExecutable.of_graph(graph, module if shared is None else shared, summary, cached=cached)
+    return module if shared is None else shared
+
+
+def stored_executable(
+    key: str, inputs: Sequence[TensorType], outputs: Sequence[TensorType], asserts: Sequence[ValueAssert]
+) -> NativeExecutable | None:
+    """The executable of code that is kept under a key, with the contract that it had; None where it is not there."""
+    loaded = _loaded.get(key)
+    module = None if loaded is None else loaded[0]()
+    if loaded is not None and module is not None:
+        summary = loaded[1]
+    else:
+        stored = objects.shared().get(key)
+        if stored is None:
+            return None
+        summary = Summary.from_json(stored["summary"])
+        module = _shared(key, _load(stored["object"], summary, _target(settings.get().target)), summary)
+    made = NativeExecutable(inputs, outputs, module, summary, cached=True)
+    made.asserts = tuple(asserts)
+    made.key = key
+    return made
 
 
 def compile_code(graph: Graph, chooser: Chooser) -> tuple[bytes, Summary]:

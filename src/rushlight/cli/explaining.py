@@ -13,7 +13,7 @@ from rushlight import capture
 from rushlight.capture import function as compiled_function
 from rushlight.compiler import shape_report
 from rushlight.compiler.explanation import explanation
-from rushlight.support import clock, events
+from rushlight.support import clock, events, settings
 from rushlight.support.errors import require
 from rushlight.torch.program import run_script, show
 
@@ -43,7 +43,8 @@ def explain(
     capture.reset()
     events.reset()
     clock.reset()
-    status, namespace = _run(script, context.args)
+    with settings.override(cache_captured=False):  # what is told is told of traces
+        status, namespace = _run(script, context.args)
     console = Console(stderr=True)
     for line in [*account(), *(sizes() if shapes else ())]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

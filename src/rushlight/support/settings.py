@@ -125,6 +125,9 @@ class Settings:
     )
     huge_pages = Setting(flag(), True, "Ask the system for huge pages for large allocations.")
     cache = Setting(flag(), True, "Keep compiled code on disk.")
+    cache_captured = Setting(
+        flag(), True, "Keep captured programs too, so that another process need not trace them (docs/caches.md)."
+    )
     cache_dir = Setting(
         folder(),
         "",

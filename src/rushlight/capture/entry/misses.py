@@ -52,7 +52,8 @@ def miss_of(
     space = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
     local: dict[str, object] = {"args": args, "kwargs": kwargs}
     _run(entry.unpack, space, local)
-    for passed, guard in enumerate(entry.guards):
+    holds = entry.state.snapshot.is_empty or entry.state.snapshot.holds()
+    for passed, guard in enumerate(entry.first if holds else entry.guards):
         try:
             failed = bool(eval(guard.failed, space, local))  # noqa: S307 - our own text
         except Exception:  # noqa: BLE001 - an object of the caller's may raise anything

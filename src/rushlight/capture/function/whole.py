@@ -38,6 +38,7 @@ from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
+from rushlight.capture.stored.programs import Keeping
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments
 from rushlight.capture.values import TAIL
@@ -130,12 +131,14 @@ class WholeFunction(CompiledFunction):
     """
 
     takes_trees = True
+    keeps = True  # entries for other processes
 
     def __init__(self, function: Any, options: Options) -> None:
         super().__init__(function, options)
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
         self._found = FoundState(shares=False)
+        self._keeping = Keeping()
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
         self._trees = TreeCalls(function, partial(TreeFunction, options=options))
 
@@ -246,31 +249,12 @@ class WholeFunction(CompiledFunction):
         return run_or_undo(called, undo)
 
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
-        self._say_why(args, kwargs)
-        entry = self._entry(args, kwargs, None, prepared)
+        _say_why(self, args, kwargs)
+        entry = self._keeping.find(self.function, self.options, args, kwargs, prepared) if self.keeps else None
+        _count[0] += entry is not None
+        entry = entry or self._entry(args, kwargs, None, prepared)
         self.entries = (entry, *self.entries)
         return entry
-
-    def _say_why(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        """Records why another graph is made: the guard that fails of the graph that fits best."""
-        misses: list[tuple[int, Miss]] = []
-        for number, entry in enumerate(reversed(self.entries), 1):
-            miss = self._miss_of(entry, args, kwargs)
-            if miss is None:
-                continue
-            misses.append((number, miss))
-            if miss.guard is not None:
-                self._note_miss(entry, miss.guard)
-        if not self.entries:
-            return
-        misses = misses or [(len(self.entries), UNDEFINED)]
-        number, nearest = max(reversed(misses), key=lambda each: each[1].nearness)
-        suffix = f", as graph {number} of {len(self.entries)} has it" if len(self.entries) > 1 else ""
-        reason = nearest.reason + suffix
-        events.record("recompile", nearest.kind, reason, hint=nearest.hint)
-        if len(self.entries) == QUIET_GRAPHS:
-            name = self.name
-            warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
 
     def _miss_of(self, entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> Miss | None:
         """Why a call does not fit an entry, in the words of users."""
@@ -311,7 +295,10 @@ class WholeFunction(CompiledFunction):
             ]
             program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
         _count[0] += self._is_counted(program)
-        return _build(program, arguments, walk, names, self.options)
+        entry = _build(program, arguments, walk, names, self.options)
+        if self.keeps:
+            self._keeping.keep(self.function, entry, program, arguments, walk)
+        return entry
 
     def _arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
@@ -375,17 +362,39 @@ class WholeFunction(CompiledFunction):
         return value if type(value) not in (int, float) else number_of(recorder, name, value, fixes=self._found.fixes)
 
 
+def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Records why another graph is made: the guard that fails of the graph that fits best."""
+    misses: list[tuple[int, Miss]] = []
+    for number, entry in enumerate(reversed(function.entries), 1):
+        miss = function._miss_of(entry, args, kwargs)
+        if miss is None:
+            continue
+        misses.append((number, miss))
+        if miss.guard is not None:
+            function._note_miss(entry, miss.guard)
+    if not function.entries:
+        return
+    misses = misses or [(len(function.entries), UNDEFINED)]
+    number, nearest = max(reversed(misses), key=lambda each: each[1].nearness)
+    suffix = f", as graph {number} of {len(function.entries)} has it" if len(function.entries) > 1 else ""
+    reason = nearest.reason + suffix
+    events.record("recompile", nearest.kind, reason, hint=nearest.hint)
+    if len(function.entries) == QUIET_GRAPHS:
+        name = function.name
+        warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
+
+
 class TreeFunction(WholeFunction):
     """What runs the graphs of a function for objects that it gets in parts."""
 
     is_part = True
-    takes_trees = False
+    takes_trees = keeps = False
 
 
 class WrapperFunction(WholeFunction):
     """What runs the graphs of a function for some tensors of subclasses, which it gets in parts."""
 
-    takes_trees = False
+    takes_trees = keeps = False
 
     def __init__(self, options: Options, taking: Taking) -> None:
         super().__init__(taking.function, options)
@@ -413,6 +422,8 @@ def wrapper_calls(function: Any, options: Options) -> WrapperCalls[WrapperFuncti
 
 class SpecifiedFunction(WholeFunction):
     """A function whose calls run the artifact of the first specification that they fit."""
+
+    keeps = False
 
     def __init__(self, function: Callable[..., object], options: Options, specs: tuple[ParamsSpec, ...]) -> None:
         super().__init__(function, options)

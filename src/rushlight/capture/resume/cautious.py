@@ -213,6 +213,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
         self.asking = asked
         for operand in operands:
             kind = type(operand)
+            if issubclass(kind, (set, frozenset)) and not asked <= LOOKING_UP:
+                self.reached.walk.assumed.orders = True
             if kind is Opaque:
                 raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
             if kind is defaultdict and "missing" in asked:
@@ -316,15 +318,9 @@ class CautiousInterpreter(IdentifyingInterpreter):
             self.runs(iterator, asked=ITERATING)
 
     def _goes_on(self, iterator: object) -> None:
-        if self._was_there(iterator):
+        if _was_there(self, iterator):
             raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
         self.used = True
-
-    def _was_there(self, value: object) -> bool:
-        """Whether a value is an iterator that was there before, and is none whose methods are interpreted."""
-        kind = type(value)
-        before = hasattr(kind, "__next__") and id(value) not in self.made
-        return before and python_method(self, kind, "__next__") is None
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
@@ -431,6 +427,13 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if name == "append" and type(owner) is list and isinstance(owner, list) and self.appends(owner, rest):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
+
+
+def _was_there(interpreter: CautiousInterpreter, value: object) -> bool:
+    """Whether a value is an iterator that was there before, and is none whose methods are interpreted."""
+    kind = type(value)
+    before = hasattr(kind, "__next__") and id(value) not in interpreter.made
+    return before and python_method(interpreter, kind, "__next__") is None
 
 
 def _looks_up(interpreter: CautiousInterpreter, function: Any, owner: object, args: tuple[Any, ...]) -> None:

@@ -42,7 +42,8 @@ class Part(NamedTuple):
 class Assumed:
     """What a trace has looked into: each by identity, once.
 
-    `tensors` are those that its operators are given, `apart` those that it has told from others.
+    `tensors` are those that its operators are given, `apart` those that it has told from others. `libraries` are the
+    modules whose functions it has interpreted and that are not compared; if it `orders`, it has walked through a set.
     """
 
     __slots__ = (
@@ -54,6 +55,8 @@ class Assumed:
         "_shown",
         "_slots",
         "apart",
+        "libraries",
+        "orders",
         "revised",
         "tensors",
     )
@@ -62,6 +65,8 @@ class Assumed:
         self.apart: dict[int, Handle] = {}
         self.tensors: dict[int, Handle] = {}
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
+        self.libraries: set[str] = set()
+        self.orders = False
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}
         self._classes: dict[int, type] = {}
         self._shown: set[int] = set()  # classes of which all attributes are seen
@@ -91,6 +96,10 @@ class Assumed:
         """A function is called."""
         self._functions[id(function)] = function
 
+    def functions(self) -> list[FunctionType]:
+        """The functions that are compared."""
+        return list(self._functions.values())
+
     def is_called(self, function: FunctionType) -> bool:
         """Whether a function has been called before."""
         return id(function) in self._functions
@@ -111,6 +120,8 @@ class Assumed:
         """Forgets what the trace has `made`, by identity, and what never changes. Bases are classes too."""
         bases = {id(base): base for cls in self._classes.values() for base in cls.__mro__}
         self._classes = {key: base for key, base in bases.items() if key not in made and _may_change(base)}
+        modules = {module_of_globals(function.__globals__) for function in self._functions.values()}
+        self.libraries |= {module for module in modules if not is_of_users(module)}
         self._functions = {
             key: function
             for key, function in self._functions.items()

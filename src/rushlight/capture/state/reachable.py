@@ -417,7 +417,7 @@ def walk_function(
     Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
     call plain values alone.
     """
-    roots, bound = _roots(function)
+    roots, bound = code_roots(function)
     names = frozenset([name for root in roots for name in names_in(root.__code__)])
     walk = _walked(roots, bound, arguments, names, skipped, closed)
     classes = {type(instance): None for instance in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
@@ -430,7 +430,7 @@ def walk_function(
     return walk
 
 
-def _roots(function: object) -> tuple[Sequence[FunctionType], object]:
+def code_roots(function: object) -> tuple[Sequence[FunctionType], object]:
     """The functions whose code is traced, and the object that the first one is bound to."""
     if isinstance(function, Traced):
         return function.roots(), None

@@ -47,8 +47,8 @@ class Snapshot:
     """
 
     __slots__ = (
-        *("_moves", "_others", "_same", "_table", "_table_at"),
-        *("containers", "leaves", "memory", "parts", "tensors"),
+        *("_moves", "_others", "_table", "_table_at"),
+        *("containers", "leaves", "memory", "parts", "same", "tensors"),
     )
 
     def __init__(
@@ -81,7 +81,7 @@ class Snapshot:
         words += [word for _, _, entries in groups for entry in entries for word in entry]
         self._table = array("q", words)
         self._table_at = self._table.buffer_info()[0]
-        self._same = functions().same_objects
+        self.same = functions().same_objects
         self._others = [(element, inside[id(element)]) for element, _ in containers if type(element) not in _KINDS]
 
     @property
@@ -92,11 +92,11 @@ class Snapshot:
     @property
     def test(self) -> Callable[[], object]:
         """What answers as `holds` does: native code alone where no tensor or other container is asked for."""
-        return self.holds if self._others or self.tensors else partial(self._same, self._table_at)
+        return self.holds if self._others or self.tensors else partial(self.same, self._table_at)
 
     def holds(self) -> bool:
         """Whether all containers hold the same objects at the same keys, and all tensors the same memory."""
-        if not self._same(self._table_at):
+        if not self.same(self._table_at):
             return False
         for container, entries in self._others:
             if len(container) != len(entries) or not all(map(_is_same, entries)):

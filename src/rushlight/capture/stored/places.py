@@ -1,0 +1,150 @@
+"""Where the objects stand that an entry names: a way to each from the function, its arguments, or a module.
+
+A way is taken again in another process. What it leads to there counts as the same object; that it is alike in all that
+the trace has read is checked besides.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.state.assumed import variables_of_class
+from rushlight.capture.state.globals import is_of_users, module_of_class
+from rushlight.capture.state.reachable import MARK, PLAIN, variables_of
+from rushlight.eager.handle import Handle
+
+Step = tuple[object, str, object]
+"""From which object, how, and by which name or key."""
+
+_MOST = 1 << 18  # objects that are looked at
+ATTRIBUTES = frozenset(
+    {"__globals__", "__closure__", "__defaults__", "__kwdefaults__", "__self__", "__func__", "__wrapped__"}
+    | {"func", "args", "keywords", "cell_contents", "fget", "fset", "fdel", "__mro__", "__class__"}
+)  # what `step` may ask for by name
+_OF_FUNCTIONS = ("__defaults__", "__kwdefaults__", "__closure__", "__globals__")
+_OF_PROPERTIES = ("fget", "fset", "fdel")
+
+
+class Places:
+    """The ways to what is reached from some roots, each with a name."""
+
+    def __init__(self, roots: Iterable[tuple[str, object]]) -> None:
+        self.steps: dict[int, Step] = {}
+        self._kept: list[object] = []  # so that identities stay those of one object
+        self._queue: deque[Any] = deque()
+        for name, root in roots:
+            self._reach(root, None, "root", name)
+        while self._queue and len(self.steps) < _MOST:
+            for how, key, part in parts(owner := self._queue.popleft()):
+                self._reach(part, owner, how, key)
+
+    def _reach(self, value: Any, owner: object, how: str, key: object) -> None:
+        if type(value) in PLAIN or id(value) in self.steps or (type(value) is tuple and not value):
+            return
+        self.steps[id(value)] = owner, how, key
+        self._kept.append(value)
+        self._queue.append(value)
+
+
+def parts(value: Any) -> Iterator[tuple[str, object, object]]:
+    """What one step leads to from an object: how, by which name or key, and the part."""
+    kind = type(value)
+    if issubclass(kind, Handle):
+        return
+    if issubclass(kind, (dict, list, tuple)):
+        items = value.items() if issubclass(kind, dict) else enumerate(value)
+        yield from [("item", key, part) for key, part in list(items)]
+    if kind is FunctionType:
+        yield from [("attribute", name, getattr(value, name)) for name in _OF_FUNCTIONS if _has(value, name)]
+        yield "variables", None, vars(value)
+    elif kind is MethodType:
+        yield from [("attribute", name, getattr(value, name)) for name in ("__self__", "__func__")]
+    elif kind is functools.partial:
+        yield from [("attribute", name, getattr(value, name)) for name in ("func", "args", "keywords")]
+    elif kind in (staticmethod, classmethod):
+        yield "attribute", "__func__", value.__func__
+    elif kind is property:
+        yield from [("attribute", name, getattr(value, name)) for name in _OF_PROPERTIES if _has(value, name)]
+    elif kind is CellType:
+        yield from [("attribute", "cell_contents", value.cell_contents)] if value != CellType() else []
+    elif issubclass(kind, type):
+        if _is_opened(value):
+            yield "attribute", "__mro__", value.__mro__
+            yield "class", None, variables_of_class(value)
+    elif issubclass(kind, ModuleType):
+        if is_of_users(value.__name__):
+            yield "variables", None, vars(value)
+    else:
+        if kind is enum.property:
+            yield from [("attribute", name, getattr(value, name)) for name in _OF_PROPERTIES if _has(value, name)]
+        variables = variables_of(value)
+        if variables is not None:
+            yield "variables", None, variables
+        if _is_opened(kind):
+            yield "attribute", "__class__", kind
+
+
+def _is_opened(cls: type) -> bool:
+    """Whether functions are looked for in a class: of the program, of Python's library, of modules and optimizers."""
+    module = module_of_class(cls)
+    of_library = module.partition(".")[0] in sys.stdlib_module_names and bool(cls.__flags__ & HEAP_TYPE)
+    return is_of_users(module) or of_library or hasattr(cls, MARK)
+
+
+def _has(value: object, name: str) -> bool:
+    return getattr(value, name) is not None
+
+
+def follow(owner: Any, how: str, key: Any) -> Any:
+    """What a step leads to. Errors: LookupError, AttributeError or ValueError where it leads nowhere."""
+    if how == "item":
+        return owner[key]
+    if how == "variables":
+        found = variables_of(owner)
+        if found is None:
+            raise LookupError(key)
+        return found
+    if how == "class":
+        return variables_of_class(owner)
+    if how == "attribute" and key in ATTRIBUTES:
+        return getattr(owner, key)
+    raise LookupError(how)
+
+
+def named(module: str, path: str) -> Any:
+    """What stands in a module that is loaded, under a qualified name. Errors: LookupError or AttributeError."""
+    value: Any = sys.modules[module]
+    for name in path.split(".") if path else ():
+        value = getattr(value, name)
+    return value
+
+
+def name_of(value: Any) -> tuple[str, str] | None:
+    """The module and the qualified name under which a class, function or module stands; None where it does not."""
+    if issubclass(type(value), ModuleType):
+        return (value.__name__, "") if sys.modules.get(value.__name__) is value else None
+    module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if type(module) is not str or type(path) is not str or not path or "<" in path:
+        return None
+    try:
+        return (module, path) if named(module, path) is value else None
+    except (LookupError, AttributeError):
+        return None
+
+
+def names_of_ours() -> dict[int, tuple[str, str]]:
+    """What stands in Rushlight's modules and in `builtins`, by identity: module and name."""
+    found: dict[int, tuple[str, str]] = {}
+    for module, space in list(sys.modules.items()):
+        if module.partition(".")[0] == "rushlight" or module == "builtins":
+            for name, value in list(vars(space).items()):
+                if type(value) not in PLAIN:
+                    found.setdefault(id(value), (module, name))
+    return found
