@@ -23,6 +23,7 @@ from types import (
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import Any
 
@@ -90,7 +91,7 @@ _OF_FIELDS: dict[type, tuple[str, ...]] = {
 # What is compared by identity where it stands; of the containers among them other guards tell what is in them.
 _PLACED = frozenset(
     {dict, list, set, deque, bytearray, defaultdict, OrderedDict, CellType, Generator}
-    | {property, enum.property, staticmethod, classmethod, functools.partial, MethodType, FunctionType}
+    | {SimpleNamespace, property, enum.property, staticmethod, classmethod, functools.partial, MethodType, FunctionType}
     | {GetSetDescriptorType, MemberDescriptorType, functools.cached_property}
 )
 _PARTS: dict[type, tuple[str, ...]] = {
