@@ -10,6 +10,7 @@ Places whose programs are not installed are left out. The models are those of `r
 from __future__ import annotations
 
 import argparse
+import functools
 import shutil
 import subprocess
 import tempfile
@@ -142,26 +143,31 @@ def main() -> None:
         except rl.RushlightError as error:
             print(f"{name:12} {error.code}: {str(error).splitlines()[0]}", flush=True)
             continue
-        for title, place in PLACES.items():
-            if options.place and title not in options.place:
-                continue
-            if place.before and shutil.which(place.before[0]) is None:
-                continue
-            print(
-                f"{name:12} {title:28} {line(program, place, min(place.runs, options.runs), inputs_of(name))}",
-                flush=True,
-            )
+        with tempfile.TemporaryDirectory() as folder:
+            for title, place in PLACES.items():
+                if options.place and title not in options.place:
+                    continue
+                if place.before and shutil.which(place.before[0]) is None:
+                    continue
+                said = line(name, program, place, min(place.runs, options.runs), Path(folder))
+                print(f"{name:12} {title:28} {said}", flush=True)
 
 
-def line(program: ExportedProgram, place: Place, runs: int, inputs: Inputs | None = None) -> str:
+@functools.lru_cache(maxsize=4)
+def packaged(program: ExportedProgram, target: str, folder: Path) -> Package:
+    """The package for a target, which several places run."""
+    return package(program, folder / target, targets=[target])
+
+
+def line(name: str, program: ExportedProgram, place: Place, runs: int, folder: Path) -> str:
     """What a place says of a program."""
-    with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
-        try:
-            made = package(program, folder / "made", targets=[place.target])
-            found = list(equal(made, built(made, place, folder / "here"), folder / "here", runs, inputs))
-        except rl.RushlightError as error:
-            return f"{error.code}: {str(error).splitlines()[0]}"
+    try:
+        made = packaged(program, place.target, folder)
+        with tempfile.TemporaryDirectory() as here:
+            inside = Path(here) / "inside"
+            found = list(equal(made, built(made, place, inside), inside, runs, inputs_of(name)))
+    except rl.RushlightError as error:
+        return f"{error.code}: {str(error).splitlines()[0]}"
     wrong = [problem for problem, _ in found if problem]
     median = sorted([seconds for _, seconds in found])[len(found) // 2]
     shown = f"; {wrong[0]}" if wrong else ""
