@@ -58,7 +58,10 @@ def spilled(code: GpuCode, architecture: str) -> dict[str, int]:
 
 @dataclass
 class Model:
-    """What the assembler says of a model: its kernels, those of them with tensor cores, and the bytes they spill."""
+    """What the assembler says of a model: its kernels, those of them with tensor cores, and the bytes they spill.
+
+    `refused` is why it has none.
+    """
 
     name: str
     dtype: str
@@ -66,6 +69,7 @@ class Model:
     kernels: int
     multiplying: int
     spills: dict[str, int]
+    refused: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -74,15 +78,16 @@ class Model:
 
     def __str__(self) -> str:
         spills = sum(self.spills.values())
-        return (
-            f"{self.name} {self.dtype} {self.architecture}: {self.kernels} kernels, "
-            f"{self.multiplying} with tensor cores, {spills} bytes of spills"
-        )
+        kernels = f"{self.kernels} kernels, {self.multiplying} with tensor cores, {spills} bytes of spills"
+        return f"{self.name} {self.dtype} {self.architecture}: {self.refused or kernels}"
 
 
 def asked(name: str, dtype: str, architecture: str) -> Model:
     """Exports and assembles a model."""
-    code = rl.export.ptx(programs(DTYPES[dtype])[name](), architecture)
+    try:
+        code = rl.export.ptx(programs(DTYPES[dtype])[name](), architecture)
+    except rl.RushlightError as refusal:
+        return Model(name, dtype, architecture, 0, 0, {}, f"{refusal.code}: {str(refusal).splitlines()[0]}")
     found = spilled(code, architecture)
     entries = re.split(r"(?=\.visible \.entry )", code.text)[1:]
     multiplying = sum([re.search(r"\bw?gmma\.|\bmma\.sync", text) is not None for text in entries])
@@ -92,7 +97,7 @@ def asked(name: str, dtype: str, architecture: str) -> Model:
 
 
 def main() -> None:
-    """Print a line for each, and end with status 1 if a kernel spills."""
+    """Print a line for each, and end with status 1 if a kernel spills, or a program has none."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--resume", type=Path, metavar="LEDGER", help="note each line, and leave out those it has")
@@ -107,7 +112,7 @@ def main() -> None:
                     if given.resume is not None:
                         ledger.note(given.resume, asdict(runs[key]))
                 print(runs[key], flush=True)
-    sys.exit(any(run.spills for run in runs.values()))
+    sys.exit(any(run.spills or run.refused for run in runs.values()))
 
 
 if __name__ == "__main__":

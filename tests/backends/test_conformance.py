@@ -1,5 +1,6 @@
 """The questions that ship with Rushlight, asked of the example devices as their authors ask them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import plugins
 def asked(folder: Path, *options: str, packages: tuple[str, ...] = ("mica", "flint")) -> str:
     """What pytest prints in an empty folder."""
     paths = [path for name in packages for path in plugins.install(folder / "site" / name, plugins.EXAMPLES / name)]
-    folder.joinpath("here").mkdir(exist_ok=True)
+    folder.joinpath("here").mkdir(exist_ok=True, parents=True)
     command = [sys.executable, "-m", "pytest", "-p", "rushlight.testing.device", "-p", "no:cacheprovider", "-q"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, *sys.path])}
     made = subprocess.run(
@@ -88,3 +89,19 @@ def test_the_emulated_gpu_computes_some_operators_as_the_cpu_does(tmp_path: Path
 
 def test_a_device_must_be_named(tmp_path: Path):
     assert "name a device" in asked(tmp_path)
+
+
+def test_questions_that_were_answered_are_not_asked_again(tmp_path: Path):
+    ledger = tmp_path / "ledger.jsonl"
+    wanted = ("--device", "mica", "--tier", "eager", "--device-tolerance", "0", "--resume", str(ledger))
+    assert "2 passed" in asked(tmp_path, *wanted, "-k", "[neg] or [abs]")
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert [line["question"] for line in lines] == [
+        f"eager: test_an_operator_gives_what_the_cpu_gives[{name}]" for name in ("abs", "neg")
+    ]
+    assert {line["outcome"] for line in lines} == {"passed"}
+    with ledger.open("a") as file:
+        file.write('{"question": "eager: test_an_oper')  # as where the process ended
+    printed = asked(tmp_path / "again", *wanted, "-k", "[neg] or [abs] or [sign]")
+    assert "1 passed" in printed, printed
+    assert "[sign]" in ledger.read_text().splitlines()[-1]

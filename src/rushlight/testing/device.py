@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,14 +45,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Ledger:
-    """Answers as lines of JSON: the question, how it ended, the error's first line, seconds."""
+    """Answers as lines of JSON: the question, how it ended, the error's first line, seconds of a processor."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._begun = 0.0
 
     def answered(self) -> Iterator[str]:
-        """The questions of the file. A line that was being written when the process ended is none."""
-        for line in self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else ():
+        """The questions of the file. A line that was being written when the process ended is none, and ends here."""
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        if text and not text.endswith("\n"):
+            self._path.write_text(f"{text}\n", encoding="utf-8")
+        for line in text.splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 yield str(json.loads(line)["question"])
 
@@ -63,12 +68,18 @@ class Ledger:
         items[:] = [item for item in items if item not in known]
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Note when a question begins."""
+        self._begun = time.process_time()
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Note how a question ended."""
         if call.when == "call" or call.excinfo is not None:
             cause = "" if call.excinfo is None else call.excinfo.exconly().partition("\n")[0]
             outcome = "failed" if cause else "passed"
-            line = {"question": _question(item), "outcome": outcome, "cause": cause, "seconds": round(call.duration, 2)}
+            seconds = round(time.process_time() - self._begun, 2)
+            line = {"question": _question(item), "outcome": outcome, "cause": cause, "seconds": seconds}
             with self._path.open("a", encoding="utf-8") as file:
                 print(json.dumps(line), file=file)
 
