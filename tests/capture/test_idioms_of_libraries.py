@@ -236,3 +236,66 @@ def test_a_compiled_function_is_compiling_between_graphs_too():
     assert len(seen) == 2 * CALLS and all(seen)
     function(rl.ones(2))
     assert seen[-2:] == [False, False] and not rl.compiler.is_compiling()
+
+
+def test_a_tensor_is_written_at_places_that_the_graph_computes():
+    def function(x: rl.Tensor) -> rl.Tensor:
+        order = x.sort().indices
+        inverse = rl.empty_like(order)
+        inverse[order] = rl.arange(order.size(0))
+        x = x.clone()
+        x[order[:2]], x[x > 0.5] = 2.0, -1.0
+        return x[inverse]
+
+    assert counted(function, rl.tensor([0.25, 0.75, 0.5, 0.625])) == 1
+
+
+class Doubling:
+    def __init__(self, by: float = 2.0) -> None:
+        self.by = by
+
+    def __call__(self, x: rl.Tensor) -> rl.Tensor:
+        return x * self.by
+
+
+class Makers(OrderedDict[str, object]):
+    """Gives a new object of the class that it holds."""
+
+    def __getitem__(self, key: str) -> object:
+        held = super().__getitem__(key)
+        made, kwargs = held if isinstance(held, tuple) else (held, {})
+        return made(**kwargs)
+
+
+class Numbers(list[int]):
+    def __getitem__(self, index: int) -> int:
+        return super().__getitem__(index) + 100
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([value + 100 for value in list.__iter__(self)])
+
+
+_MAKERS = Makers(double=Doubling, triple=(Doubling, {"by": 3.0}))
+_MAKERS.move_to_end("double")
+_NUMBERS = Numbers([1, 2])
+
+
+def test_containers_that_give_other_things_than_they_hold_stay_as_they_are():
+    def function(x: rl.Tensor) -> rl.Tensor:
+        return _MAKERS["double"](x) + _MAKERS["triple"](x) + _NUMBERS[0] + sum(_NUMBERS)
+
+    def failing(x: rl.Tensor) -> rl.Tensor:
+        y = function(x)
+        return y if float(y.sum()) > 0 else x
+
+    for program in (function, failing):
+        compiled = rl.compile(program)
+        for _ in range(CALLS):
+            assert compiled(rl.ones(2)).tolist() == program(rl.ones(2)).tolist() == [309.0, 309.0]
+        assert list(OrderedDict.items(_MAKERS)) == [("triple", (Doubling, {"by": 3.0})), ("double", Doubling)]
+        assert list.__eq__(_NUMBERS, [1, 2])
+    first = rl.compiler.graph_count()
+    _MAKERS["double"] = (Doubling, {"by": 5.0})
+    assert rl.compile(function)(rl.ones(2)).tolist() == [312.0, 312.0]
+    _MAKERS["double"] = Doubling
+    assert rl.compiler.graph_count() == first + 1

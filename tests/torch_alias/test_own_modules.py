@@ -7,6 +7,7 @@ import sys
 import threading
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -465,3 +466,42 @@ def test_backends_of_other_packages_find_what_they_import(torch: ModuleType):
     registry = importlib.import_module("torch._dynamo.backends.registry")
     assert registry.lookup_backend("eager")
     assert importlib.import_module("torch.profiler").profile is rl.profiler.profile
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 6, 7])
+@pytest.mark.parametrize("mode", ["pointwise", "generic"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_associative_scan_gives_all_prefixes(torch: ModuleType, count: int, mode: str, reverse: bool):
+    scan = importlib.import_module("torch._higher_order_ops.associative_scan").associative_scan
+    rng = np.random.default_rng(count)
+    decay, step = (rl.from_numpy(rng.uniform(0.5, 1.5, (2, count, 3))).requires_grad_() for _ in range(2))
+
+    def combine(left: dict[str, rl.Tensor], right: dict[str, rl.Tensor]) -> dict[str, rl.Tensor]:
+        return {"a": left["a"] * right["a"], "b": right["a"] * left["b"] + right["b"]}
+
+    found = scan(combine, {"a": decay, "b": step}, 1, reverse=reverse, combine_mode=mode)
+    factors, steps = decay.detach().numpy(), step.detach().numpy()
+    if reverse:
+        factors, steps = factors[:, ::-1], steps[:, ::-1]
+    state, expected = np.zeros((2, 3)), np.zeros((2, count, 3))
+    for at in range(count):
+        state = factors[:, at] * state + steps[:, at]
+        expected[:, at] = state
+    np.testing.assert_allclose(found["b"].detach().numpy(), expected[:, ::-1] if reverse else expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        found["a"].detach().numpy(), np.cumprod(factors, 1)[:, :: -1 if reverse else 1], rtol=1e-12
+    )
+    if count:
+        found["b"].sum().backward()
+        assert step.grad is not None and (decay.grad is not None) == (count > 1)
+        last = step.grad[:, 0 if not reverse else -1].numpy()
+        products = np.concatenate([np.ones((2, 1, 3)), np.cumprod(factors[:, 1:], 1)], 1).sum(1)
+        np.testing.assert_allclose(last, products, rtol=1e-12)
+
+
+def test_an_associative_scan_refuses_modes_and_empty_trees(torch: ModuleType):
+    scan = importlib.import_module("torch._higher_order_ops.associative_scan").associative_scan
+    with pytest.raises(rl.ArgumentError, match="combine_mode"):
+        scan(lambda a, b: a + b, rl.ones(3), 0, combine_mode="fast")
+    with pytest.raises(rl.ArgumentError, match="no tensors"):
+        scan(lambda a, b: a, [], 0)

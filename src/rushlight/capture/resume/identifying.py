@@ -114,7 +114,7 @@ class IdentifyingInterpreter(AccessingInterpreter):
 
     def replaces(self, container: object, key: object, value: object) -> None:
         """Breaks before an item is set that was there before, unless each call can set it."""
-        if id(container) not in self.made:
+        if id(container) not in self.made and not issubclass(type(container), Handle):
             self.stays(key)
         super().replaces(container, key, value)
 

@@ -8,7 +8,7 @@ learning rate). Of other objects the attributes count that the function's own co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +28,7 @@ from types import (
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rushlight.capture.code.instructions import globals_in
-from rushlight.capture.interpreter.slots import HEAP_TYPE
+from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
 from rushlight.capture.state.globals import ReachableGlobals, is_of_users, module_of_globals, names_in, variables_in
 from rushlight.capture.state.looks import Looks
@@ -90,18 +90,23 @@ class Leaf:
 
     def substitute(self, value: object) -> None:
         """Puts a stand-in in its place."""
-        self.stand_in = self.container[self.key] = value
+        self.stand_in = value
+        _set_entry(self.container, self.key, value)
 
     def now(self) -> object:
         """The value in its place, MISSING if there is none."""
         try:
-            return self.container[self.key]
+            return _entry(self.container, self.key)
         except (KeyError, ValueError):
             return MISSING
 
     def text(self, names: Callable[[object], str]) -> str:
         """Its place in the text of an entry's function, which calls objects by `names`."""
         key = repr(self.key) if type(self.key) in (int, str) else names(self.key)
+        kind = type(self.container)
+        if issubclass(kind, (dict, list)) and type(lookup(kind, "__getitem__")) is FunctionType:
+            getter = dict.__getitem__ if issubclass(kind, dict) else list.__getitem__
+            return f"{names(getter)}({names(self.container)}, {key})"
         return f"{names(self.container)}[{key}]"
 
     @property
@@ -377,8 +382,35 @@ def is_walked(value: object) -> bool:
 
 
 def entries_of(container: Any) -> dict[object, object]:
-    """The entries of a container, by key or by place."""
-    return dict(container) if isinstance(container, dict) else dict(enumerate(container))
+    """The entries of a container, by key or by place, as C has them: methods of the program's are not asked."""
+    if isinstance(container, dict):
+        return {key: dict.__getitem__(container, key) for key in _kind_of(container).__iter__(container)}
+    return dict(enumerate(list.__iter__(container) if isinstance(container, list) else container))
+
+
+def _kind_of(container: dict[object, object]) -> type[dict[object, object]]:
+    """The class of C that has the order of a dict."""
+    return OrderedDict if isinstance(container, OrderedDict) else dict
+
+
+def _entry(container: Any, key: Any) -> object:
+    """One entry. Errors: KeyError."""
+    if isinstance(container, list):
+        return list.__getitem__(container, key)
+    if not isinstance(container, dict):
+        return container[key]
+    if not dict.__contains__(container, key):  # a class may make what is missing
+        raise KeyError(key)
+    return dict.__getitem__(container, key)
+
+
+def _set_entry(container: Any, key: Any, value: object) -> None:
+    if isinstance(container, dict):
+        _kind_of(container).__setitem__(container, key, value)
+    elif isinstance(container, list):
+        list.__setitem__(container, key, value)
+    else:
+        container[key] = value
 
 
 def differs(container: Collection[object], before: tuple[object, ...]) -> bool:
@@ -389,15 +421,15 @@ def differs(container: Collection[object], before: tuple[object, ...]) -> bool:
 def restore(container: Any, before: dict[object, object]) -> None:
     """Gives a container the entries that it had, in their order."""
     if not isinstance(container, dict):
-        container[:] = before.values()
-    elif all(map(is_, container, before)) and len(container) == len(before):
-        for key, value in before.items():
-            if container[key] is not value:
-                container[key] = value
-    else:
-        container.clear()
-        for key, value in before.items():
-            container[key] = value
+        list.__setitem__(container, slice(None), [*before.values()])
+        return
+    now = entries_of(container)
+    if not (all(map(is_, now, before)) and len(now) == len(before)):
+        now.clear()
+        _kind_of(container).clear(container)
+    for key, value in before.items():
+        if now.get(key, MISSING) is not value:
+            _set_entry(container, key, value)
 
 
 def _key_text(key: object) -> str:

@@ -127,7 +127,7 @@ def _wanted(leaf: Leaf) -> tuple[int, int, int]:
 
 def _is_same(leaf: Leaf) -> bool:
     """Whether the container still holds the leaf's value, or one of its type if it is `type_only`."""
-    value = leaf.container[leaf.key]
+    value = leaf.now()
     if leaf.unread:
         return True
     return type(value) is type(leaf.value) if leaf.type_only else value is leaf.value
