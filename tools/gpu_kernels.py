@@ -16,11 +16,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import rushlight as rl
-from rushlight.build.gpu import PTX_VERSIONS, GpuCode
+from rushlight.build.gpu import PTX_VERSIONS, GpuCode, compile_ptx
+from rushlight.build.segments import HostStep, NativeStep, cut_at_unbacked_outputs, is_segmented
+from rushlight.ir.graph import Graph, inner_of, with_dense_outputs
 from tools import ledger
 from tools.elsewhere import programs
 
@@ -58,10 +61,7 @@ def spilled(code: GpuCode, architecture: str) -> dict[str, int]:
 
 @dataclass
 class Model:
-    """What the assembler says of a model: its kernels, those of them with tensor cores, and the bytes they spill.
-
-    `refused` is why it has none.
-    """
+    """What the assembler says of a model: its kernels, those of them with tensor cores, and the bytes they spill."""
 
     name: str
     dtype: str
@@ -69,7 +69,6 @@ class Model:
     kernels: int
     multiplying: int
     spills: dict[str, int]
-    refused: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -79,25 +78,40 @@ class Model:
     def __str__(self) -> str:
         spills = sum(self.spills.values())
         kernels = f"{self.kernels} kernels, {self.multiplying} with tensor cores, {spills} bytes of spills"
-        return f"{self.name} {self.dtype} {self.architecture}: {self.refused or kernels}"
+        return f"{self.name} {self.dtype} {self.architecture}: {kernels}"
+
+
+def graphs_of(graph: Graph) -> Iterator[Graph]:
+    """What is compiled for a graph: itself, or its parts and the steps of its loops."""
+    graph = with_dense_outputs(graph)
+    if not is_segmented(graph):
+        yield graph
+        return
+    for step in cut_at_unbacked_outputs(graph):
+        if isinstance(step, NativeStep):
+            yield step.graph
+        elif isinstance(step, HostStep):
+            for inner in inner_of(step.call):
+                yield from graphs_of(inner.graph)
 
 
 def asked(name: str, dtype: str, architecture: str) -> Model:
     """Exports and assembles a model."""
-    try:
-        code = rl.export.ptx(programs(DTYPES[dtype])[name](), architecture)
-    except rl.RushlightError as refusal:
-        return Model(name, dtype, architecture, 0, 0, {}, f"{refusal.code}: {str(refusal).splitlines()[0]}")
-    found = spilled(code, architecture)
-    entries = re.split(r"(?=\.visible \.entry )", code.text)[1:]
+    graphs = list(graphs_of(programs(DTYPES[dtype])[name]().graph))
+    codes = [compile_ptx(graph, architecture) for graph in graphs if graph.calls]
+    found = {
+        f"{number}.{entry}": nbytes
+        for number, code in enumerate(codes)
+        for entry, nbytes in spilled(code, architecture).items()
+    }
+    entries = [text for code in codes for text in re.split(r"(?=\.visible \.entry )", code.text)[1:]]
     multiplying = sum([re.search(r"\bw?gmma\.|\bmma\.sync", text) is not None for text in entries])
-    return Model(
-        name, dtype, architecture, len(found), multiplying, {entry: nbytes for entry, nbytes in found.items() if nbytes}
-    )
+    spills = {entry: nbytes for entry, nbytes in found.items() if nbytes}
+    return Model(name, dtype, architecture, len(found), multiplying, spills)
 
 
 def main() -> None:
-    """Print a line for each, and end with status 1 if a kernel spills, or a program has none."""
+    """Print a line for each, and end with status 1 if a kernel spills."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--resume", type=Path, metavar="LEDGER", help="note each line, and leave out those it has")
@@ -112,7 +126,7 @@ def main() -> None:
                     if given.resume is not None:
                         ledger.note(given.resume, asdict(runs[key]))
                 print(runs[key], flush=True)
-    sys.exit(any(run.spills or run.refused for run in runs.values()))
+    sys.exit(any(run.spills for run in runs.values()))
 
 
 if __name__ == "__main__":
