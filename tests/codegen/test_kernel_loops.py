@@ -410,6 +410,20 @@ def test_a_condition_of_whole_rows_is_a_branch_where_masks_are_slow(rng, sizes):
             assert emit_kernel(k, CodeTarget("x86_64", width), "kernel").count("@llvm.masked.store") == masked
 
 
+def test_tails_of_short_rows_go_by_halves_where_masks_are_slow(rng, sizes):
+    m, n, _ = sizes
+    i, j = axis_symbol(m, "i"), axis_symbol(n, "j")
+    for dtype in (int8, float16, bfloat16, bool_, float32):
+        x, out = buffer("x", dtype), buffer("out", dtype)
+        k = kernel(parallel(i, vector(j, Store(out, i * n + j, load(x, i * n + j)))))
+        for columns in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63):
+            values = rng.integers(0, 2, 5 * columns).astype(dtype.numpy)
+            check(k, {x: values, out: np.zeros(5 * columns, dtype.numpy)}, {m: 5, n: columns})
+        text = emit_kernel(k, CodeTarget("x86_64", 32), "kernel")
+        assert "bitcast" not in text  # of a mask, whose lanes are walked one by one
+        assert ("@llvm.masked" in text) == (dtype.itemsize >= 4)
+
+
 def test_guards_join_and_nest(rng, sizes):
     m, n, p = sizes
     i, j = axis_symbol(m, "i"), axis_symbol(n, "j")

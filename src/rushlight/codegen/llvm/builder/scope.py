@@ -40,11 +40,11 @@ class Value:
 class Lanes:
     """The vectorised axes of a scope: lane l is iteration `base + l`; `mask` names the active lanes.
 
-    `uniform` are size expressions that depend on these axes but have one value in all lanes. If `aligned`, `base` is a
-    multiple of `width`.
+    Where the active lanes are the first ones, `count` is their number as an i64. `uniform` are size expressions that
+    depend on these axes but have one value in all lanes. If `aligned`, `base` is a multiple of `width`.
     """
 
-    __slots__ = ("aligned", "axes", "base", "mask", "uniform", "width")
+    __slots__ = ("aligned", "axes", "base", "count", "mask", "uniform", "width")
 
     def __init__(self, axes: int, width: int, base: str, mask: str | None, aligned: bool = False) -> None:
         self.uniform: frozenset[SizeExpr] = frozenset()
@@ -53,6 +53,7 @@ class Lanes:
         self.width = width
         self.base = base
         self.mask = mask
+        self.count: str | None = None
 
     def with_width(self, width: int) -> Lanes:
         """The first `width` lanes, all active, for a scope of their own."""

@@ -1,8 +1,9 @@
-"""Loops over the active lanes of a vector, for elements that no masked instruction handles."""
+"""The active lanes of a vector one by one, or the first ones by halves, where no masked instruction handles them."""
 
 from __future__ import annotations
 
 from rushlight.codegen.llvm.builder.scope import Context, Scope
+from rushlight.codegen.llvm.builder.vector_types import Shape, vector_type
 
 
 class LaneLoop:
@@ -51,3 +52,28 @@ def lane_address(scope: Scope, element_type: str, pointer: str | None, table: st
         return scope.let(f"getelementptr {element_type}, ptr {pointer}, i64 {lane}")
     at = scope.let(f"getelementptr ptr, ptr {table}, i64 {lane}")
     return scope.let(f"load ptr, ptr {at}, align 8")
+
+
+def copy_first(scope: Scope, shape: Shape, source: str, target: str, count: str) -> None:
+    """Copies the first elements of a vector in memory: of 7 first 4, then 2, then 1. `count` is below the lanes."""
+    half = shape.lanes // 2
+    while half:
+        copied, after = scope.names.label(), scope.names.label()
+        bit = scope.let(f"and i64 {count}, {half}")
+        scope.branch(scope.let(f"icmp ne i64 {bit}, 0"), copied, after)
+        scope.block(copied)
+        done = scope.let(f"and i64 {count}, {-2 * half}")
+        kind, align = vector_type(half, shape.memory), shape.itemsize
+        start = scope.let(f"getelementptr {shape.memory}, ptr {source}, i64 {done}")
+        part = scope.let(f"load {kind}, ptr {start}, align {align}")
+        start = scope.let(f"getelementptr {shape.memory}, ptr {target}, i64 {done}")
+        scope.do(f"store {kind} {part}, ptr {start}, align {align}")
+        scope.jump(after)
+        scope.block(after)
+        half //= 2
+
+
+def count_of_first(ctx: Context, scope: Scope, active: str) -> str | None:
+    """How many lanes a tail has, where these are all that are active and there are no mask registers; else None."""
+    lanes = scope.vector
+    return None if ctx.target.has_masks or lanes is None or lanes.mask != active else lanes.count

@@ -22,7 +22,7 @@ from rushlight.codegen.llvm.kernel.addresses import (
     spread_out,
 )
 from rushlight.codegen.llvm.kernel.grid import checked_address
-from rushlight.codegen.llvm.kernel.lane_loop import LaneLoop, lane_address, spill
+from rushlight.codegen.llvm.kernel.lane_loop import LaneLoop, copy_first, count_of_first, lane_address, spill
 from rushlight.codegen.llvm.kernel.transposed_loads import (
     lane_pointers,
     load_strided,
@@ -145,12 +145,32 @@ def load_run(ctx: Context, scope: Scope, shape: Shape, pointer: str, active: str
     if active is None:
         return scope.let(f"load {kind}, ptr {pointer}, align {shape.itemsize}")
     if shape.itemsize < ctx.target.masked_bytes:
+        count = count_of_first(ctx, scope, active)
+        if count is not None:
+            return _load_first(ctx, scope, shape, pointer, count)
         return _load_by_lane(ctx, scope, shape, active, pointer, None)
     suffix = f"v{shape.lanes}{letters(shape)}"
     return scope.let(
         f"call {kind} @llvm.masked.load.{suffix}.p0(ptr {pointer}, i32 {shape.itemsize}, "
         f"{shape.mask_type} {active}, {kind} zeroinitializer)"
     )
+
+
+def _load_first(ctx: Context, scope: Scope, shape: Shape, pointer: str, count: str) -> str:
+    """The first elements of a run, and zeros."""
+    kind = shape.memory_type
+    full, part, after = scope.names.label(), scope.names.label(), scope.names.label()
+    scope.branch(scope.let(f"icmp eq i64 {count}, {shape.lanes}"), full, part)
+    scope.block(full)
+    whole = scope.let(f"load {kind}, ptr {pointer}, align {shape.itemsize}")
+    scope.jump(after)
+    scope.block(part)
+    slot = spill(ctx, scope, kind, "zeroinitializer")
+    copy_first(scope, shape, pointer, slot, count)
+    first, last = scope.let(f"load {kind}, ptr {slot}, align 64"), scope.label
+    scope.jump(after)
+    scope.block(after)
+    return scope.let(f"phi {kind} [ {whole}, %{full} ], [ {first}, %{last} ]")
 
 
 def _load_spread(scope: Scope, shape: Shape, access: LaneAddresses, mask: Mask | None) -> str:

@@ -23,7 +23,7 @@ from rushlight.codegen.llvm.kernel.scan import carry_scans, find_scans
 from rushlight.codegen.llvm.kernel.stores import emit_stores
 from rushlight.codegen.llvm.kernel.transposed_loads import has_transposed_loads
 from rushlight.codegen.llvm.kernel.widths import least_bytes, loop_lanes
-from rushlight.codegen.llvm.math.masks import first_lanes, lanes_below
+from rushlight.codegen.llvm.math.masks import run_below, run_first
 from rushlight.codegen.llvm.math.terms import value
 from rushlight.ir.dtype import int64
 from rushlight.ir.kernel import AxisKind, Loop, Multiply, Statement, Store
@@ -193,8 +193,7 @@ def _vector_loop(
         return
     if fixed is None or fixed % wide:
         tail = _lanes_scope(ctx, symbol, outer, hold, narrow, start == "0")
-        assert tail.vector is not None
-        tail.vector.mask = lanes_below(tail, tail.vector.base, end, narrow)
+        run_below(tail, end)
         emit_statements(ctx, body, tail)
     if main is not None and main.vector is not None:
         close_loop(outer, main, main.vector.base, (start, middle), wide, runs=fixed is not None)
@@ -227,7 +226,7 @@ def _loop_by_rows(
     left = scope.let(f"sub i64 {bounds_[1]}, {lanes.base}")
     length = scope.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {rows.length})")
     if ctx.target.has_masks:
-        lanes.mask = first_lanes(scope, length, narrow)
+        run_first(scope, length)
         emit_statements(ctx, body, scope)
     else:
         length = _full_or_masked(ctx, symbol, body, scope, length, narrow)
@@ -252,8 +251,7 @@ def _full_or_masked(
     full, masked = (scope.inner(scope.names.label(), around.axes, scope.hold, lanes) for lanes in widths)
     for inner in (full, masked):
         inner.sizes[symbol] = around.base
-    assert masked.vector is not None
-    masked.vector.mask = first_lanes(masked, length, narrow)
+    run_first(masked, length)
     after = scope.names.label()
     scope.branch(is_full, full.first, masked.first)
     for inner in (full, masked):

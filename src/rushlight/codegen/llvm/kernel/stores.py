@@ -21,7 +21,7 @@ from rushlight.codegen.llvm.kernel.addresses import (
     to_memory,
 )
 from rushlight.codegen.llvm.kernel.grid import checked_address
-from rushlight.codegen.llvm.kernel.lane_loop import LaneLoop, lane_address, spill
+from rushlight.codegen.llvm.kernel.lane_loop import LaneLoop, copy_first, count_of_first, lane_address, spill
 from rushlight.codegen.llvm.kernel.loads import load_run
 from rushlight.codegen.llvm.kernel.nontemporal import cached_bit, store_nontemporal
 from rushlight.codegen.llvm.kernel.transposed_loads import (
@@ -168,14 +168,38 @@ def _store_lanes(
 
 
 def _store_run(ctx: Context, scope: Scope, shape: Shape, pointer: str, text: str, active: str | None) -> None:
-    kind = shape.memory_type
+    """Stores a run of elements.
+
+    Without mask registers the full vectors among those of a tail have a branch of their own.
+    """
+    whole = f"store {shape.memory_type} {text}, ptr {pointer}, align {shape.itemsize}"
     if active is None:
-        scope.do(f"store {kind} {text}, ptr {pointer}, align {shape.itemsize}")
-    elif shape.itemsize < ctx.target.masked_bytes:
+        scope.do(whole)
+        return
+    count = count_of_first(ctx, scope, active)
+    if count is None:
+        _store_active(ctx, scope, shape, pointer, text, active)
+        return
+    full, part, after = scope.names.label(), scope.names.label(), scope.names.label()
+    scope.branch(scope.let(f"icmp eq i64 {count}, {shape.lanes}"), full, part)
+    scope.block(full)
+    scope.do(whole)
+    scope.jump(after)
+    scope.block(part)
+    if shape.itemsize < ctx.target.masked_bytes:
+        copy_first(scope, shape, spill(ctx, scope, shape.memory_type, text), pointer, count)
+    else:
+        _store_active(ctx, scope, shape, pointer, text, active)
+    scope.jump(after)
+    scope.block(after)
+
+
+def _store_active(ctx: Context, scope: Scope, shape: Shape, pointer: str, text: str, active: str) -> None:
+    if shape.itemsize < ctx.target.masked_bytes:
         _store_by_lane(ctx, scope, shape, None, pointer, None, text, active)
     else:
         scope.do(
-            f"call void @llvm.masked.store.v{shape.lanes}{letters(shape)}.p0({kind} {text}, "
+            f"call void @llvm.masked.store.v{shape.lanes}{letters(shape)}.p0({shape.memory_type} {text}, "
             f"ptr {pointer}, i32 {shape.itemsize}, {shape.mask_type} {active})"
         )
 

@@ -8,8 +8,26 @@ from rushlight.codegen.llvm.builder.vector_types import lane_numbers
 
 def lanes_below(scope: Scope, base: str, end: str, width: int) -> str:
     """The lanes l with base + l < end, where base < end."""
+    return first_lanes(scope, _left(scope, base, end, width), width)
+
+
+def run_below(scope: Scope, end: str) -> None:
+    """Runs a scope for the lanes l with base + l < end, where base < end."""
+    lanes = scope.vector
+    assert lanes is not None
+    run_first(scope, _left(scope, lanes.base, end, lanes.width))
+
+
+def run_first(scope: Scope, count: str) -> None:
+    """Runs a scope for its first lanes; count is an i64 from 0 to their number."""
+    lanes = scope.vector
+    assert lanes is not None
+    lanes.count, lanes.mask = count, first_lanes(scope, count, lanes.width)
+
+
+def _left(scope: Scope, base: str, end: str, width: int) -> str:
     left = scope.let(f"sub i64 {end}, {base}")
-    return first_lanes(scope, scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})"), width)
+    return scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})")
 
 
 def first_lanes(scope: Scope, count: str, width: int, relation: str = "ult") -> str:
