@@ -111,11 +111,11 @@ def built(made: Package, place: Place, folder: Path) -> tuple[str, ...]:
 
 
 def equal(
-    made: Package, command: tuple[str, ...], folder: Path, runs: int, inputs: Inputs | None = None
+    made: Package, command: tuple[str, ...], folder: Path, runs: int, inputs: Inputs | None, spread: int
 ) -> Iterator[tuple[str, float]]:
     """For each run what is wrong with it, and the seconds that it took."""
     for seed in range(runs):
-        run = made.run(seed, inputs)
+        run = made.run(seed, inputs, spread)
         run.write_inputs(folder)
         start = time.perf_counter()
         ended = subprocess.run(
@@ -133,6 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL")
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--spread", type=int, default=32, help="the least sizes and how much more; few for emulation")
     parser.add_argument("--place", action="append", choices=PLACES)
     options = parser.parse_args()
     for name, make in programs().items():
@@ -149,7 +150,7 @@ def main() -> None:
                     continue
                 if place.before and shutil.which(place.before[0]) is None:
                     continue
-                said = line(name, program, place, min(place.runs, options.runs), Path(folder))
+                said = line(name, program, place, min(place.runs, options.runs), Path(folder), options.spread)
                 print(f"{name:12} {title:28} {said}", flush=True)
 
 
@@ -159,13 +160,13 @@ def packaged(program: ExportedProgram, target: str, folder: Path) -> Package:
     return package(program, folder / target, targets=[target])
 
 
-def line(name: str, program: ExportedProgram, place: Place, runs: int, folder: Path) -> str:
+def line(name: str, program: ExportedProgram, place: Place, runs: int, folder: Path, spread: int) -> str:
     """What a place says of a program."""
     try:
         made = packaged(program, place.target, folder)
         with tempfile.TemporaryDirectory() as here:
             inside = Path(here) / "inside"
-            found = list(equal(made, built(made, place, inside), inside, runs, inputs_of(name)))
+            found = list(equal(made, built(made, place, inside), inside, runs, inputs_of(name), spread))
     except rl.RushlightError as error:
         return f"{error.code}: {str(error).splitlines()[0]}"
     wrong = [problem for problem, _ in found if problem]

@@ -47,12 +47,13 @@ class Package:
     def __repr__(self) -> str:
         return f"Package({self.name!r} in {str(self.header.parent)!r}, for {', '.join(self.objects)})"
 
-    def run(self, seed: int = 0, inputs: Inputs | None = None) -> Run:
+    def run(self, seed: int = 0, inputs: Inputs | None = None, spread: int = 32) -> Run:
         """A run of the program by Rushlight itself, on random values: what the package has to give, bit for bit.
 
-        `inputs` gives arrays for sizes by name and the seed, where any integers of 0 and 1 will not do.
+        `inputs` gives arrays for sizes by name and the seed, where any integers of 0 and 1 will not do. Sizes are at
+        most the least ones and `spread`.
         """
-        return run_of(self.program, self.interface, seed, inputs)
+        return run_of(self.program, self.interface, seed, inputs, spread)
 
 
 def package(

@@ -22,6 +22,7 @@ from rushlight.sym import Size, SizeExpr, evaluate
 Array = NDArray[np.generic]
 _SEED = 0
 _MOST_TRIES = 64
+_SPREAD = 32  # from the least size to the largest that is drawn
 Inputs = Callable[[Mapping[str, int], int], Sequence[Array]]
 """Makes the inputs of a program, in order, for sizes by name and a seed."""
 
@@ -44,12 +45,18 @@ class Run:
         return [name for name, wanted in self.results.items() if (folder / name).read_bytes() != wanted]
 
 
-def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED, given: Inputs | None = None) -> Run:
+def run_of(
+    program: ExportedProgram,
+    interface: Interface,
+    seed: int = _SEED,
+    given: Inputs | None = None,
+    spread: int = _SPREAD,
+) -> Run:
     """Runs the program on random values: of the sizes that it was exported with, or others where they do not fit.
 
     Integers are 0 or 1, so that they are indices of most tensors. Where that is not enough `given` makes the inputs.
     """
-    sizes = _sizes_for(interface, seed)
+    sizes = _sizes_for(interface, seed, spread)
     rng = np.random.default_rng(seed)
     rest = None if given is None else iter(given({size.name: sizes[size.symbol] for size in interface.sizes}, seed))
     owned = {name: np.ascontiguousarray(array_of(tensor)) for name, tensor in weights_of(program).items()}
@@ -80,20 +87,22 @@ def run_of(program: ExportedProgram, interface: Interface, seed: int = _SEED, gi
     return Run(tuple([sizes[size.symbol] for size in interface.sizes]), inputs, written)
 
 
-def _sizes_for(interface: Interface, seed: int) -> dict[SizeExpr, int]:
+def _sizes_for(interface: Interface, seed: int, spread: int) -> dict[SizeExpr, int]:
     """Sizes in their ranges for which the conditions hold."""
     rng = np.random.default_rng(seed)
     for attempt in range(_MOST_TRIES):
-        sizes = {size.symbol: _size_for(size, rng, drawn=attempt > 0 or seed != _SEED) for size in interface.sizes}
+        sizes = {
+            size.symbol: _size_for(size, rng, spread, drawn=attempt > 0 or seed != _SEED) for size in interface.sizes
+        }
         if all(condition.holds(sizes) for condition in interface.conditions):
             return sizes
     return fail("A001", "package: no sizes were found that fit the program's conditions")
 
 
-def _size_for(size: SizeParameter, rng: np.random.Generator, drawn: bool) -> int:
+def _size_for(size: SizeParameter, rng: np.random.Generator, spread: int, drawn: bool) -> int:
     facts = size.symbol.facts
     preferred = facts.preferred if facts.hint is None else facts.hint
-    most = size.lower + 32 * size.multiple_of if size.upper is None else min(size.upper, size.lower + 32)
+    most = size.lower + spread * size.multiple_of if size.upper is None else min(size.upper, size.lower + spread)
     value = int(rng.integers(size.lower, most + 1)) if drawn or not isinstance(preferred, int) else preferred
     return -(-value // size.multiple_of) * size.multiple_of
 
