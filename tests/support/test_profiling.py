@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import rushlight as rl
 from rushlight.support import settings
@@ -25,6 +28,7 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], str]:
     return json.loads(profile.read_text()), listed.read_text()
 
 
+@pytest.mark.row("10.9")
 def test_a_profile_has_the_stacks_and_how_long_they_took(tmp_path: Path):
     with settings.override(compile_profile=str(tmp_path)), profiled("outer"), profiled("inner"):
         spin(0.3)
@@ -38,6 +42,7 @@ def test_a_profile_has_the_stacks_and_how_long_they_took(tmp_path: Path):
     assert "ms  spin (" in listed and listed.startswith("outer-")
 
 
+@pytest.mark.row("10.9")
 def test_exports_and_compilations_are_profiled(tmp_path: Path):
     spinning = rl.compiler.allow_in_graph(spin)
 
@@ -53,6 +58,9 @@ def test_exports_and_compilations_are_profiled(tmp_path: Path):
         names = {frame["name"] for frame in content["shared"]["frames"]}
         assert "spin" in names and any(name.startswith("Recorder.run") for name in names)
         assert "spin" in listed
+        own = [float(found) for found in re.findall(r"([\d.]+) ms  ", listed)]
+        assert len(own) >= 2
+        assert own == sorted(own, reverse=True)
 
 
 def test_nothing_is_written_unless_it_is_asked_for(tmp_path: Path):
