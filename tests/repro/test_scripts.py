@@ -169,3 +169,36 @@ def test_differences_end_at_the_first_stage_that_differs(folder: Path):
     assert lines[-1].startswith("and so do the stages 01-primitives.ir")
     moved = one._replace(inputs=(one.inputs[0]._replace(shape=(4,), data=""),))
     assert any("float32[3] strides [1] and float32[4]" in line for line in differences(one, moved))
+
+
+SLOPE = 0.5
+
+
+def leaning(values):
+    return rl.where(values > 0, values, values * SLOPE)
+
+
+def shifted(values, by):
+    return leaning(values + by)
+
+
+@rl.tile.kernel
+def rows_of(x, by):
+    out = rl.empty_like(x)
+    for i in rl.tile.tile(x.shape[0]):
+        out[i, :] = shifted(x[i, :], by).cumsum(1)
+    return out
+
+
+@pytest.mark.row("11.2")
+def test_a_kernel_with_helpers_a_global_and_open_sizes_runs_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("STRANGE", 'it\'s "quoted"\nand goes on\\')
+    step = rl.compile(lambda x: rows_of(x * 2, 0.25).sum(0), fullgraph=True)
+    for rows in (3, 7):
+        x = rl.randn(rows, 4)
+        assert step(x).tolist() == rows_of(x * 2, 0.25).sum(0).tolist()
+    (path,) = scripts(folder)
+    text = path.read_text(encoding="utf-8")
+    assert "size s0 = 3" in text  # which is open in the graph
+    assert "0.5" in text  # what the helpers do is part of it too
+    assert [status for status, _ in run(path)] == [0]
