@@ -488,6 +488,62 @@ def test_an_argument_that_stands_in_a_list_too_is_one_tensor(program, fullgraph,
     assert found[:4] == found[4:]
 
 
+class Held:
+    def __init__(self, value: rl.Tensor) -> None:
+        self.value = value
+
+
+KEPT_IN: dict[str, tuple[Callable[[rl.Tensor], Any], Callable[[Any], rl.Tensor]]] = {
+    "tuple": (lambda y: (1, y), lambda kept: kept[1]),
+    "named tuple": (lambda y: Step(1, y), lambda kept: kept.value),
+    "tuple in a list": (lambda y: [1, (y,)], lambda kept: kept[1][0]),
+    "dict": (lambda y: {"y": y}, lambda kept: kept["y"]),
+    "object": (Held, lambda kept: kept.value),
+    "tuple in an object": (lambda y: Held((y,)), lambda kept: kept.value[0]),
+}
+"""What holds a tensor that a program puts into a list, and how it is taken out again."""
+
+
+class Step(NamedTuple):
+    count: int
+    value: rl.Tensor
+
+
+@pytest.mark.parametrize("kind", KEPT_IN)
+def test_what_holds_a_new_tensor_makes_no_graph_where_a_list_gets_it(kind: str) -> None:
+    hold, _ = KEPT_IN[kind]
+    memory: list[Any] = []
+
+    def program(x):
+        y = x * 2
+        memory.append(hold(y))
+        return y.sum().item()
+
+    compiled = rl.compile(program)
+    counts = [(compiled(rl.ones(3) * call), rl.compiler.graph_count())[1] for call in range(CALLS)]
+    assert counts[3] == counts[-1]
+    assert len(memory) == CALLS
+
+
+@pytest.mark.parametrize("kind", KEPT_IN)
+def test_a_tensor_that_what_a_list_got_holds_is_the_same_one(kind: str) -> None:
+    hold, take = KEPT_IN[kind]
+    found = []
+    for way in (lambda program: program, rl.compile):
+        memory: list[Any] = []
+
+        def program(x, memory=memory):
+            y = x * 2
+            memory.append(hold(y))
+            before = y.sum().item()
+            take(memory[-1]).add_(1)
+            return before, y * 1, take(memory[-1]) is y
+
+        call = way(program)
+        found.append([str(call(rl.ones(3) * count)) for count in range(4)])
+    assert found[0] == found[1]
+
+
 class Keeping(rl.nn.Module):
     def __init__(self) -> None:
         super().__init__()

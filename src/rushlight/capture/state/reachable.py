@@ -197,8 +197,9 @@ class StateWalk:
     """All containers and leaves that a function reaches, each once.
 
     `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
-    both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `collections`, as
-    sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
+    both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `holders` has, by
+    identity, the containers that these tuples and the objects stand in, and 0 where they are reached without one.
+    `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
     there before. `assumed` is what a trace takes to stay as it is, `looks` what it has looked into, if that is known.
     What is `closed`, by identity, is not opened. To the lists in `appended` the trace has appended, and done no more
     to their length.
@@ -208,6 +209,7 @@ class StateWalk:
     containers: list[tuple[Entries, str]] = field(default_factory=list)
     objects: list[tuple[Entries, str]] = field(default_factory=list)
     tensors: list[Handle] = field(default_factory=list)
+    holders: dict[int, set[int]] = field(default_factory=dict)
     marked: list[object] = field(default_factory=list)
     before: dict[int, dict[object, object]] = field(default_factory=dict)
     collections: list[tuple[Any, str]] = field(default_factory=list)
@@ -307,9 +309,9 @@ class StateWalk:
                 (container.update if isinstance(container, set) else container.extend)(before)
 
     def _walk(self, root: object, root_path: str, root_runtime: bool) -> None:
-        stack: list[tuple[Any, str, bool]] = [(root, root_path, root_runtime)]
+        stack: list[tuple[Any, str, bool, int]] = [(root, root_path, root_runtime, 0)]
         while stack:
-            value, path, runtime = stack.pop()
+            value, path, runtime, holder = stack.pop()
             kind = type(value)  # `isinstance` would ask the object
             mark = None if issubclass(kind, _NO_STATE) else getattr(kind, MARK, None)
             if mark is not None:
@@ -319,29 +321,34 @@ class StateWalk:
             elif issubclass(kind, (dict, list)):
                 items = self._opened(value, path, "[{}]", self.containers)
             elif issubclass(kind, tuple):
-                items = self._of_tuple(value, path)
+                items = self._of_tuple(value, path, holder)
             elif issubclass(kind, _COLLECTIONS):
                 items = self._opened(value, path, "", self.collections)
             elif kind in (MethodType, BuiltinFunctionType):
-                stack.append((value.__self__, f"{path}.__self__", runtime))
+                stack.append((value.__self__, f"{path}.__self__", runtime, holder))
                 continue
             elif kind is MappingProxyType:
                 shown = [part for part in get_referents(value) if type(part) is dict and "__module__" not in part]
-                stack += [(part, path, runtime) for part in shown]  # none of classes, whose attributes are looked up
+                stack += [
+                    (part, path, runtime, holder) for part in shown
+                ]  # none of classes, whose attributes are looked up
                 continue
             elif kind is partial:
-                stack += [(value.args, f"{path}.args", runtime), (value.keywords, f"{path}.keywords", runtime)]
+                given = ("args", value.args), ("keywords", value.keywords)
+                stack += [(part, f"{path}.{name}", runtime, holder) for name, part in given]
                 continue
             elif not issubclass(kind, _NO_STATE) and (variables := variables_of(value)) is not None:
                 value = variables
+                self.holders.setdefault(id(value), set()).add(holder)
                 items = self._opened(value, path, ".{}", self.objects)
             else:
                 continue
+            within = holder if issubclass(kind, tuple) else id(value)
             for key, entry, entry_path in items:
                 if issubclass(type(value), (dict, list)):
                     self.leaves.append(Leaf(value, key, entry, entry_path, runtime))
                 if type(entry) not in PLAIN and (id(value), key) not in self.skipped:
-                    stack.append((entry, entry_path, runtime))
+                    stack.append((entry, entry_path, runtime, within))
 
     def _opened(
         self, container: _Opened, path: str, form: str, kind: list[tuple[_Opened, str]]
@@ -354,10 +361,11 @@ class StateWalk:
             if kind is not self.objects or key in self.names:
                 yield key, element, path + form.format(key if form == ".{}" else _key_text(key))
 
-    def _of_tuple(self, value: tuple[object, ...], path: str) -> Iterator[tuple[object, object, str]]:
+    def _of_tuple(self, value: tuple[object, ...], path: str, holder: int) -> Iterator[tuple[object, object, str]]:
         for index, entry in enumerate(value):
             if isinstance(entry, Handle):
                 self.tensors.append(entry)
+                self.holders.setdefault(id(entry), set()).add(holder)
             yield index, entry, f"{path}[{index}]"
 
 

@@ -119,12 +119,22 @@ def looks_of(walk: StateWalk) -> Looks:
 
 def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:
     """The tensors of the state that stand in closed containers alone, and in which, by identity."""
-    holders: dict[int, set[int]] = {}
+    holders = {id(tensor): set(walk.holders[id(tensor)]) for tensor in walk.tensors}
     for leaf in walk.leaves:
         if isinstance(leaf.value, Handle):
             holders.setdefault(id(leaf.value), set()).add(leaf.owner_id)
-    in_tuples = {id(tensor) for tensor in walk.tensors}
-    return {key: held for key, held in holders.items() if held <= closed and key not in in_tuples}
+    for held in holders.values():
+        _lead_out_of_objects(held, walk)
+    return {key: held for key, held in holders.items() if held <= closed}
+
+
+def _lead_out_of_objects(held: set[int], walk: StateWalk) -> None:
+    """Puts the containers that objects stand in into the place of these."""
+    seen = set[int]()
+    while objects := held & walk.holders.keys():
+        seen |= objects
+        held -= objects
+        held |= {holder for each in objects for holder in walk.holders[each]} - seen
 
 
 def _closed(walk: StateWalk, reads: Reads, written: set[int]) -> Set[int]:
