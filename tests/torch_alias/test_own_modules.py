@@ -194,14 +194,27 @@ def test_types_of_operators_of_native_code_are_taken(torch: ModuleType):
 
 def test_tensorboard_is_that_of_another_package(torch: ModuleType, monkeypatch: pytest.MonkeyPatch):
     package = ModuleType("tensorboardX")
-    package.SummaryWriter = object
+
+    class Writer:
+        def __init__(self) -> None:
+            self.written: list[object] = []
+
+        def add_scalar(self, *values: object, **named: object) -> None:
+            self.written.append((values, named))
+
+    package.SummaryWriter = Writer
     module = importlib.import_module("torch.utils.tensorboard")
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match="tensorboardX is not") as caught:
         module.SummaryWriter  # noqa: B018 - to ask is what fails
     assert "rushlight[tensorboard]" in str(caught.value)
     monkeypatch.setitem(sys.modules, "tensorboardX", package)
-    assert module.SummaryWriter is object
+    writer = module.SummaryWriter()
+    assert isinstance(writer, Writer)
+    writer.add_scalar("loss", rl.ones((), requires_grad=True), global_step=rl.tensor(3))
+    (((tag, value), named),) = writer.written
+    assert (tag, type(value), type(named["global_step"])) == ("loss", np.ndarray, np.ndarray)
+    assert (value, named["global_step"]) == (1, 3)
 
 
 def test_trees_and_devices(torch: ModuleType):
