@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -28,7 +29,7 @@ from rushlight.capture.resume.breaks import NOT_NOW, Reason, Retrace, is_of_call
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.resume.driver import Driver, note_failure
 from rushlight.capture.resume.reached import is_object
-from rushlight.capture.resume.whole import reached_objects
+from rushlight.capture.resume.whole import FoundState, reached_objects
 from rushlight.capture.state.reachable import CellBox, StateWalk
 from rushlight.capture.steering import STANCE
 from rushlight.capture.subclass.calls import UNKNOWN, WrapperCalls
@@ -37,6 +38,9 @@ from rushlight.eager.dispatch import STATE
 from rushlight.ir.spec.propose import Observed
 from rushlight.support.errors import CompileError, RushlightError
 
+_OF_STATE = frozenset({"object", "constant", "container"})  # guards of state that Python may read in place of a graph
+_CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
+_MOST_CONTAINERS = 3  # graphs that look into different containers in one place of the state, or one of other lengths
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
@@ -68,6 +72,7 @@ class PartFunction(WholeFunction):
         self.name = name
         self._calls = wrapped
         self.continuation = continuation
+        self._found = FoundState(shares=False, restless=continuation.restless)
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
 
@@ -126,14 +131,34 @@ class PartFunction(WholeFunction):
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
         super()._note_miss(entry, guard)
-        if guard.kind in ("object", "arguments"):
-            leaf = f"{guard.path} = "
-            text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
-            position = _POSITION.match(text)
-            if position is not None:
-                reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS
-                reshaped = reshaped and not guard.expected.startswith("list")  # a list that grows does so at each call
-                (self.reshaped if reshaped else self.changing).add(int(position[1]))
+        position = _position(entry, guard)
+        if guard.kind in ("object", "arguments") and position is not None:
+            reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS
+            reshaped = reshaped and not guard.expected.startswith("list")  # a list that grows does so at each call
+            (self.reshaped if reshaped else self.changing).add(position)
+
+    def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
+        failed = [(entry, guard) for entry, guard in failed if guard.kind in _OF_STATE]
+        counts = Counter([(_position(entry, guard), guard.path, _most_misses(guard)) for entry, guard in failed])
+        others = [(position, path) for (position, path, most), count in counts.items() if count >= most]
+        self.changing.update([position for position, _ in others if position is not None])
+        self.continuation.restless.update([path for position, path in others if position is None])
+        of_call = self.continuation.is_start and any(position is not None for position, _ in others)
+        return bool(others) and not of_call  # whose caller may pass fewer
+
+
+def _position(entry: Entry, guard: Guard) -> int | None:
+    """Which argument a guard is about; None for one of state."""
+    leaf = f"{guard.path} = "
+    text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
+    position = _POSITION.match(text)
+    return None if position is None else int(position[1])
+
+
+def _most_misses(guard: Guard) -> int:
+    """How many graphs are made for different values of what a guard is about."""
+    of_container = guard.kind == "container" or _CONTAINER.fullmatch(guard.expected)
+    return _MOST_CONTAINERS if of_container else QUIET_GRAPHS
 
 
 class ResumingFunction(CompiledFunction):

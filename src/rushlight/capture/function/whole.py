@@ -265,6 +265,10 @@ class WholeFunction(CompiledFunction):
         if guard.kind == "number":
             self.dynamic_numbers.add(guard.path)
 
+    def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
+        """Is told of the guards that fail, one of each entry; whether further graphs are without one of them."""
+        return False
+
     def _entry(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
@@ -365,6 +369,7 @@ class WholeFunction(CompiledFunction):
 def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Records why another graph is made: the guard that fails of the graph that fits best."""
     misses: list[tuple[int, Miss]] = []
+    failed: list[tuple[Entry, Guard]] = []
     for number, entry in enumerate(reversed(function.entries), 1):
         miss = function._miss_of(entry, args, kwargs)
         if miss is None:
@@ -372,6 +377,8 @@ def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str
         misses.append((number, miss))
         if miss.guard is not None:
             function._note_miss(entry, miss.guard)
+            failed.append((entry, miss.guard))
+    ends = function._note_misses(failed)
     if not function.entries:
         return
     misses = misses or [(len(function.entries), UNDEFINED)]
@@ -379,7 +386,7 @@ def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str
     suffix = f", as graph {number} of {len(function.entries)} has it" if len(function.entries) > 1 else ""
     reason = nearest.reason + suffix
     events.record("recompile", nearest.kind, reason, hint=nearest.hint)
-    if len(function.entries) == QUIET_GRAPHS:
+    if len(function.entries) == QUIET_GRAPHS and not ends:
         name = function.name
         warn("C008", f"compile: {name} has {QUIET_GRAPHS} graphs, and makes more", key=name, last=reason)
 

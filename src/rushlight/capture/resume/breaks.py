@@ -213,6 +213,24 @@ MODE = _register(
 )
 
 
+GRAPHLESS = _register(
+    "B025",
+    "A function is called in which no graph was found",
+    "An earlier call of it broke at eight places or more, and no graph with an operator was among them. Python calls"
+    " such a function as it is, in its own time; what it computes with tensors runs operator by operator.",
+    "compile what computes in it by itself, with a decorator",
+)
+
+
+RESTLESS = _register(
+    "B026",
+    "State is read that is another at each call",
+    "Several graphs were made that no later call fits, because an object holds another list, dict or text each time, or"
+    " a list another number of entries. Python reads it from then on.",
+    "pass what changes as an argument, or keep the same list and assign to its slice",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""

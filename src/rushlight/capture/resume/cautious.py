@@ -10,12 +10,13 @@ import io
 import sys
 from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from threading import local
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
+    CodeType,
     FrameType,
     FunctionType,
     MethodDescriptorType,
@@ -185,13 +186,18 @@ def module_of(function: Any) -> str:
 class CautiousInterpreter(IdentifyingInterpreter):
     """An interpreter that breaks before a program does what a graph cannot hold."""
 
-    __slots__ = ("asking", "stubs", "used")
+    __slots__ = ("asking", "graphless", "stubs", "used")
 
     def __init__(self, reached: ReachedObjects) -> None:
         super().__init__(is_leaf, reached)
         self.used = False  # whether the instruction has done something that a break cannot take back
         self.stubs = Stubs()
+        self.graphless: Collection[CodeType] = ()
         self.asking = ANY_METHOD  # which methods C may ask its operands for
+
+    def is_leaf(self, function: FunctionType) -> bool:
+        """Whether a function is called as it is."""
+        return function.__code__ in self.graphless or super().is_leaf(function)
 
     def entered(self, frame: Frame) -> None:
         """Is told of the frame of a call, whose keywords may be in a new dict."""
@@ -324,6 +330,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
+        if type(function) is FunctionType and function.__code__ in self.graphless:
+            raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
         for value in (*args, *kwargs.values()):
             _gives(self, function, value)
         made = function if issubclass(type(function), type) or not args else args[0]

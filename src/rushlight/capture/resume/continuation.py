@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import takewhile
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from rushlight.capture.interpreter import Interpreter
@@ -65,7 +65,8 @@ class Exit:
 
     The recipe gives the values of the frames, or the result; then the object and the value of each attribute that is
     `written` (MISSING: deleted), or the container and what it holds (CONTENTS). `result` is which of the graph's values
-    the result is, where nothing has to be built. The first `kept` frames are those that were there before.
+    the result is, where nothing has to be built. The first `kept` frames are those that were there before. Operators
+    of the graph are in calls of `fruitful` code.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -76,6 +77,7 @@ class Exit:
     calls: int
     result: int | None
     kept: int = 0
+    fruitful: frozenset[CodeType] = frozenset()
 
     def build(
         self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
@@ -122,7 +124,8 @@ class Continuation(Traced):
 
     It is given neither the `fixed` values, which belong to the place, nor those that are the `same` list or dict as an
     earlier one, nor those that are `passed` by: of these it is told, behind the others, which are None. Something
-    happens when those die that are `mortal`. A trace ends after `limit` instructions, for a `reason`.
+    happens when those die that are `mortal`. A trace ends after `limit` instructions, for a `reason`, and before
+    calls of code that is `graphless`, and before it looks at state that is `restless`: another at each call.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -132,6 +135,8 @@ class Continuation(Traced):
     mortal: frozenset[int] = frozenset()
     limit: int | None = None
     reason: Reason | None = None
+    graphless: Collection[CodeType] = ()
+    restless: set[str] = field(default_factory=set[str])
 
     @staticmethod
     def of(frames: Sequence[Frame], passes: Callable[[object], bool]) -> Continuation:
@@ -185,6 +190,7 @@ class Continuation(Traced):
         absent = dict(zip(sorted(self.passed), given[len(self.given()) :], strict=True))
         values: list[Any] = []
         interpreter = TracingInterpreter(self.limit, reached)
+        interpreter.graphless = self.graphless
         for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])
@@ -228,13 +234,13 @@ class Continuation(Traced):
             raise Retrace(
                 interpreter.outside, Reason(SUSPENDED, f"a constructor or generator runs; {interpreter.reason}")
             )
-        calls = len(STATE.tracer.builder.calls)
+        calls, fruitful = len(STATE.tracer.builder.calls), frozenset(interpreter.fruitful)
         refilled = list((reached.refilled or {}).values())
         written = [*reached.written.values(), *[_refilling(interpreter, *each) for each in refilled]]
         before = reached.before()
         if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
             interpreter.leave_generators(())
-            return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0), interpreter.result
+            return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0, 0, fruitful), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, before, interpreter.variables, returns=returned)
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
@@ -245,7 +251,7 @@ class Continuation(Traced):
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf
-        return Exit(shapes, recipe, names, reason, interpreter.count, calls, result, kept), *writer.leaves
+        return Exit(shapes, recipe, names, reason, interpreter.count, calls, result, kept, fruitful), *writer.leaves
 
 
 CONTENTS = "[:]"  # in place of the name of an attribute: all that a container holds

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import CO_VARARGS
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from rushlight.capture.entry.entry import MISS, Entry
@@ -17,8 +17,8 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.suspended import as_of_python
 from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
-from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
+from rushlight.capture.resume.graphless import Graphless, OpenCalls
 from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
@@ -173,6 +173,11 @@ class Part:
         self._current = current
         self.compiled = current[1]  # what runs its graphs: a later call asks for nothing else
 
+    def leads_into(self, code: CodeType) -> bool:
+        """Whether its place, or one at which a graph of it ended, is within a call of a function."""
+        shapes = [self._current[0].shapes, *[ended.shapes for ended in self._ends]]
+        return any(shape.body.raw is code for each in shapes for shape in each[1:])
+
     def report(self, ended: Exit, frame: Frame) -> None:
         """Records why a graph ended, once."""
         if ended in self._ends:
@@ -272,6 +277,8 @@ class Driver:
         self.parts: dict[Place, Part] = {}
         self._positions: set[tuple[int, int]] = set()  # of the places: the innermost body, and its next instruction
         self.start: Start | None = None
+        self._graphless = Graphless()
+        self._restless = set[str]()
         self._compile_part = compile_part
         self._limit = settings.get().part_limit or None
 
@@ -279,6 +286,8 @@ class Driver:
         """Forgets all graphs."""
         self.parts.clear()
         self._positions.clear()
+        self._graphless.clear()
+        self._restless.clear()
         self.start = None
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -305,7 +314,7 @@ class Driver:
             except RushlightError as error:  # Python runs the call, and raises what the program raises
                 note_failure(error)
                 steps = ALL
-        interpreter = Interpreter(is_leaf)
+        interpreter = Interpreter(self._graphless.is_leaf)
         begun = begin(interpreter, self.function, args, kwargs)
         if type(begun) is not Frame:
             return begun
@@ -331,12 +340,14 @@ class Driver:
 
     def _run(self, interpreter: Interpreter, steps: int) -> Any:
         """The result of running the frames: first some instructions, then in turns graphs and instructions."""
-        frames, growth = interpreter.frames, Growth()
+        frames, growth, calls = interpreter.frames, Growth(), OpenCalls(self._graphless)
         while True:
             for _ in range(steps):
                 interpreter.step()
                 if not frames:
                     return interpreter.result
+            if calls.codes and (code := calls.left(frames)) is not None:
+                self._forget_places_in(code)
             part = self._part(frames, growth) if self._may_have_part(frames) and _can_be_traced(interpreter) else None
             steps = 1
             if part is not None and part.steps is None:
@@ -351,10 +362,13 @@ class Driver:
                 if outcome is FAILED:
                     steps = ALL
                 elif outcome is not None:
+                    self._graphless.fruitful |= outcome[0].fruitful
                     result, steps = self._leave(interpreter, part, outcome, before), _steps_behind(outcome[0])
                     if not frames:
                         return result
                     del result, outcome
+                if part.steps is not None and len(frames) > 1:
+                    calls.tried(frames)
                 del before  # what dies in the instructions to come
             elif part is not None:
                 steps += part.steps or 0
@@ -378,6 +392,13 @@ class Driver:
         part.report(ended, frames[-1])
         return None
 
+    def _forget_places_in(self, code: CodeType) -> None:
+        """Makes room for other places: a function is called as it is from now on."""
+        for place, part in list(self.parts.items()):
+            if part.leads_into(code):
+                self.parts.pop(place, None)
+        self._positions = {place[-2][:2] for place in self.parts}
+
     def _may_have_part(self, frames: list[Frame]) -> bool:
         """Whether there is a place at the instruction that comes next, or may be one more."""
         return not self._is_full() or (id(frames[-1].body), frames[-1].position) in self._positions
@@ -393,7 +414,9 @@ class Driver:
                 return None
             self._positions.add((id(frames[-1].body), frames[-1].position))
             growth.note(state_of(frames))
-            part = self.parts[place] = Part(Continuation.of(frames, growth.passes), self._compile_part, self._limit)
+            continuation = Continuation.of(frames, growth.passes)
+            continuation = replace(continuation, graphless=self._graphless.codes, restless=self._restless)
+            part = self.parts[place] = Part(continuation, self._compile_part, self._limit)
         return part
 
 

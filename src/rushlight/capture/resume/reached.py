@@ -235,8 +235,7 @@ class ReachedObjects:
         """Guards a variable that the trace reads, if nothing does. What may change in itself takes another trace."""
         leaf = Leaf(container, key, value, path, False)
         place = leaf.owner_id, key
-        self.looks.closed.discard(leaf.owner_id)
-        self.looks.unread.discard(place)
+        self.looks.into_variable(place)
         if place not in self._guarded:
             self._guarded.add(place)
             self.variables.append(Variable(container, key, path))

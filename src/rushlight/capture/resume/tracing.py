@@ -8,11 +8,11 @@ import re
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Container, Generator
+from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
-from types import GeneratorType
+from types import CodeType, GeneratorType
 from typing import Any, TypeGuard
 
 from rushlight.capture.interpreter.frame import Body, Frame, Suspended
@@ -53,7 +53,19 @@ def is_within(frame: Frame) -> bool:
 class TracingInterpreter(LookingInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
-    __slots__ = ("_death", "_deaths", "_ends", "_lives", "limit", "outside", "reason", "settings", "steady")
+    __slots__ = (
+        "_death",
+        "_deaths",
+        "_ends",
+        "_lives",
+        "_open",
+        "fruitful",
+        "limit",
+        "outside",
+        "reason",
+        "settings",
+        "steady",
+    )
 
     def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
         super().__init__(reached)
@@ -65,6 +77,8 @@ class TracingInterpreter(LookingInterpreter):
         self._lives: list[weakref.ref[Life]] = []
         self._deaths: deque[weakref.ref[Life]] = deque()
         self._death: BaseException | None = None  # what the first end of a life raises that no graph can hold
+        self.fruitful: set[CodeType] = set()  # of functions in whose calls there are operators
+        self._open: list[tuple[CodeType, int]] = []  # the code of the frames, and how many operators were before each
         self._ends = True  # whether generators that die are ended
 
     def watch(self, life: Life) -> None:
@@ -91,7 +105,10 @@ class TracingInterpreter(LookingInterpreter):
         self.base = 0
         try:
             with Scope(interpreter=self):
-                return self.in_loop(partial(self._trace, frames))
+                self._follow(frames)
+                returned = self.in_loop(partial(self._trace, frames))
+                self._follow(())
+                return returned
         finally:
             self.escaped = None  # in whose traceback this call is
             self.look_for_deaths()
@@ -181,14 +198,26 @@ class TracingInterpreter(LookingInterpreter):
             del stack, frame  # what dies in an instruction does so before the next one
             if self._deaths:
                 self.look_for_deaths()
+            if self.looks.stirred:
+                raise Retrace(self.count, Reason(breaks.RESTLESS, self.looks.stirred))
             self.count += 1
             if len(frames) != depth:
+                self._follow(frames)
                 depth, is_outside = len(frames), not any(map(self._is_within, frames))
             if is_outside:
                 self.outside = self.count
             if self._is_steady():
                 self.steady = self.count
         return True
+
+    def _follow(self, frames: Sequence[Frame]) -> None:
+        """Is told of frames that have begun or ended, and writes down in which there were operators."""
+        count = len(STATE.tracer.builder.calls)
+        for code, before in self._open[len(frames) :]:
+            if count > before:
+                self.fruitful.add(code)
+        del self._open[len(frames) :]
+        self._open += [(frame.body.raw, count) for frame in frames[len(self._open) :]]
 
     def _is_within(self, frame: Frame) -> bool:
         """Whether no graph can leave a frame: it is of a constructor, or its global variables are of the trace."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -41,13 +41,14 @@ class FoundState:
     the sizes and numbers of the call alone. One that `shares` has arguments that stand in containers of the state too.
     """
 
-    __slots__ = ("fixes", "may_fix", "roots", "shares", "variables")
+    __slots__ = ("fixes", "may_fix", "restless", "roots", "shares", "variables")
 
-    def __init__(self, *, shares: bool) -> None:
+    def __init__(self, *, shares: bool, restless: Collection[str] = ()) -> None:
         self.roots: list[object] = []
         self.variables: list[Variable] = []
         self.fixes = self.may_fix = False
         self.shares = shares
+        self.restless = restless  # paths of state that is another at each call
 
     def named(self) -> list[tuple[str, object]]:
         """The roots, and what is in the variables, with their names."""
@@ -60,6 +61,7 @@ class FoundState:
         """What a function reaches, by itself and from the leaves of its arguments."""
         walk = walk_prepared(function, [*leaves, *self.named()], prepared)
         walk.add_variables(self.variables)
+        walk.restless = self.restless
         return walk
 
     def traced(self, trace: Callable[[], Traced], *, may_fix: bool = False) -> Traced:

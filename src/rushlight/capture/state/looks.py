@@ -36,10 +36,11 @@ class Looks:
 
     What the `known` objects hold, by identity, is not looked through. `hidden` are tensors that stand in containers
     alone that were closed at the beginning, with these. `unread` are variables, by container and key, that the trace
-    would have read by itself.
+    would have read by itself. `restless` are variables, and containers by identity, with their paths, of which a graph
+    is to look at none: `stirred` is the path of one at which the trace has looked, or empty.
     """
 
-    __slots__ = ("_known", "closed", "hidden", "unread")
+    __slots__ = ("_known", "closed", "hidden", "restless", "stirred", "unread")
 
     def __init__(
         self,
@@ -47,20 +48,34 @@ class Looks:
         known: Set[int],
         hidden: Mapping[int, Set[int]],
         unread: Iterable[tuple[int, object]],
+        restless: Mapping[object, str],
     ) -> None:
         self.closed = set(closed)
         self.unread = set(unread)
         self.hidden = hidden
         self._known = known
+        self.restless = restless
+        self.stirred = ""
 
     def into(self, values: Iterable[object]) -> None:
         """Something is done with values, and not with what they hold."""
         for value in values:
-            self.closed -= {id(value), id(getattr(value, "__self__", None) if type(value) in _METHODS else value)}
+            self._open({id(value), id(getattr(value, "__self__", None) if type(value) in _METHODS else value)})
+
+    def into_variable(self, place: tuple[int, object]) -> None:
+        """A variable is read, of a container by identity."""
+        self._open({place[0]})
+        self.unread.discard(place)
+        self.stirred = self.restless.get(place, self.stirred)
 
     def through(self, found: Set[int] | None) -> None:
         """Something is done with values and with what they hold, as `held` has found it."""
-        self.closed = set() if found is None else self.closed - found
+        self._open(set(self.closed) if found is None else found)
+
+    def _open(self, found: Set[int]) -> None:
+        for key in (self.closed & found) if self.restless else ():
+            self.stirred = self.restless.get(key, self.stirred)
+        self.closed -= found
 
     def held(self, values: Iterable[object], *, objects: bool) -> set[int] | None:
         """Values and what they hold, by identity; None for more than can be told.

@@ -201,7 +201,7 @@ class StateWalk:
     identity, the containers that these tuples and the objects stand in, and 0 where they are reached without one.
     `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
     there before. `assumed` is what a trace takes to stay as it is, `looks` what it has looked into, if that is known.
-    What is `closed`, by identity, is not opened. To the lists in `appended` the trace has appended, and done no more
+    What is `closed`, by identity, is not opened. Paths that are `restless` lead to another value at each call. To the lists in `appended` the trace has appended, and done no more
     to their length.
     """
 
@@ -216,6 +216,7 @@ class StateWalk:
     names: frozenset[str] = frozenset()
     skipped: Collection[tuple[int, object]] = ()
     closed: Collection[int] = ()
+    restless: Collection[str] = ()
     own: frozenset[tuple[int, object]] = frozenset()
     added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)

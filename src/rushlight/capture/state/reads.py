@@ -60,7 +60,9 @@ class Reads:
 
     def are_ours(self, leaf: Leaf) -> bool:
         """Whether an attribute of a module was read by what is not interpreted."""
-        owner = self._owners[id(leaf.container)]
+        owner = self._owners.get(id(leaf.container))
+        if owner is None:
+            return False
         return id(owner) in self._whole or leaf.key in self._by_us.get(id(owner), ())
 
     def leaves_out(self, leaf: Leaf) -> bool:
@@ -94,7 +96,8 @@ def forget_unread(walk: StateWalk, reads: Reads, written: set[int], again: Calla
     deep = False
     variables = set() if walk.looks is None else walk.looks.unread
     for leaf in walk.leaves:
-        if reads.leaves_out(leaf) or (leaf.owner_id, leaf.key) in variables:
+        restless = leaf.path in walk.restless and not reads.are_ours(leaf)
+        if restless or reads.leaves_out(leaf) or (leaf.owner_id, leaf.key) in variables:
             leaf.unread = True
             skipped.add((leaf.owner_id, leaf.key))
             values.add(id(leaf.value))
@@ -114,7 +117,18 @@ def looks_of(walk: StateWalk) -> Looks:
     containers = [container for container, _ in (*walk.containers, *walk.collections)]
     kinds = {id(container) for container in containers if issubclass(type(container), CONTAINERS)}
     closed = kinds - _kept_by_us(walk, _given_to_modules(walk))
-    return Looks(closed, {id(owner) for owner in walk.marked}, _hidden(walk, closed), walk.own)
+    marked = {id(owner) for owner in walk.marked}
+    return Looks(closed, marked, _hidden(walk, closed), walk.own, _restless(walk, closed) if walk.restless else {})
+
+
+def _restless(walk: StateWalk, closed: Set[int]) -> dict[object, str]:
+    """The variables and the closed containers of the state that are others at each call, with their paths."""
+    leaves = [leaf for leaf in walk.leaves if leaf.path in walk.restless]
+    found: dict[object, str] = {(leaf.owner_id, leaf.key): leaf.path for leaf in leaves}
+    containers = [(container, path) for container, path in (*walk.containers, *walk.collections)]
+    containers = [(container, path) for container, path in containers if path in walk.restless]
+    containers += [(leaf.value, leaf.path) for leaf in leaves]
+    return found | {id(container): path for container, path in containers if id(container) in closed}
 
 
 def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:

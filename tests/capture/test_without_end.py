@@ -1,0 +1,200 @@
+"""Programs that hold other state at each call, or call what computes nothing, make no graphs without end, nor none."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.support import events
+
+CALLS = 40
+SETTLED = 30
+
+
+class Simulator:
+    """What a program asks for its next state: it breaks more often than a function has places."""
+
+    def __init__(self) -> None:
+        self.state = [0.5, 0.0]
+        self.seen = deque[float](maxlen=4)
+        self.draws = itertools.cycle([0.25, 0.5, 0.125])
+
+    def step(self, action: int) -> tuple[list[float], float]:
+        for _ in range(4):
+            self._check(action)
+        position, speed = self.state
+        speed += 0.125 * action - next(self.draws) / 4
+        self.state = [position + speed / 4, speed]
+        return self.state, -abs(position)
+
+    def _check(self, action: int) -> None:
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))  # noqa: E702
+
+
+def episode() -> Callable[[], Any]:
+    rl.manual_seed(0)
+    net, simulator = rl.nn.Linear(2, 2), Simulator()
+    optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+
+    def program() -> float:
+        state, total = simulator.state, 0.0
+        for _ in range(5):
+            out = net(rl.tensor(state)).softmax(-1)
+            state, reward = simulator.step(int(out[1].item() > 0.5))
+            loss = out[0] * -reward
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        return total
+
+    return program
+
+
+class Policy(rl.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = rl.nn.Parameter(rl.ones(3))
+        self.rewards: list[float] = []
+        self.kept: list[rl.Tensor] = []
+
+
+def returns_of_an_episode() -> Callable[[], Any]:
+    policy, lengths = Policy(), itertools.count(2)
+
+    def program() -> tuple[float, int]:
+        total, found = 0.0, []
+        for reward in policy.rewards[::-1]:
+            total = reward + 0.5 * total
+            found.append(total)
+        losses = [-kept * value for kept, value in zip(policy.kept, rl.tensor(found), strict=True)]
+        loss = rl.stack(losses).sum() * policy.weight.sum()
+        del policy.rewards[:]
+        del policy.kept[:]
+        return loss.item(), len(found)
+
+    def call(program: Callable[[], Any] = program) -> Any:
+        for turn in range(next(lengths)):
+            policy.rewards.append(turn / 2)
+            policy.kept.append(rl.tensor(1.0 + turn))
+        return program()
+
+    call.program = program
+    return call
+
+
+def another_in_an_attribute(make: Callable[[int], Any], use: Callable[[Any], Any]) -> Callable[[], Any]:
+    class Holder:
+        pass
+
+    holder, count, weight = Holder(), itertools.count(1), rl.ones(3)
+
+    def program() -> rl.Tensor:
+        y = weight * 2
+        return y.sum() + use(holder.held)
+
+    def call(program: Callable[[], Any] = program) -> Any:
+        holder.held = make(next(count))
+        return program().tolist()
+
+    call.program = program
+    return call
+
+
+HELD = {
+    "list": (lambda n: [1.0 * n, 2.0], lambda held: held[0]),
+    "longer list": (lambda n: [0.5] * n, lambda held: held[-1] * len(held)),
+    "dict": (lambda n: {"a": n}, lambda held: held["a"]),
+    "text": (lambda n: "x" * n, len),
+    "tuple": (lambda n: (n, [n]), lambda held: held[1][0]),
+}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_another_object_in_an_attribute_at_each_call_makes_no_graphs_without_end(kind: str) -> None:
+    _settles(lambda: another_in_an_attribute(*HELD[kind]))
+
+
+def test_lists_of_another_length_at_each_call_make_no_graphs_without_end() -> None:
+    _settles(returns_of_an_episode)
+
+
+def _settles(make: Callable[[], Callable[..., Any]]) -> None:
+    rl.compiler.reset()
+    eager, call = make(), make()
+    compiled = rl.compile(call.program)
+    counts: list[int] = []
+    events.reset()
+    for _ in range(CALLS):
+        assert call(compiled) == eager()
+        counts.append(rl.compiler.graph_count())
+    assert counts[SETTLED] == counts[-1]
+    assert any(event.code == "B026" for event in events.events("graph_break"))
+
+
+def test_what_computes_nothing_takes_no_places() -> None:
+    rl.compiler.reset()
+    eager, compiled = episode(), rl.compile(episode())
+    counts: list[int] = []
+    events.reset()
+    for _ in range(12):
+        assert compiled() == eager()
+        counts.append(rl.compiler.graph_count())
+    assert 1 < counts[-1] == counts[8]
+    assert any(event.code == "B025" for event in events.events("graph_break"))
+
+
+def test_what_computes_behind_many_breaks_stays_in_graphs() -> None:
+    draws = itertools.count()
+
+    def helper(x: rl.Tensor) -> rl.Tensor:
+        next(draws)
+        next(draws)
+        next(draws)
+        next(draws)
+        next(draws)
+        next(draws)  # noqa: E702
+        next(draws)
+        next(draws)
+        next(draws)
+        next(draws)
+        next(draws)
+        next(draws)  # noqa: E702
+        return x * 2
+
+    def program(x: rl.Tensor) -> rl.Tensor:
+        return helper(x) + 1
+
+    compiled = rl.compile(program)
+    events.reset()
+    for call in range(5):
+        assert compiled(rl.ones(2) * call).tolist() == [2.0 * call + 1] * 2
+    assert next(draws) == 60
+    assert rl.compiler.graph_count() == 1
+    assert not any(event.code == "B025" for event in events.events("graph_break"))
