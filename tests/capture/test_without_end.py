@@ -32,29 +32,29 @@ class Simulator:
 
     def _check(self, action: int) -> None:
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
         self.seen.append(next(self.draws))
-        self.seen.append(next(self.draws))  # noqa: E702
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
+        self.seen.append(next(self.draws))
 
 
 def episode() -> Callable[[], Any]:
@@ -179,13 +179,13 @@ def test_what_computes_behind_many_breaks_stays_in_graphs() -> None:
         next(draws)
         next(draws)
         next(draws)
-        next(draws)  # noqa: E702
         next(draws)
         next(draws)
         next(draws)
         next(draws)
         next(draws)
-        next(draws)  # noqa: E702
+        next(draws)
+        next(draws)
         return x * 2
 
     def program(x: rl.Tensor) -> rl.Tensor:

@@ -516,6 +516,7 @@ class MergedBackward(Node):
         count = [len(step.plan.inputs) for step in steps]
         edges = [edge for step, own in zip(steps, count, strict=True) for edge in step.edges[:own]]
         super().__init__(edges, located=False)
+        self.sequence = first.sequence
         self.frame = first.frame
         self.steps = steps
         self.folds = range(len(first.plan.merged_inputs)) if first.extended else first.plan.merged_folds

@@ -220,6 +220,8 @@ class Recorder:
     def run(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Program:
         """The program that one call of a function leaves behind."""
         self.tape_start = mark()
+        if self.ends is not _refuse:
+            self.tracer.first_step = self.tape_start
         with self.tracer.active(), self.scope.noting():
             result = function(*args, **kwargs)
             self.walk.refuse_changes()

@@ -328,10 +328,16 @@ class CautiousInterpreter(IdentifyingInterpreter):
             raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
         self.used = True
 
+    def _ends_before(self, function: object) -> None:
+        """Breaks before a function that Python calls as it is, since no graph was found in it."""
+        if not (type(function) is FunctionType and isinstance(function, FunctionType)):
+            return
+        if function.__code__ in self.graphless:
+            raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
+
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
-        if type(function) is FunctionType and function.__code__ in self.graphless:
-            raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
+        self._ends_before(function)
         for value in (*args, *kwargs.values()):
             _gives(self, function, value)
         made = function if issubclass(type(function), type) or not args else args[0]

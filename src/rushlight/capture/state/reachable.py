@@ -196,13 +196,13 @@ class Variable(NamedTuple):
 class StateWalk:
     """All containers and leaves that a function reaches, each once.
 
-    `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries of
-    both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `holders` has, by
-    identity, the containers that these tuples and the objects stand in, and 0 where they are reached without one.
-    `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace binds, and that were not
-    there before. `assumed` is what a trace takes to stay as it is, `looks` what it has looked into, if that is known.
-    What is `closed`, by identity, is not opened. Paths that are `restless` lead to another value at each call. To the lists in `appended` the trace has appended, and done no more
-    to their length.
+    `containers` are those whose number of entries matters; in `objects` only the leaves do. `before` has the entries
+    of both, by the container's identity. `tensors` stand in tuples, where nothing can take their place. `holders`
+    has, by identity, the containers that these tuples and the objects stand in, and 0 where they are reached without
+    one. `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace
+    binds, and that were not there before. `assumed` is what a trace takes to stay as it is, `looks` what it has
+    looked into, if that is known. What is `closed`, by identity, is not opened. Paths that are `restless` lead to
+    another value at each call. To the lists in `appended` the trace has appended, and done no more to their length.
     """
 
     leaves: list[Leaf] = field(default_factory=list)

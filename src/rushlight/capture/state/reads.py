@@ -122,7 +122,7 @@ def looks_of(walk: StateWalk) -> Looks:
 
 
 def _restless(walk: StateWalk, closed: Set[int]) -> dict[object, str]:
-    """The variables and the closed containers of the state that are others at each call, with their paths."""
+    """The paths of variables and closed containers of the state that are others at each call."""
     leaves = [leaf for leaf in walk.leaves if leaf.path in walk.restless]
     found: dict[object, str] = {(leaf.owner_id, leaf.key): leaf.path for leaf in leaves}
     containers = [(container, path) for container, path in (*walk.containers, *walk.collections)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class Pass:
             if begun:
                 node.keep_apart(begun)
             if STATE.tracer is not None:
+                if node.sequence < STATE.tracer.first_step and node.__class__ is not AccumulateGrad:
+                    _refuse_earlier()
                 STATE.tracer.begin_step(node.sequence)
             given = gradients, self.create_graph, owned
             results = measured(node.name(), "backward", node.run, *given) if STATE.profiles else node.run(*given)
@@ -158,6 +160,15 @@ WALK: list[Callable[..., bool]] = [_walk_in_python]
 
 It is given (pass, roots, owned, keep, add, take, targets, arrived); the last is a list with a place for each target.
 """
+
+
+def _refuse_earlier() -> NoReturn:
+    """Fails where a graph that may end would run, and free, a step that was recorded before it."""
+    fail(
+        "G017",
+        "backward: a graph differentiates what was computed before it",
+        hint="compute the loss in the same graph, or call backward() outside of it",
+    )
 
 
 def _refuse_nan(node: Any, results: Sequence[object]) -> None:
