@@ -1,5 +1,6 @@
 """What libraries of models do in their forward passes: compiled, it is one graph, and none more at later calls."""
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -299,3 +300,35 @@ def test_containers_that_give_other_things_than_they_hold_stay_as_they_are():
     assert rl.compile(function)(rl.ones(2)).tolist() == [312.0, 312.0]
     _MAKERS["double"] = Doubling
     assert rl.compiler.graph_count() == first + 1
+
+
+class Layer(ABC):
+    @abstractmethod
+    def update(self, x: rl.Tensor) -> rl.Tensor: ...
+
+
+class Growing(Layer):
+    def __init__(self) -> None:
+        self.values: rl.Tensor | None = None
+
+    def update(self, x: rl.Tensor) -> rl.Tensor:
+        self.values = x if self.values is None else rl.cat([self.values, x])
+        return self.values
+
+
+def test_objects_among_the_arguments_are_asked_whether_they_are_of_an_abstract_class():
+    def function(x: rl.Tensor, layers: list[object]) -> rl.Tensor:
+        for layer in layers:
+            if isinstance(layer, Layer):
+                x = layer.update(x)
+        return x * (1 if issubclass(type(layers[0]), Layer) else 0)
+
+    compiled = rl.compile(function)
+    assert not rl.compiler.explain(compiled)(rl.ones(2), [Growing(), 1]).breaks
+    first = rl.compiler.graph_count()
+    for _ in range(CALLS):
+        ours, theirs = [Growing(), 1], [Growing(), 1]
+        for step in range(3):
+            given = rl.full((2,), float(step))
+            assert compiled(given, ours).tolist() == function(given, theirs).tolist()
+    assert rl.compiler.graph_count() - first <= 2

@@ -1,5 +1,7 @@
 """What a tensor shows of its memory: in-place changes of its dims, memory formats, storages. Facts are PyTorch's."""
 
+from pathlib import Path
+
 import pytest
 
 import rushlight as rl
@@ -154,3 +156,24 @@ def test_functions_of_python_write_elements():
     assert rl.ones(2).map2_(rl.ones(2), rl.arange(2.0), lambda a, b, c: a + b + c).tolist() == [2.0, 3.0]
     assert failure(rl.ones(2).map_, rl.ones(2).long(), max) == "D002"
     assert failure(rl.ones(2, requires_grad=True).apply_, abs) == "G002"
+
+
+def test_the_bytes_of_a_file_are_memory(tmp_path: Path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(16)))
+    own = rl.UntypedStorage.from_file(str(path), False, 8)
+    own[3] = 9
+    assert (own.nbytes(), own[3], path.read_bytes()[3]) == (8, 9, 3)
+    assert rl.UntypedStorage.from_file(path).nbytes() == 16
+    shared = rl.UntypedStorage.from_file(path, shared=True, nbytes=32)
+    shared[3] = 9
+    assert len(path.read_bytes()) == 32 and path.read_bytes()[3] == 9
+    tensor = rl.tensor([], dtype=rl.uint8)
+    tensor.set_(shared, 0, (5,))
+    assert tensor.tolist() == [0, 1, 2, 9, 4]
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert rl.UntypedStorage.from_file(empty).nbytes() == 0
+    for nbytes in (33, -1):
+        with pytest.raises(rl.ArgumentError, match="bytes"):
+            rl.UntypedStorage.from_file(path, nbytes=nbytes)

@@ -206,3 +206,18 @@ def test_mistakes_are_registered_errors(make, kind, text):
 
 
 P, Q = parameter(), parameter()
+
+
+def test_a_wrapper_that_leaves_out_the_constructor_steps_without_hooks():
+    class Wrapper(rl.optim.Optimizer):
+        def __init__(self, inner: rl.optim.Optimizer) -> None:
+            self.inner = inner
+
+        def step(self, closure: object = None) -> None:
+            self.inner.step()
+
+    weight = rl.ones(2, requires_grad=True)
+    wrapper = Wrapper(rl.optim.SGD([weight], lr=1.0))
+    weight.sum().backward()
+    wrapper.step()
+    assert weight.tolist() == [0.0, 0.0]

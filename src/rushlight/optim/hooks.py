@@ -77,12 +77,15 @@ def chained(hooks: Hooks, owner: object, value: object) -> Any:
 
 
 def _with_hooks(step: Hook) -> Hook:
-    """Return a step that calls the hooks. Of a step that calls its base class's, the outer one does."""
+    """Return a step that calls the hooks. Of a step that calls its base class's, the outer one does.
+
+    A wrapper of another optimizer may have no hooks: its class leaves the base class's `__init__` out.
+    """
 
     @interpreted
     @functools.wraps(step)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(self).step is not run:
+        if type(self).step is not run or "_step_pre_hooks" not in vars(self):
             return step(self, *args, **kwargs)
         given: tuple[Any, ...] = (self, *args)
         for hook in list(self._step_pre_hooks.values()):

@@ -27,6 +27,8 @@ from rushlight.eager.handle import Handle
 
 SCALARS = frozenset({int, float, bool, str, bytes, complex, type(None), range})
 _NATIVE: Any = abc  # its functions of C are of no stub
+OF_ABSTRACT = frozenset(map(id, [_NATIVE._abc_instancecheck, _NATIVE._abc_subclasscheck]))
+"""Functions of C, by identity, that tell of abstract classes what is of them: they look at the class of a value."""
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _WITH_METHODS = frozenset({*_CONTAINERS, defaultdict, OrderedDict})
 _OF_C = frozenset(
@@ -66,7 +68,7 @@ _ASKED_BY: dict[int, frozenset[str]] = {
     **dict.fromkeys(map(id, [vars, isinstance, callable, type, MappingProxyType]), _NOTHING),
     # These leave their arguments to `__init__`.
     **dict.fromkeys([id(kind.__new__) for kind in (dict, OrderedDict, defaultdict, list, set, deque)], _NOTHING),
-    **dict.fromkeys(map(id, [_NATIVE._abc_instancecheck, _NATIVE._abc_subclasscheck]), _NOTHING),
+    **dict.fromkeys(OF_ABSTRACT, _NOTHING),
 }  # by functions and classes of C, which are told by identity: a program's function may compare as it likes
 
 

@@ -35,6 +35,7 @@ from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, INLINED, Break
 from rushlight.capture.resume.calling import (
+    OF_ABSTRACT,
     OVER_ITERATORS,
     PAIR,
     PAIRS,
@@ -558,7 +559,7 @@ def _writes_itself(kind: type) -> bool:
 
 def _only_keeps(function: Any) -> bool:
     """Whether a function of C looks at no attribute of its arguments."""
-    return _stores(function) or function is callable or id(function) in _TAKES_NUMBERS
+    return _stores(function) or function is callable or id(function) in _TAKES_NUMBERS | OF_ABSTRACT
 
 
 def _is_unwrapped(function: Any) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
+from os.path import exists, getsize
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,25 @@ class UntypedStorage:
         form = tensor.form
         storage._nbytes = (int(tensor.offset) + form.extent) * form.dtype.itemsize if tensor.storage is None else 0
         storage.device = form.device
+        return storage
+
+    @staticmethod
+    def from_file(filename: str | PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file, mapped into memory; all of it for `nbytes=0`.
+
+        What is written goes to the file if it is `shared`, which is made as large as that first.
+        """
+        count = int(nbytes)
+        require(count >= 0, "A002", "from_file: a number of bytes is expected", nbytes=nbytes)
+        if shared and count and (not exists(filename) or getsize(filename) < count):
+            with open(filename, "ab") as file:
+                file.truncate(count)
+        size = getsize(filename)
+        require(count <= size, "A002", "from_file: the file has fewer bytes", nbytes=count, size=size)
+        storage = UntypedStorage(0)
+        if count or size:
+            mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count or size,))
+            storage.memory = Storage.from_buffer(mapped)
         return storage
 
     def nbytes(self) -> int:
