@@ -483,6 +483,42 @@ def test_an_entry_with_any_byte_changed_is_a_miss(programs, tmp_path):
     check(programs.load(), (x_of(3, 4),), hit=True)
 
 
+HOSTILE = """
+import rushlight as rl
+
+
+class Hostile:
+    factor = 2.0
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+class Table(dict):
+    def __getitem__(self, key):
+        raise RuntimeError(key)
+
+    def items(self):
+        raise RuntimeError("items")
+
+
+HOSTILE, TABLE, LONG = Hostile(), Table(a=1), list(range(100_000))
+
+
+def function(x):
+    return x * HOSTILE.factor + TABLE.get("a") + len(LONG)
+"""
+
+
+def test_objects_of_the_program_are_asked_for_nothing(programs):
+    programs.write(main=HOSTILE)
+    for _ in range(2):
+        module = programs.load()
+        compiled = rl.compile(module.function)
+        assert flat(compiled(x_of(3))) == flat(module.function(x_of(3)))
+        assert flat(compiled(x_of(3))) == flat(module.function(x_of(3)))
+
+
 def test_a_program_that_is_forgotten_is_traced_again(programs):
     programs.write(main=MAIN, helper=HELPER)
     compiled = rl.compile(programs.load().function, fullgraph=True)

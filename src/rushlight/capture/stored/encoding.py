@@ -185,7 +185,7 @@ class Encoder:
             place = self.place(value)
             assert place is not None
             return self._told(value, place)
-        if isinstance(value, enum.Enum):
+        if issubclass(kind, enum.Enum):
             return self._add("enum", self(kind), value.name, self(value.value))
         if kind is MethodType or (kind is BuiltinFunctionType and not isinstance(value.__self__, ModuleType)):
             return self._bound(value)
@@ -248,7 +248,7 @@ class Encoder:
 
     def tuple(self, value: tuple[Any, ...]) -> int:
         """A tuple: where it stands and is told by identity, that one, if its parts are alike."""
-        if len(value) == 3 and isinstance(value[0], Operator) and type(value[2]) is dict:  # a step of a view
+        if len(value) == 3 and issubclass(type(value[0]), Operator) and type(value[2]) is dict:  # a step of a view
             attrs = self._add("dict", self.all(value[2]), self.all(value[2].values()))
             return self._add("tuple", [*self.all(value[:2]), attrs])
         made = self._add("tuple", self.all(value))

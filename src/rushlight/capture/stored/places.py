@@ -11,7 +11,7 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from rushlight.capture.interpreter.slots import HEAP_TYPE
@@ -24,6 +24,7 @@ Step = tuple[object, str, object]
 """From which object, how, and by which name or key."""
 
 _MOST = 1 << 18  # objects that are looked at
+_MOST_ENTRIES = 1 << 14  # of a container that is looked into
 ATTRIBUTES = frozenset(
     {"__globals__", "__closure__", "__defaults__", "__kwdefaults__", "__self__", "__func__", "__wrapped__"}
     | {"func", "args", "keywords", "cell_contents", "fget", "fset", "fdel", "__mro__", "__class__"}
@@ -58,8 +59,8 @@ def parts(value: Any) -> Iterator[tuple[str, object, object]]:
     kind = type(value)
     if issubclass(kind, Handle):
         return
-    if issubclass(kind, (dict, list, tuple)):
-        items = value.items() if issubclass(kind, dict) else enumerate(value)
+    if issubclass(kind, (dict, list, tuple)) and _length(value) <= _MOST_ENTRIES:
+        items = dict.items(value) if issubclass(kind, dict) else enumerate(_iterated(value))
         yield from [("item", key, part) for key, part in list(items)]
     if kind is FunctionType:
         yield from [("attribute", name, getattr(value, name)) for name in _OF_FUNCTIONS if _has(value, name)]
@@ -102,10 +103,22 @@ def _has(value: object, name: str) -> bool:
     return getattr(value, name) is not None
 
 
+def _length(value: Any) -> int:
+    """How many entries a container has, unasked where its class says something else."""
+    return next(base for base in (dict, list, tuple) if issubclass(type(value), base)).__len__(value)
+
+
+def _iterated(value: Any) -> Iterator[object]:
+    return list.__iter__(value) if issubclass(type(value), list) else tuple.__iter__(value)
+
+
 def follow(owner: Any, how: str, key: Any) -> Any:
     """What a step leads to. Errors: LookupError, AttributeError or ValueError where it leads nowhere."""
     if how == "item":
-        return owner[key]
+        base = next((base for base in (dict, list, tuple) if issubclass(type(owner), base)), None)
+        if base is None:
+            raise LookupError(key)
+        return base.__getitem__(owner, key)
     if how == "variables":
         found = variables_of(owner)
         if found is None:
@@ -130,6 +143,8 @@ def name_of(value: Any) -> tuple[str, str] | None:
     """The module and the qualified name under which a class, function or module stands; None where it does not."""
     if issubclass(type(value), ModuleType):
         return (value.__name__, "") if sys.modules.get(value.__name__) is value else None
+    if type(value) not in (FunctionType, BuiltinFunctionType) and not issubclass(type(value), type):
+        return None  # an object of the program's is asked for nothing
     module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if type(module) is not str or type(path) is not str or not path or "<" in path:
         return None

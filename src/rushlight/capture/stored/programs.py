@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Sequence
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.arguments import Arguments, Names
@@ -102,7 +102,7 @@ class Keeping:
                 continue
             try:
                 entry = _read(json.loads(data), function, args, kwargs, undo)
-            except Unfit as unfit:
+            except Exception as unfit:  # noqa: BLE001 - Unfit; and an object of the program's may raise anything
                 reason = str(unfit)
                 continue
             self._tried.add(data)
@@ -117,7 +117,7 @@ class Keeping:
             return
         try:
             data = json.dumps(_written(function, entry, program, arguments, walk), separators=(",", ":")).encode()
-        except Unstorable as reason:
+        except Exception as reason:  # noqa: BLE001 - Unstorable; and an object of the program's may raise anything
             events.record("cache_bypass", "captured", str(reason))
             return
         self._tried.add(data)
@@ -228,8 +228,9 @@ def _refuse(function: object, arguments: Arguments, walk: StateWalk) -> None:
 
 def _refuse_unsteady(name: str, value: object) -> None:
     """Refuses a global of a library in which something may be that differs from process to process."""
-    module = value.__name__ if isinstance(value, ModuleType) else module_of_class(type(value))
-    if isinstance(value, (FunctionType, type)) or callable(value):
+    is_module = issubclass(type(value), ModuleType)
+    module = getattr(value, "__name__", "") if is_module else module_of_class(type(value))
+    if type(value) in (FunctionType, BuiltinFunctionType) or issubclass(type(value), type):
         module = getattr(value, "__module__", None) or module
     if type(module) is str and not is_of_users(module) and not _is_steady(module):
         raise Unstorable(f"{name}, of the module {module}")
