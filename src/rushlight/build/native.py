@@ -121,7 +121,7 @@ def _shared(key: str, module: llvm.LoadedModule, summary: Summary) -> llvm.Loade
 def stored_executable(
     key: str, inputs: Sequence[TensorType], outputs: Sequence[TensorType], asserts: Sequence[ValueAssert]
 ) -> NativeExecutable | None:
-    """The executable of code that is kept under a key, with the contract that it had; None where it is not there."""
+    """The executable of code that is kept under a key, with its contract; None where it is not there."""
     loaded = _loaded.get(key)
     module = None if loaded is None else loaded[0]()
     if loaded is not None and module is not None:

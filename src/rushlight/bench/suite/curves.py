@@ -35,7 +35,7 @@ class Step:
         self._run = rl.compile(self.run, fullgraph=True) if compiled else self.run
 
     def loss(self, inputs: Sequence[rl.Tensor]) -> rl.Tensor:
-        """Of language models that are given tokens alone, of each next token; of others `loss_of` their results."""
+        """Of language models that of each next token; of others `loss_of` their results."""
         if not isinstance(self.model, ModdedGPT):
             return loss_of(self.model(*inputs))
         (tokens,) = inputs

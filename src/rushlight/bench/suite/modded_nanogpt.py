@@ -40,7 +40,10 @@ def window_mask(documents: rl.Tensor, window: int) -> rl.Tensor:
 
 
 class Attention(nn.Module):
-    """Causal attention with rotary positions; `mix` are the shares of its own values and of those that are added."""
+    """Causal attention with rotary positions.
+
+    `mix` are the shares of its own values and of those that are added.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -72,7 +75,10 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a squared ReLU, each of normalized rows; `mix` are the shares of the rows and of the embedding."""
+    """Attention and a squared ReLU, each of normalized rows.
+
+    `mix` are the shares of the rows and of the embedding.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ def settings_text() -> str:
 
 
 def environment_digest() -> str:
-    """A digest of Rushlight's text, of settings, and of the versions and the processor that a program is made for."""
+    """A digest of Rushlight's text, settings, versions and the processor that a program is made for."""
     target = repr(llvm.target_named(settings.get().target))
     versions = (platform.python_version(), platform.python_implementation(), np.__version__, llvm.version())
     return structural_digest([source_digest(), settings_text(), target, *versions])

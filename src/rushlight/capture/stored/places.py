@@ -140,7 +140,7 @@ def named(module: str, path: str) -> Any:
 
 
 def name_of(value: Any) -> tuple[str, str] | None:
-    """The module and the qualified name under which a class, function or module stands; None where it does not."""
+    """The module and the name under which a class, function or module stands, if it does."""
     if issubclass(type(value), ModuleType):
         return (value.__name__, "") if sys.modules.get(value.__name__) is value else None
     if type(value) not in (FunctionType, BuiltinFunctionType) and not issubclass(type(value), type):

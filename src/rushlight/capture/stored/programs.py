@@ -71,7 +71,7 @@ def key_of(function: object, options: Options, args: Sequence[object]) -> str | 
 
 
 def _codes_of(function: object) -> list[str]:
-    """The names and digests of the code that a function, method, module or place in a function begins with."""
+    """Names and digests of the code that a function, method, module or place in one begins with."""
     return [f"{root.__module__}.{root.__qualname__} {code_digest(root.__code__)}" for root in code_roots(function)[0]]
 
 
