@@ -219,3 +219,29 @@ def test_a_kernel_of_a_library_runs_where_it_was_registered_for():
             assert (y.device.type, y.tolist(), x.grad.tolist()) == (device, [2.0, -4.0], [2.0, 2.0])
     assert seen == ["all cpu", "mica mica", "all cpu"]
     assert rl.backends.fallbacks()["flint", "ours::twice"] == 1
+
+
+def test_keys_of_forgotten_devices_are_given_on_once_their_memory_is_gone(mica: rl.backends.Backend):
+    held: list[rl.Tensor] = []
+
+    def come(name: str, keep: bool) -> None:
+        rl.backends.register(type("Named", (type(mica),), {"name": name})())
+        x = rl.ones(3, device=name) * 2
+        assert x.tolist() == [2, 2, 2]
+        if keep:
+            held.append(x)
+
+    def come_and_go(name: str, keep: bool) -> None:
+        try:
+            come(name, keep)
+        finally:
+            rl.backends.unregister(name)
+
+    names = [f"visitor{number}" for number in range(10)]
+    for name in names[:5]:
+        come_and_go(name, keep=False)
+    with refused("A004"):
+        for name in names[5:]:
+            come_and_go(name, keep=True)
+    held.clear()
+    come_and_go("another", keep=False)

@@ -13,6 +13,7 @@ from rushlight.bench.prtime import counting
 from rushlight.bench.prtime.inside import counts
 from rushlight.bench.prtime.opcodes import Bytecodes
 from rushlight.bench.prtime.programs import OVERHEAD, PROGRAMS
+from rushlight.support import settings
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +43,7 @@ def test_a_program_takes_what_it_took_before(name: str):
 
 
 @pytest.mark.row("10.2")
+@pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
 def test_overhead_is_counted_in_nine_configurations():
     assert len(OVERHEAD) == 9
     found = counts("bytecodes", 0.0, ["runtime_overhead_no_grad", "runtime_overhead_backward"])

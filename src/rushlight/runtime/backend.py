@@ -279,10 +279,10 @@ def register(backend: Backend) -> None:
         _backends[name] = backend
 
 
-def unregister(name: str) -> None:
-    """Forget a backend. Tensors on it that are still there cannot be computed with."""
+def unregister(name: str) -> Backend | None:
+    """Forget a backend, and return it. Tensors on it that are still there cannot be computed with."""
     with _lock:
-        _backends.pop(name, None)
+        return _backends.pop(name, None)
 
 
 def find(name: str) -> Backend | None:

@@ -7,7 +7,9 @@ keys fall through.
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -70,10 +72,11 @@ class Entries:
     prepare: Preparation | None
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _kernels: dict[tuple[Op | None, Key | Alias], Kernel] = {}
 _device_keys: dict[str, Key] = {"cpu": Key.CPU, "meta": Key.META}
-_gone: dict[str, Key] = {}  # of devices that were forgotten: tensors of theirs may still be there
+_gone: dict[str, tuple[Key, Callable[[], backends.Backend | None]]] = {}
+"""Of devices that were forgotten: tensors of theirs may still be there."""
 tables: dict[Op, Entries] = {}
 tables_generation = [0]
 _preparations: list[Callable[[Op], Preparation | None]] = []
@@ -124,16 +127,36 @@ def register_backend(device: str) -> Key:
     """The key of a kind of device, taken from the free ones when it is new."""
     with _lock:
         if device not in _device_keys:
-            taken = {*_device_keys.values(), *[key for name, key in _gone.items() if name != device]}
-            free = [key for key in (Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3) if key not in taken]
-            if not free:
-                fail(
-                    "A004",
-                    f"register_backend: all device keys are taken, {device} gets none",
-                    devices=list(_device_keys),
-                )
-            _device_keys[device] = _gone.pop(device, free[0])
+            kept = _gone.pop(device, None)
+            _device_keys[device] = _free_key(device) if kept is None else kept[0]
     return _device_keys[device]
+
+
+def _free_key(device: str) -> Key:
+    key = _unused_key()
+    if key is None:
+        _release_keys()
+        key = _unused_key()
+    if key is None:
+        fail("A004", f"register_backend: all device keys are taken, {device} gets none", devices=list(_device_keys))
+    return key
+
+
+def _unused_key() -> Key | None:
+    taken = {*_device_keys.values(), *[key for key, _ in _gone.values()]}
+    return next((key for key in (Key.DEVICE_1, Key.DEVICE_2, Key.DEVICE_3) if key not in taken), None)
+
+
+def _release_keys() -> None:
+    """Gives back the keys of forgotten devices that have no memory any more, and takes out their kernels."""
+    gc.collect()
+    for name, (key, reference) in list(_gone.items()):
+        backend = reference()
+        if backend is None or not backend.memory.statistics().used_bytes:
+            del _gone[name]
+            for slot in [slot for slot in _kernels if slot[1] is key]:
+                del _kernels[slot]
+    _forget_tables()
 
 
 def backend_key(device: str) -> Key:
@@ -170,10 +193,10 @@ def serve_device(key: Key) -> None:
 
 def forget_device(device: str) -> None:
     """Takes back what `serve_device` did; the device keeps its key for when it comes again."""
-    backends.unregister(device)
+    backend = backends.unregister(device)
     key = _device_keys.pop(device, None)
     if key is not None:
-        _gone[device] = key
+        _gone[device] = key, (lambda: None) if backend is None else weakref.ref(backend)
         Registration((None, key)).remove()
 
 
