@@ -332,3 +332,13 @@ def test_objects_among_the_arguments_are_asked_whether_they_are_of_an_abstract_c
             given = rl.full((2,), float(step))
             assert compiled(given, ours).tolist() == function(given, theirs).tolist()
     assert rl.compiler.graph_count() - first <= 2
+
+
+def test_classes_are_allowed_in_graphs_as_they_are():
+    @rl.compiler.allow_in_graph
+    class Scale(nn.Module):
+        def forward(self, x: rl.Tensor) -> rl.Tensor:
+            return x * 3
+
+    assert isinstance(Scale, type) and (Scale | int)
+    assert counted(Scale(), rl.ones(2)) == 1

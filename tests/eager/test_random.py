@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.eager.creation import empty, full, ones, tensor
 from rushlight.eager.functions import dropout
 from rushlight.eager.random import (
@@ -120,3 +121,14 @@ def test_chances_lie_between_0_and_1(chance):
             call()
         assert caught.value.code == "A002"
     assert bernoulli(full((3,), 1.0)).tolist() == [1, 1, 1] and ones(3).bernoulli_(0).tolist() == [0, 0, 0]
+
+
+def test_generators_are_made_for_a_device():
+    for made in (rl.Generator("cpu"), rl.Generator(device="cpu"), rl.Generator(rl.device("cpu")), rl.Generator()):
+        assert made.device == rl.device("cpu")
+        assert made.initial_seed() == rl.Generator().initial_seed()
+    assert rl.Generator(3, device="cpu").initial_seed() == 3
+    assert (
+        rl.rand(2, generator=rl.Generator("cpu").manual_seed(3)).tolist()
+        == rl.rand(2, generator=rl.Generator(3)).tolist()
+    )

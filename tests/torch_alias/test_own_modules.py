@@ -518,3 +518,13 @@ def test_an_associative_scan_refuses_modes_and_empty_trees(torch: ModuleType):
         scan(lambda a, b: a + b, rl.ones(3), 0, combine_mode="fast")
     with pytest.raises(rl.ArgumentError, match="no tensors"):
         scan(lambda a, b: a, [], 0)
+
+
+def test_names_that_trainers_and_pipelines_ask_for(torch: ModuleType):
+    pytree = importlib.import_module("torch.utils._pytree")
+    values, keys = pytree._dict_flatten({"a": 1, "b": 2})
+    assert (values, keys, pytree._dict_unflatten([3, 4], keys)) == ([1, 2], ["a", "b"], {"a": 3, "b": 4})
+    assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.eval_frame.OptimizedModule)
+    assert not isinstance(3, torch.Stream)
+    fake = importlib.import_module("torch._subclasses")
+    assert not isinstance(rl.ones(1), (fake.FakeTensor, fake.FakeTensorMode))

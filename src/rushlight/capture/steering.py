@@ -142,10 +142,13 @@ def graph_break(msg: str = "") -> None:
 def allow_in_graph(fn: Any) -> Any:
     """A function whose tensor operators are traced without a look at how it is written. Also for a list of functions.
 
-    What it does to other objects is done once, while it is traced; calls of compiled code do not repeat it.
+    What it does to other objects is done once, while it is traced; calls of compiled code do not repeat it. A class
+    is returned as it is, and graphs look into it.
     """
     if isinstance(fn, (list, tuple)):
         return [allow_in_graph(one) for one in fn]
+    if isinstance(fn, type):
+        return fn
     require(callable(fn), "A002", "allow_in_graph: a function is expected", given=type(fn).__name__)
 
     @functools.wraps(fn, assigned=_NAMES)

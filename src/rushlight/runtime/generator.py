@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import require
 
 _LOCK = threading.Lock()
@@ -16,12 +17,18 @@ DEFAULT_SEED = 67280421310721  # PyTorch's default seed
 
 
 class Generator:
-    """A stream of random calls. Thread safe: each call of `next_ordinal` gets a number of its own."""
+    """A stream of random calls. Thread safe: each call of `next_ordinal` gets a number of its own.
 
-    __slots__ = ("_ordinal", "_seed")
+    The first argument is a seed or, as in PyTorch, a device. Streams are the same on all devices.
+    """
 
-    def __init__(self, seed: int = DEFAULT_SEED) -> None:
+    __slots__ = ("_ordinal", "_seed", "device")
+
+    def __init__(self, seed: int | str | Device = DEFAULT_SEED, *, device: str | Device = CPU) -> None:
+        if isinstance(seed, (str, Device)):
+            seed, device = DEFAULT_SEED, seed
         require(isinstance(seed, int), "A001", "Generator: an int is expected as the seed", seed=seed)
+        self.device = Device(device)
         self._seed = seed & _MASK
         self._ordinal = 0
 

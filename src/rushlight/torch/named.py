@@ -15,7 +15,7 @@ __all__ = ["NAMED", "named_only"]
 _NOT_HERE = "the name exists so that programs which do not use it can be imported"
 
 NAMED: dict[str, tuple[str, ...]] = {
-    "": ("PyTorchFileReader", "TensorType"),
+    "": ("PyTorchFileReader", "Stream", "TensorType"),
     "_C._distributed_rpc": (),
     "_dynamo.backends": (),
     "_dynamo.utils": ("is_compile_supported",),

@@ -30,6 +30,7 @@ __all__ = [
     "assume_constant_result",
     "config",
     "disable",
+    "eval_frame",
     "exc",
     "explain",
     "graph_break",
@@ -123,4 +124,5 @@ def maybe_mark_dynamic(value: object, index: object) -> None:
 
 
 exc = Submodule("Exceptions of a compiler that is not used.", Unsupported=Unsupported)
+eval_frame = Submodule("What a module becomes that is compiled.", OptimizedModule=OptimizedModule)
 _trace_wrapped_higher_order_op = Submodule("Contexts of a compiler that is not used.", TransformGetItemToIndex=_plain)
