@@ -227,6 +227,10 @@ class AccessingInterpreter(Interpreter):
         if id(target) not in self.made and id(target) not in self.given and not issubclass(type(target), Handle):
             raise Break(breaks.OUTSIDE, f"a {type(target).__name__} changes that was there before")
 
+    def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
+        """Whether a graph appends tensors to a list that was there before. Numbers may be others at each call."""
+        return any(issubclass(type(value), Handle) for value in values) and self.reached.appends(target, values)
+
     def keeps(self, parts: Iterable[object]) -> None:
         """Breaks before a new object gets parts that do something when they die: a trace keeps what it makes."""
         if any(map(lives, parts)):

@@ -33,7 +33,7 @@ from rushlight.capture.interpreter.library import CACHED, COMPARED
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_ours
-from rushlight.capture.resume.breaks import APART, INLINED, Break
+from rushlight.capture.resume.breaks import APART, Break
 from rushlight.capture.resume.calling import (
     OF_ABSTRACT,
     OVER_ITERATORS,
@@ -314,10 +314,6 @@ class CautiousInterpreter(IdentifyingInterpreter):
         self.runs(value, asked=LOOKING_UP)
         return value.item() if type(value) is TracedNumber else value
 
-    def callee(self, function: object) -> object:
-        """What is called in place of a function: of a compiled one, what was compiled."""
-        return getattr(function, INLINED) if hasattr(type(function), INLINED) else function
-
     def advances(self, iterator: object) -> None:
         """Breaks before an iterator moves that was there before."""
         self._goes_on(iterator)
@@ -398,10 +394,6 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if type(result) is tuple:
                 self.note_parts(result)
         return result
-
-    def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
-        """Whether a graph appends tensors to a list that was there before. Numbers may be others at each call."""
-        return any(issubclass(type(value), Handle) for value in values) and self.reached.appends(target, values)
 
     def _allow(self, function: Any, module: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         if function is type.__new__ or (isinstance(function, type) and issubclass(function, type)):

@@ -11,7 +11,7 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import CallParts
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.interpreter.slots import lookup
-from rushlight.capture.resume.breaks import Break
+from rushlight.capture.resume.breaks import INLINED, Break
 from rushlight.capture.resume.cautious import CautiousInterpreter
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.eager.handle import Handle
@@ -84,8 +84,11 @@ class LookingInterpreter(CautiousInterpreter):
         return super().owner(value, name)
 
     def callee(self, function: object) -> object:
-        """What is called in place of a function: of a partial the keywords stand in a dict."""
-        called = super().callee(function)
+        """What is called in place of a function: of a compiled one, what was compiled.
+
+        Of a partial the keywords stand in a dict.
+        """
+        called: object = getattr(function, INLINED) if hasattr(type(function), INLINED) else function
         if type(called) is partial:
             self.looks.into((called.keywords,))
         return called
