@@ -17,7 +17,7 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.gradients import Gradients, Owner
 from rushlight.capture.joint import Derived, FreedResult, derived, freed_results, share_history
 from rushlight.capture.leaving import Ends, SharedView, refuse_unkept, shared_views
-from rushlight.capture.marks import Mark, marks_of, refuse_fixed
+from rushlight.capture.marks import marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, NumberSource, OutputSource, Source, TensorSource, ViewSource
 from rushlight.capture.state.changes import (
@@ -31,25 +31,25 @@ from rushlight.capture.state.changes import (
 )
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import Leaf, StateWalk
+from rushlight.capture.symbolic import symbolic_type
 from rushlight.capture.values import Container, Effect, InputRef, Made, SizeOf, Template, flatten_value
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, Handle, is_wrapper
 from rushlight.eager.symbols import unwrap_size
 from rushlight.eager.tensor import Parameter, Tensor
-from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
 from rushlight.ir.graph import PARAMETER, Call, Graph, GraphBuilder, Node, unbacked_outputs_of
 from rushlight.ir.spec.leaf import FloatSpec, IntSpec
 from rushlight.ir.spec.propose import Observed
-from rushlight.ir.type import TensorType, dense_order, symbols_in
+from rushlight.ir.type import TensorType, symbols_in
 from rushlight.ops.record import OPERATORS
 from rushlight.runtime.generator import Generator
 from rushlight.runtime.native import run_or_undo
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
-from rushlight.sym import Guard, Origin, OriginKind, Scope, Size, SizeExpr, free_symbols, optimization_hint
+from rushlight.sym import Guard, Scope, SizeExpr, free_symbols
 
 
 @frozen(eq=False)
@@ -509,50 +509,6 @@ def _guarded_symbols(scope: Scope) -> set[SizeExpr]:
 def random_names(position: int) -> tuple[str, str]:
     """Variables of an entry's function for the seed and first ordinal of random generator number `place`."""
     return f"seed{position}", f"ordinal{position}"
-
-
-def symbolic_type(
-    scope: Scope, form: TensorMeta, name: str, marks: Mapping[int, Mark], written: str | None = None
-) -> TensorType:
-    """The type of a tensor whose sizes are symbols, unless marks say otherwise.
-
-    Strides of a dense layout follow from the sizes; others are symbols. `written` is how users write the tensor.
-    """
-    sizes = [optimization_hint(size) for size in form.type.shape]
-    shape = tuple(
-        [
-            marks.get(dim, _OPEN).symbol(scope, f"{name}_{dim}", size, _origin(dim, name, marks, written))
-            for dim, size in enumerate(sizes)
-        ]
-    )
-    order = dense_order(form.type.shape, form.type.strides)
-    if order is None:
-        strides = [_stride(scope, stride, name, dim, written) for dim, stride in enumerate(form.type.strides)]
-        return TensorType(shape, form.dtype, form.device, tuple(strides))
-    steps: list[Size] = [1] * len(shape)
-    step: Size = 1
-    for dim in reversed(order):
-        steps[dim] = step
-        step = step * shape[dim]
-    return TensorType(shape, form.dtype, form.device, tuple(steps))
-
-
-_OPEN = Mark("dynamic")
-
-
-def _origin(dim: int, name: str, marks: Mapping[int, Mark], written: str | None) -> Origin:
-    marked = f", marked {marks[dim].kind}" if dim in marks else ""
-    kind = OriginKind.MARKED if dim in marks and marks[dim].kind == "unbacked" else OriginKind.PLACE
-    text = None if written is None else f"{written}.shape[{dim}]"
-    return Origin(f"dim {dim} of argument {name[1:]}{marked}", kind, None, text)
-
-
-def _stride(scope: Scope, stride: Any, name: str, dim: int, written: str | None) -> Size:
-    if stride in (0, 1):
-        return stride
-    text = None if written is None else f"{written}.stride({dim})"
-    origin = Origin(f"stride {dim} of argument {name[1:]}", written=text)
-    return scope.symbol(f"{name}_stride{dim}", hint=stride, source=origin)
 
 
 def without_unused_parameters(graph: Graph, used: Set[int], last: int, asked: Set[SizeExpr]) -> tuple[Graph, list[int]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from rushlight.capture.program import symbolic_type
+from rushlight.capture.symbolic import symbolic_type
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.modes import enable_grad
 from rushlight.eager.dispatch import STATE, exclude_keys
