@@ -134,6 +134,13 @@ def x_of(*shape, dtype=rl.float32):
     return rl.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(dtype)
 
 
+def test_an_object_that_hides_its_attributes_is_in_nobodys_way(programs):
+    hiding = "class Shy:\n    @property\n    def __dict__(self):\n        raise LookupError\n\n\nSHY = Shy()\n"
+    programs.write(main=MAIN + hiding, helper=HELPER)
+    check(programs.load(), (x_of(3, 4),), hit=False)
+    check(programs.load(), (x_of(3, 4),), hit=True)
+
+
 @pytest.mark.parametrize("full", [True, False], ids=["whole", "parts"])
 @pytest.mark.row("11.7")
 def test_an_unchanged_program_is_found(programs, full):

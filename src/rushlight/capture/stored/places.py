@@ -85,11 +85,18 @@ def parts(value: Any) -> Iterator[tuple[str, object, object]]:
     else:
         if kind is enum.property:
             yield from [("attribute", name, getattr(value, name)) for name in _OF_PROPERTIES if _has(value, name)]
-        variables = variables_of(value)
+        variables = _variables_if_told(value)
         if variables is not None:
             yield "variables", None, variables
         if _is_opened(kind):
             yield "attribute", "__class__", kind
+
+
+def _variables_if_told(value: Any) -> dict[str, object] | None:
+    try:
+        return variables_of(value)
+    except Exception:  # noqa: BLE001 - a class of the program's has a property of that name, which may raise anything
+        return None
 
 
 def _is_opened(cls: type) -> bool:
