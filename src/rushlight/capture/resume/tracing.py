@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
-import re
-import sys
 import weakref
-from collections import deque
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Container, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
 from types import CodeType, GeneratorType
 from typing import Any, TypeGuard
 
-from rushlight.capture.interpreter.frame import Body, Frame, Suspended
+from rushlight.capture.interpreter.frame import Frame, Suspended
 from rushlight.capture.interpreter.generators import Resumable
-from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
-from rushlight.capture.resume.cautious import is_mutable
 from rushlight.capture.resume.classes import detach
-from rushlight.capture.resume.looking import LookingInterpreter, looking
-from rushlight.capture.resume.opaque import Life, Opaque
+from rushlight.capture.resume.noting import NotingInterpreter
+from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle
@@ -39,25 +33,18 @@ from rushlight.support.errors import (
     ShapeError,
 )
 
-_CREATING = frozenset(
-    {"BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_SLICE", "MAKE_FUNCTION", "GET_ITER"}
-    | {"SET_FUNCTION_ATTRIBUTE"}
-)
-
 
 def is_within(frame: Frame) -> bool:
     """Whether a frame is that of a constructor, a generator or a class body, which no graph can leave."""
     return frame.then is not None or frame.generator is not None or frame.names is not None
 
 
-class TracingInterpreter(LookingInterpreter):
+class TracingInterpreter(NotingInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
     __slots__ = (
         "_death",
-        "_deaths",
         "_ends",
-        "_lives",
         "_open",
         "fruitful",
         "limit",
@@ -74,16 +61,10 @@ class TracingInterpreter(LookingInterpreter):
         self.settings = _settings()
         self.steady = 0
         self.outside = 0  # instructions before the last state that is in no constructor, generator or class body
-        self._lives: list[weakref.ref[Life]] = []
-        self._deaths: deque[weakref.ref[Life]] = deque()
         self._death: BaseException | None = None  # what the first end of a life raises that no graph can hold
         self.fruitful: set[CodeType] = set()  # of functions in whose calls there are operators
         self._open: list[tuple[CodeType, int]] = []  # the code of the frames, and how many operators were before each
         self._ends = True  # whether generators that die are ended
-
-    def watch(self, life: Life) -> None:
-        """Write down when a life ends."""
-        self._lives.append(weakref.ref(life, self._deaths.append))
 
     def look_for_deaths(self) -> None:
         """Say that a life has ended in the instruction, if one has."""
@@ -287,51 +268,7 @@ class TracingInterpreter(LookingInterpreter):
         finally:
             del error  # this frame is in its traceback
 
-    def operations_of(self, body: Body) -> list[Operation]:
-        """What carries out the instructions of a body, and writes down what they make."""
-        if body.noting is None:
-            names = [instruction.name for instruction in body.code.instructions]
-            body.noting = [_and_note(*pair) for pair in zip(names, body.operations, strict=True)]
-        return body.noting
 
-    def note_top(self, frame: Frame, operand: object) -> None:
-        """Writes down what was made on top of the stack."""
-        if self._lives and type(frame.stack[-1]) in (list, set, dict):
-            self.keeps(gc.get_referents(frame.stack[-1]))
-        self.note(frame.stack[-1])
-
-    def note_fresh(self, frame: Frame, operand: object) -> None:
-        """Writes down a container or iterator on top that nothing else refers to. Breaks for numbers of objects."""
-        if frame.stack and type(frame.stack[-1]) is str and "0x" in frame.stack[-1]:
-            self._look_for_numbers(frame.stack[-1])
-        if not frame.stack or sys.getrefcount(frame.stack[-1]) > 2:
-            return
-        if is_mutable(type(frame.stack[-1])):
-            self.note(frame.stack[-1])
-        elif type(frame.stack[-1]) is tuple:
-            self.note_parts(frame.stack[-1])
-
-    def _look_for_numbers(self, text: str) -> None:
-        """Breaks where a text names an object that the trace has made by its number: each call makes another one."""
-        if any(int(number, 16) in self.made for number in _NUMBER.findall(text)):
-            raise Break(breaks.IDENTITY, "a text has the number of an object in it")
-
-    def note_cell(self, frame: Frame, operand: int) -> None:
-        """Writes down the cell of a variable."""
-        self.note(frame.locals[operand])
-
-    def note_rest(self, frame: Frame, operand: int) -> None:
-        """Writes down the list that an unpacking with a star has made."""
-        for value in frame.stack[-1 - (operand & 255) :]:
-            if type(value) is list:
-                self.note(value)
-
-    def note_generator(self, frame: Frame, operand: object) -> None:
-        """Writes down the generator that the caller has got."""
-        self.note(self.frames[-1].stack[-1] if len(self.frames) > self.base else self.result)
-
-
-_NUMBER = re.compile("0x([0-9a-f]{6,16})")  # of an object, as C writes it where a class says nothing else
 _DIES = Reason(breaks.FINALIZER, "an object dies that does something at the end of its life")
 _fields = attrgetter(*[name for name in State.__annotations__ if name != "interpreter"])  # of a thread's scopes
 _AGAIN = (Retrace, Reroot, FixSizes)
@@ -339,29 +276,6 @@ _AGAIN = (Retrace, Reroot, FixSizes)
 OF_OPERATORS = (ShapeError, DTypeError, IndexRangeError, ArgumentError)
 OF_NAMES = (MissingNameError, MissingLibraryError)  # errors of modules, which are those of the call
 _STAND_INS = (Opaque, TracedNumber, SymInt, SymFloat, SymBool)
-_NOTES: dict[str, Callable[..., None]] = {
-    **dict.fromkeys(_CREATING, TracingInterpreter.note_top),
-    "MAKE_CELL": TracingInterpreter.note_cell,
-    "UNPACK_EX": TracingInterpreter.note_rest,
-    "RETURN_GENERATOR": TracingInterpreter.note_generator,
-}
-
-
-def _and_note(name: str, operation: Operation) -> Operation:
-    """What carries out an instruction, and then writes down what it has made."""
-    note = _NOTES.get(name, TracingInterpreter.note_fresh)
-    operation = looking(name, operation)
-
-    def carry_out(interpreter: TracingInterpreter, frame: Frame, operand: Any) -> object:
-        try:
-            changed = operation(interpreter, frame, operand)
-        finally:
-            if interpreter.stubs:
-                interpreter.stubs.lift()
-        note(interpreter, frame, operand)
-        return changed
-
-    return carry_out
 
 
 def _settings() -> tuple[object, ...]:
