@@ -200,6 +200,11 @@ class SymbolFacts(NamedTuple):
         return within and value % self.multiple_of == 0
 
     @property
+    def numbers(self) -> tuple[int | None, int | None, int, int | None, int | None]:
+        """Bounds, divisor, hint and preferred value: what makes the same symbol in another process."""
+        return self.lower, self.upper, self.multiple_of, self.hint, self.preferred
+
+    @property
     def suggested(self) -> int | None:
         """The value that someone gave to optimise for, or the example's; None where nobody gave one."""
         return self.hint if self.preferred is None else self.preferred

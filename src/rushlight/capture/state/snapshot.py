@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
 from rushlight.capture.state.assumed import Part
-from rushlight.capture.state.reachable import Entries, Leaf
+from rushlight.capture.state.reachable import MISSING, Entries, Leaf
 from rushlight.eager.handle import Handle, moves
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.runtime.allocator import Storage
@@ -127,9 +127,10 @@ def _wanted(leaf: Leaf) -> tuple[int, int, int]:
 
 def _is_same(leaf: Leaf) -> bool:
     """Whether the container still holds the leaf's value, or one of its type if it is `type_only`."""
-    value = leaf.now()
     if leaf.unread:
         return True
+    container = leaf.container
+    value = dict.get(container, leaf.key, MISSING) if isinstance(container, dict) else leaf.now()
     return type(value) is type(leaf.value) if leaf.type_only else value is leaf.value
 
 

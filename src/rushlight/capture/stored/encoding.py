@@ -273,9 +273,7 @@ class Encoder:
             if symbol is not value:
                 self(symbol)
         if symbols == [value]:
-            facts = value.facts
-            known = [facts.lower, facts.upper, facts.multiple_of, facts.hint, facts.preferred]
-            return self._add("symbol", facts.name, known)
+            return self._add("symbol", value.facts.name, [*value.facts.numbers])
         return self._add("size", format_size(value))
 
     def executable(self, value: NativeExecutable) -> int:
