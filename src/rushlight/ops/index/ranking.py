@@ -123,7 +123,7 @@ def stable_order(array: Array) -> Array:
 
 
 def _order_by_packed_keys(keys: Array) -> Array | None:
-    """The order by one sort of numbers that hold a key and its place; None where 63 bits do not hold both.
+    """The order by one sort of keys with their places; None where 63 bits do not hold both.
 
     No two are equal, so numpy's unstable sort by vectors does.
     """
@@ -144,7 +144,7 @@ def _order_by_packed_keys(keys: Array) -> Array | None:
 
 
 def _order_by_digits(keys: Array) -> Array:
-    """The order by digits of 16 bits from the lowest, which numpy counts; each pass keeps the order of the last."""
+    """The order by digits of 16 bits, from the lowest. Each pass counts, and keeps the order of the last."""
     digits = keys.view(np.uint16).reshape(*keys.shape, keys.itemsize // 2)
     order: Array | None = None
     for place in range(digits.shape[-1]):

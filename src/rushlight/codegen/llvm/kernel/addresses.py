@@ -1,4 +1,4 @@
-"""Where the lanes of an access lie in memory, which of them are active, and the forms that elements have there.
+"""Where the lanes of an access lie, which are active, and the forms of elements in memory.
 
 Addresses are summed from the outermost scope inwards, so that a loop adds only what depends on its own axis.
 """

@@ -1,4 +1,4 @@
-"""The active lanes of a vector one by one, or the first ones by halves, where no masked instruction handles them."""
+"""The active lanes of a vector one by one, or the first ones by halves, without masked instructions."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def copy_first(scope: Scope, shape: Shape, source: str, target: str, count: str)
 
 
 def count_of_first(ctx: Context, scope: Scope, active: str) -> str | None:
-    """How many lanes a tail has, where these are all that are active and there are no mask registers; else None."""
+    """How many lanes a tail has; None where fewer are active, or there are mask registers."""
     lanes = scope.vector
     return None if ctx.target.has_masks or lanes is None or lanes.mask != active else lanes.count
