@@ -27,7 +27,7 @@ WITH_CALLBACKS = {
     "runtime/allocator.py": "Block",
     "build/native.py": "weakref.ref",
     "capture/function/whole.py": "weakref.ref",
-    "capture/resume/tracing.py": "weakref.ref",
+    "capture/resume/noting.py": "weakref.ref",
     "data/worker.py": "weakref.ref",
 }
 
