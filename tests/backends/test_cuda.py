@@ -69,6 +69,7 @@ FUNCTIONS: dict[str, Callable[[rl.Tensor], Any]] = {
 }
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("shape", [(3, 5), (1, 1), (0, 4), (70, 130)], ids=str)
 def test_results_have_the_bits_of_the_cpu(fake: Fake, name: str, shape: tuple[int, int]):
@@ -83,6 +84,7 @@ def test_results_have_the_bits_of_the_cpu(fake: Fake, name: str, shape: tuple[in
     assert not rl.backends.fallbacks()
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("name", ["embedding_bag", "max_pool2d", "as_strided", "scatter_add", "var_mean"])
 def test_operators_give_what_the_cpu_gives(fake: Fake, name: str):
     assert not compared(name, "cuda", 0.0, lambda call, place: call.results(place))
@@ -226,6 +228,7 @@ CALLED = sorted(
 )
 
 
+@pytest.mark.generated("name")
 @pytest.mark.parametrize("name", [name for name in CALLED if name != "cuModuleUnload"])
 def test_a_call_that_fails_is_an_error_and_the_next_program_runs(fake: Fake, name: str):
     fake.driver.failing[name] = ILLEGAL_ADDRESS
