@@ -28,7 +28,7 @@ from rushlight.bench.contestants import Contestant, Kind
 from rushlight.bench.records import Case, Record
 from rushlight.bench.results import prepare_all
 from rushlight.bench.timing import Turn, ratio, rounds_within, take_turns
-from tools.ledger import note, noted
+from rushlight.testing.ledger import note, noted
 
 FAMILIES = ("ops", "models", "overhead")
 HOSTS = {"compiled": "rushlight", "eager": "rushlight-eager"}

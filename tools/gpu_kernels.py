@@ -24,7 +24,7 @@ import rushlight as rl
 from rushlight.build.gpu import PTX_VERSIONS, GpuCode, compile_ptx
 from rushlight.build.segments import HostStep, NativeStep, cut_at_unbacked_outputs, is_segmented
 from rushlight.ir.graph import Graph, inner_of, with_dense_outputs
-from tools import ledger
+from rushlight.testing import ledger
 from tools.elsewhere import programs
 
 _FOLDERS = ("cuda_nvcc/bin", "cu13/bin")

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
-from tools import ledger
+from rushlight.testing import ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = "RUSHLIGHT_COMPILE_TESTS=1"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rushlight.bench.catalog import CASES
+from rushlight.testing.ledger import note
 from tools import compare_trees
 from tools.compare_trees import Compared, Tree, jobs, report, rows_of
-from tools.ledger import note
 
 HERE = Path(__file__).parents[2]
 CASE = "add-2-tensors-of-4"

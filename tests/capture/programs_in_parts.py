@@ -21,7 +21,7 @@ import rushlight as rl
 from rushlight.capture.resume.breaks import FAILED, RAISED
 from rushlight.eager.interception import TorchDispatchMode
 from rushlight.support import events, settings
-from tools import ledger
+from rushlight.testing import ledger
 
 TURNS = 3  # the first traces, the others run what it made
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from matrix_cases import ASKED
-from tools import ledger
+from rushlight.testing import ledger
 
 
 @dataclass

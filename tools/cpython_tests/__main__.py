@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tools import ledger
+from rushlight.testing import ledger
 from tools.cpython_tests import report
 from tools.cpython_tests.choice import FILES, are_installed
 from tools.cpython_tests.worker import MODES, SECONDS

@@ -9,13 +9,12 @@ The questions come in tiers, each of which relies on those before it: `memory`, 
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from rushlight.testing.ledger import note, noted
 
 TIERS = ("memory", "eager", "autograd", "compile", "serialisation", "buckets")
 _QUESTIONS = Path(__file__).parent.parent / "conformance"
@@ -51,18 +50,9 @@ class Ledger:
         self._path = path
         self._begun = 0.0
 
-    def answered(self) -> Iterator[str]:
-        """The questions of the file. A line that was being written when the process ended is none, and ends here."""
-        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
-        if text and not text.endswith("\n"):
-            self._path.write_text(f"{text}\n", encoding="utf-8")
-        for line in text.splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                yield str(json.loads(line)["question"])
-
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what has been answered."""
-        before = frozenset(self.answered())
+        before = {str(answer["question"]) for answer in noted(self._path, dict)}
         known = [item for item in items if _question(item) in before]
         config.hook.pytest_deselected(items=known)
         items[:] = [item for item in items if item not in known]
@@ -79,9 +69,7 @@ class Ledger:
             cause = "" if call.excinfo is None else call.excinfo.exconly().partition("\n")[0]
             outcome = "failed" if cause else "passed"
             seconds = round(time.process_time() - self._begun, 2)
-            line = {"question": _question(item), "outcome": outcome, "cause": cause, "seconds": seconds}
-            with self._path.open("a", encoding="utf-8") as file:
-                print(json.dumps(line), file=file)
+            note(self._path, {"question": _question(item), "outcome": outcome, "cause": cause, "seconds": seconds})
 
 
 def _question(item: pytest.Item) -> str:

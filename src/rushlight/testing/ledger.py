@@ -19,6 +19,8 @@ def noted(ledger: Path, kind: Callable[..., Run]) -> Iterator[Run]:
 
 
 def note(ledger: Path, run: Mapping[str, object]) -> None:
-    """Add the values of a run."""
-    with ledger.open("a", encoding="utf-8") as file:
-        print(json.dumps(run), file=file)
+    """Add the values of a run, behind a line that was cut off too."""
+    with ledger.open("ab+") as file:
+        file.seek(max(file.tell() - 1, 0))
+        behind = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        file.write(behind + json.dumps(run).encode() + b"\n")
