@@ -14,44 +14,26 @@ from typing import Any
 
 from rushlight.build.native import stored_executable
 from rushlight.capture.entry.entry import Planner
-from rushlight.capture.entry.value_guards import FormOf
 from rushlight.capture.entry.writer import snapshot_guards
-from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
 from rushlight.capture.resume.continuation import Exit
 from rushlight.capture.resume.recipe import AS_GIVEN
-from rushlight.capture.source import (
-    ArgumentSource,
-    GradientSource,
-    NumberSource,
-    OutputSource,
-    StateSource,
-    TensorSource,
-    ViewSource,
-)
 from rushlight.capture.state.assumed import Part
-from rushlight.capture.state.reachable import CellBox, ClassBox, Leaf
+from rushlight.capture.state.reachable import Leaf
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.stored.digests import code_digest, function_digest
-from rushlight.capture.stored.encoding import code_in
+from rushlight.capture.stored.encoding import OF_FIELDS, code_in, maker_name
 from rushlight.capture.stored.places import follow, named
-from rushlight.eager.tensor_meta import form_of_type
+from rushlight.eager.tensor_meta import TensorMeta, form_of_type
 from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.graph import PARAMETER, Call, ValueAssert
 from rushlight.ir.spec.leaf import FloatSpec, IntSpec
-from rushlight.ir.type import Device, TensorType
 from rushlight.ops.record import OPERATORS
-from rushlight.support.provenance import Frame
-from rushlight.sym import Condition, RuntimeAssert, Scope, parse_size
-from rushlight.sym import Guard as SizeGuard
+from rushlight.sym import Scope, parse_size
 
 _MAKERS: Mapping[str, Callable[..., object]] = {
-    **{made.__name__: made for made in (ArgumentSource, TensorSource, StateSource, GradientSource, NumberSource)},
-    **{made.__name__: made for made in (OutputSource, ViewSource, TensorType, Device, Condition, RuntimeAssert)},
-    **{made.__name__: made for made in (Frame, FormOf, CellBox, ClassBox, slice, range)},
-    "TensorMeta": form_of_type,
-    "Guard": Guard,
-    "SizeGuard": SizeGuard,
+    **{maker_name(made): made for made in OF_FIELDS},
+    maker_name(TensorMeta): form_of_type,
 }
 _PARTS = frozenset({"plans", "known", "storage", "version"})
 

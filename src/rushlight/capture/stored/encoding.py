@@ -65,7 +65,7 @@ from rushlight.sym import Condition, RuntimeAssert, Scope, SizeExpr, format_size
 from rushlight.sym import Guard as SizeGuard
 
 Row = list[Any]
-_OF_FIELDS: dict[type, tuple[str, ...]] = {
+OF_FIELDS: dict[type, tuple[str, ...]] = {
     Guard: ("kind", "path", "expected", "failed"),
     SizeGuard: ("condition", "frame", "reason"),
     RuntimeAssert: ("condition", "frame", "message"),
@@ -101,6 +101,11 @@ _PARTS: dict[type, tuple[str, ...]] = {
 
 # Values that tell by their text what they are; where one stands, it is told from others by identity.
 _SHOWN = (range, slice, complex, np.generic, np.dtype, Fraction, Decimal)
+
+
+def maker_name(kind: type) -> str:
+    """By which name rows call a class of `OF_FIELDS`: two are called Guard."""
+    return "SizeGuard" if kind is SizeGuard else kind.__name__
 
 
 class Unstorable(Exception):
@@ -172,12 +177,8 @@ class Encoder:
             return self.record(value)
         if issubclass(kind, Handle):
             return self._tensor(value)
-        if kind in _OF_FIELDS:
-            return self._add(
-                "made",
-                "SizeGuard" if kind is SizeGuard else kind.__name__,
-                self.all([getattr(value, name) for name in _OF_FIELDS[kind]]),
-            )
+        if kind in OF_FIELDS:
+            return self._add("made", maker_name(kind), self.all([getattr(value, name) for name in OF_FIELDS[kind]]))
         if id(value) in self._parts:
             owner, name = self._parts[id(value)]
             return self._add("part", self(owner), name)
