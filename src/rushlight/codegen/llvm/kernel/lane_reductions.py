@@ -16,7 +16,7 @@ from rushlight.codegen.llvm.kernel.loop_close import Carry, close_loop
 from rushlight.codegen.llvm.kernel.prefetch import LONG_PASS_TERMS, prefetch_next_row
 from rushlight.codegen.llvm.kernel.segments import Segments
 from rushlight.codegen.llvm.kernel.widths import is_light, register_lanes, value_terms, vectors_at_once, work
-from rushlight.codegen.llvm.math.masks import lanes_below
+from rushlight.codegen.llvm.math.masks import run_below
 from rushlight.ir.scalar import WIDE_LANES
 from rushlight.ir.target import Target
 from rushlight.sym import Size, bounds
@@ -121,7 +121,7 @@ class _LaneReduction:
         carries = self._step(main, first, self.in_memory)
         if self.prefetches:
             prefetch_next_row(self.ctx, [fold.term for fold in self.group.folds], main)
-        tail.vector.mask = lanes_below(tail, tail.vector.base, end, self.width)
+        run_below(tail, end)
         tail_carries = self._step(tail, first, bool(self.tables))
         results = close_loop(outer, main, main.vector.base, (first, middle), self.step, carries)
         if self.tables and not self.in_memory:
@@ -154,7 +154,7 @@ class _LaneReduction:
             stop = inner.let(f"call i64 @llvm.smin.i64(i64 {stop}, i64 {wrap})")
             here = inner.let(f"sub i64 {stop}, {lanes.base}")
             step = inner.let(f"call i64 @llvm.smin.i64(i64 {here}, i64 {self.step})")
-        lanes.mask = lanes_below(inner, lanes.base, stop, self.step)
+        run_below(inner, stop)
         carries = segments.chain(self._step(inner, first, self.in_memory, slot))
         folded = close_loop(run, inner, lanes.base, (segments.start, segments.stop), step, carries, runs=True)
         return segments.close(folded)

@@ -6,16 +6,12 @@ from rushlight.codegen.llvm.builder.scope import Scope, splat
 from rushlight.codegen.llvm.builder.vector_types import lane_numbers
 
 
-def lanes_below(scope: Scope, base: str, end: str, width: int) -> str:
-    """The lanes l with base + l < end, where base < end."""
-    return first_lanes(scope, _left(scope, base, end, width), width)
-
-
 def run_below(scope: Scope, end: str) -> None:
     """Runs a scope for the lanes l with base + l < end, where base < end."""
     lanes = scope.vector
     assert lanes is not None
-    run_first(scope, _left(scope, lanes.base, end, lanes.width))
+    left = scope.let(f"sub i64 {end}, {lanes.base}")
+    run_first(scope, scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {lanes.width})"))
 
 
 def run_first(scope: Scope, count: str) -> None:
@@ -23,11 +19,6 @@ def run_first(scope: Scope, count: str) -> None:
     lanes = scope.vector
     assert lanes is not None
     lanes.count, lanes.mask = count, first_lanes(scope, count, lanes.width)
-
-
-def _left(scope: Scope, base: str, end: str, width: int) -> str:
-    left = scope.let(f"sub i64 {end}, {base}")
-    return scope.let(f"call i64 @llvm.umin.i64(i64 {left}, i64 {width})")
 
 
 def first_lanes(scope: Scope, count: str, width: int, relation: str = "ult") -> str:
