@@ -73,15 +73,18 @@ def curve(name: str, steps: int, amp: str | None, size: str, *, compiled: bool) 
 
 def difference(one: Curve, other: Curve) -> float:
     """The largest difference of losses of a step, relative to the other's."""
-    pairs = zip(one.losses, other.losses, strict=True)
-    return max([abs(a - b) / max(abs(b), 1e-12) for a, b in pairs], default=0.0)
+    return max([_relative(*pair) for pair in zip(one.losses, other.losses, strict=True)], default=0.0)
+
+
+def _relative(loss: float, other: float) -> float:
+    return abs(loss - other) / max(abs(other), 1e-12)
 
 
 def as_table(name: str, eager: Curve, compiled: Curve) -> Table:
     """A row for each step."""
     rows = [["step", "eager", "compiled", "difference"]]
     for at, (a, b) in enumerate(zip(eager.losses, compiled.losses, strict=True)):
-        rows.append([str(at), f"{a:.6f}", f"{b:.6f}", f"{abs(a - b) / max(abs(a), 1e-12):.1e}"])
+        rows.append([str(at), f"{a:.6f}", f"{b:.6f}", f"{_relative(b, a):.1e}"])
     times = [spread(one.seconds[1:] or one.seconds).median for one in (eager, compiled)]
     said = (
         f"a step takes {duration(times[0])} eagerly, {duration(times[1])} compiled: speedup {times[0] / times[1]:.2f}"
