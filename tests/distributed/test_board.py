@@ -30,13 +30,13 @@ def boards() -> tuple[Board, Board]:
 def test_ranks_that_do_the_same_agree():
     first, second = boards()
     posted(first, 0, 5, 4)
-    assert not second.others(0, 5, posted(second, 0, 5, 4), np.array([0]))
+    assert not second.others(0, 5, posted(second, 0, 5, 4), [0])
 
 
 def test_a_rank_that_does_something_else_is_found():
     first, second = boards()
     posted(first, 0, 5, 3)
-    assert second.others(0, 5, posted(second, 0, 5, 4), np.array([0])) == [0]
+    assert second.others(0, 5, posted(second, 0, 5, 4), [0]) == [0]
 
 
 def test_a_rank_that_goes_on_while_another_reads_has_not_disagreed():
@@ -46,4 +46,4 @@ def test_a_rank_that_goes_on_while_another_reads_has_not_disagreed():
     mine = posted(second, 0, 5, 4)
     second._hashes = second._hashes.view(Overtaken)
     second._hashes.after = [lambda: posted(first, PLACES, 5, 3)]
-    assert not second.others(0, 5, mine, np.array([0]))
+    assert not second.others(0, 5, mine, [0])

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rushlight.distributed.engine.call import Call
+from rushlight.distributed.engine.call import Call, numbered
 
 PLACES = 64  # calls of one rank that the board holds
 _TEXT = 400  # bytes of a call in words
@@ -30,7 +30,17 @@ class State(IntEnum):
     FAILED = 3
 
 
-_HEAD = np.dtype([("state", "<i4"), ("pid", "<i4"), ("message", "S64"), ("now", f"S{_TEXT}"), ("failure", f"S{_TEXT}")])
+_KNOWN = 1024  # calls whose words a board keeps
+_HEAD = np.dtype(
+    [
+        ("state", "<i4"),
+        ("pid", "<i4"),
+        ("message", "S64"),
+        ("number", "<i8"),
+        ("now", f"S{_TEXT}"),
+        ("failure", f"S{_TEXT}"),
+    ]
+)
 
 
 def board_bytes(ranks: int) -> int:
@@ -49,23 +59,35 @@ class Board:
         numbers = whole[end : end + ranks * PLACES * 16].view(np.int64).reshape(2, ranks, PLACES)
         self._keys, self._hashes = numbers
         self._texts: NDArray[np.bytes_] = whole[end + ranks * PLACES * 16 :].view(f"S{_TEXT}").reshape(ranks, PLACES)
+        self._numbers, self._now = self._heads["number"], self._heads["now"]
         self._keys[rank] = -1
-        self._heads[rank] = (State.RUNNING, os.getpid(), b"", b"", b"")
+        self._heads[rank] = (State.RUNNING, os.getpid(), b"", 0, b"", b"")
+        self._known: dict[Hashable, tuple[bytes, bytes]] = {}
 
     def post(self, group: int, call: Call, before: int) -> int:
         """Posts a call of a group; the hash of it and all `before` it. Messages are told, and not compared."""
-        text = _text(call)
-        self._heads["now"][self.rank] = text
-        if not call.sequence:
+        words, text = self._words(call)
+        rank, sequence = self.rank, call.sequence
+        self._now[rank], self._numbers[rank] = text, sequence
+        if not sequence:
             return before
-        words = "|".join(call.agreement.values())
-        rolled = zlib.crc32(words.encode(), before)
-        place = _place(group, call.sequence)
-        self._keys[self.rank, place] = -1
-        self._texts[self.rank, place] = text
-        self._hashes[self.rank, place] = rolled
-        self._keys[self.rank, place] = _key(group, call.sequence)
+        rolled = zlib.crc32(words, before)
+        place = _place(group, sequence)
+        self._keys[rank, place] = -1
+        self._texts[rank, place] = text
+        self._hashes[rank, place] = rolled
+        self._keys[rank, place] = _key(group, sequence)
         return rolled
+
+    def _words(self, call: Call) -> tuple[bytes, bytes]:
+        """What has to agree of a call, and the call in words, with its line and without its number."""
+        form = call.form, call.frame
+        found = self._known.get(form)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[form] = "|".join(call.agreement.values()).encode(), _text(call)
+        return found
 
     def post_message(self, message: str, dtype: str) -> None:
         """Posts the last message that this rank has sent: its group, receiver, tag and number, and its dtype."""
@@ -76,27 +98,31 @@ class Board:
         posted, _, dtype = bytes(self._heads["message"][sender]).decode().rpartition(" ")
         return dtype if posted == message else ""
 
-    def others(self, group: int, sequence: int, rolled: int, peers: NDArray[np.int64]) -> list[int]:
+    def others(self, group: int, sequence: int, rolled: int, peers: Iterable[int]) -> list[int]:
         """The peers that have posted another call in place of this one."""
         place, key = _place(group, sequence), _key(group, sequence)
-        differ = (self._keys[peers, place] == key) & (self._hashes[peers, place] != rolled)
-        if not differ.any():
-            return []
-        differ &= self._keys[peers, place] == key  # a peer that has gone on meanwhile may have posted a later call here
-        return peers[differ].tolist()
+        keys, hashes = self._keys, self._hashes
+        # The key is read again: a peer that has gone on meanwhile may have posted a later call here.
+        return [
+            peer
+            for peer in peers
+            if keys[peer, place] == key and hashes[peer, place] != rolled and keys[peer, place] == key
+        ]
 
-    def missing(self, group: int, sequence: int, peers: NDArray[np.int64]) -> list[int]:
+    def missing(self, group: int, sequence: int, peers: Iterable[int]) -> list[int]:
         """The peers that have not come to a call."""
-        return peers[self._keys[peers, _place(group, sequence)] != _key(group, sequence)].tolist()
+        place, key = _place(group, sequence), _key(group, sequence)
+        return [peer for peer in peers if self._keys[peer, place] != key]
 
     def posted(self, peer: int, group: int, sequence: int) -> str:
         """A peer's call in words, with its line; what it did last, where it has not come to the call."""
         place = _place(group, sequence)
         come = self._keys[peer, place] == _key(group, sequence)
-        raw: bytes = self._texts[peer, place] if come else self._heads["now"][peer]
+        raw: bytes = self._texts[peer, place] if come else self._now[peer]
         last = raw.decode(errors="replace")
         if come:
-            return last
+            return numbered(sequence, last)
+        last = last and numbered(int(self._numbers[peer]), last)
         return f"has not come; its last call is {last}" if last else "has not come, and has made no call yet"
 
     def state(self, peer: int) -> State:
@@ -122,7 +148,7 @@ class Board:
 def _text(call: Call) -> bytes:
     frame = call.frame
     where = "" if frame is None else f"\n      {os.path.basename(frame.filename)}:{frame.line} in {frame.function}"
-    return (call.text() + where).encode()[:_TEXT]
+    return (call.description + where).encode()[:_TEXT]
 
 
 def _place(group: int, sequence: int) -> int:

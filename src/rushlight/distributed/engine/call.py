@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+import numpy as np
 
 from rushlight.distributed.engine.reductions import ReduceOp
 from rushlight.ir.process_group import Buffer
@@ -58,7 +62,7 @@ class Call:
     def dtype(self) -> str:
         """The name of its buffers' dtype; none of a barrier."""
         buffer = self.taken if self.given is None else self.given
-        return "" if buffer is None else buffer.dtype.name
+        return "" if buffer is None else _name(buffer.dtype)
 
     @property
     def size(self) -> str:
@@ -69,6 +73,13 @@ class Call:
             return "+".join([str(count) for count in self.counts])
         buffer = self.taken if self.given is None else self.given
         return "" if buffer is None else str(buffer.size)
+
+    @property
+    def form(self) -> Hashable:
+        """What `agreement` and `description` are made of."""
+        buffer = self.taken if self.given is None else self.given
+        kind, size = (None, 0) if buffer is None else (buffer.dtype, buffer.size)
+        return self.verb, kind, size, self.counts, self.op, self.root, self.peer, self.note
 
     @property
     def agreement(self) -> dict[str, str]:
@@ -83,9 +94,13 @@ class Call:
         }
 
     def text(self) -> str:
-        """The call in words: `#3 all_reduce of 4 float32 by sum`."""
-        words = [f"#{self.sequence}"] if self.sequence else []
-        words.append(self.verb.value)
+        """The call in words, with its number where it has one: `#3 all_reduce of 4 float32 by sum`."""
+        return numbered(self.sequence, self.description)
+
+    @property
+    def description(self) -> str:
+        """The call in words: `all_reduce of 4 float32 by sum`."""
+        words: list[str] = [self.verb.value]
         if self.dtype:
             words.append(f"of {self.size} {self.dtype}".replace("  ", " "))
         if self.op is not None:
@@ -95,6 +110,16 @@ class Call:
         if self.peer is not None:
             words.append(f"{'to' if self.verb is Verb.SEND else 'from'} {self.peer}")
         return " ".join([*words, *([self.note] if self.note else [])])
+
+
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    return dtype.name  # which numpy makes anew each time it is asked
+
+
+def numbered(sequence: int, description: str) -> str:
+    """What is said of a call, after its number where it has one."""
+    return f"#{sequence} {description}" if sequence else description
 
 
 def difference(one: Mapping[str, str], other: Mapping[str, str]) -> str | None:

@@ -274,7 +274,7 @@ class Mpi(Engine):
         self._messages: defaultdict[tuple[Verb, int | None, int], int] = defaultdict(int)
         self._from_any: set[int] = set()  # tags of messages that were taken from any rank
         near = [process.places[rank] for rank in ranks if rank in process.places and rank != process.rank]
-        self._peers = np.array(near, np.int64)
+        self._peers = near
         self._numbers = {place: rank for rank, place in process.places.items()}
 
     def issue(self, call: Call) -> Work:
@@ -485,7 +485,7 @@ class Mpi(Engine):
     def _told(self, call: Call) -> str:
         """What each rank of this machine has posted in place of a call."""
         board = self.process.board
-        places = sorted([*self._peers.tolist(), board.rank], key=lambda place: self._numbers[place])
+        places = sorted([*self._peers, board.rank], key=lambda place: self._numbers[place])
         lines = [f"\n    rank {self._numbers[at]}: {board.posted(at, self._group, call.sequence)}" for at in places]
         return "".join(lines)
 
