@@ -93,8 +93,13 @@ def free_symbols(e: Size, seen: set[SizeExpr] | None = None) -> tuple[SizeExpr, 
 
     What is in `seen` is left out, and what was looked at is added to it: sums that share parts are gone through once.
     """
-    symbols = symbols_of(e) if seen is None or isinstance(e, int) else _unseen_symbols(e, seen)
-    return tuple(sorted(symbols, key=attrgetter("serial")))
+    if seen is None or isinstance(e, int):
+        if not isinstance(e, int) and e.op is SYMBOL:
+            return (e,)
+        symbols = symbols_of(e)
+    else:
+        symbols = _unseen_symbols(e, seen)
+    return tuple(symbols) if len(symbols) < 2 else tuple(sorted(symbols, key=attrgetter("serial")))
 
 
 def _unseen_symbols(e: SizeExpr, seen: set[SizeExpr]) -> list[SizeExpr]:

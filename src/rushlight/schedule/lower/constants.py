@@ -33,14 +33,14 @@ def cached_constants(items: Sequence[Dissected]) -> set[Buffer]:
     """
     exposed: set[Buffer] = set()
     for definition in reversed(items):
-        if not definition.buffer.constant or (definition.buffer in exposed and definition.count() == 0):
+        if not definition.buffer.constant or (definition.buffer in exposed and definition.computing == 0):
             exposed.update(_read(definition))
     steps: dict[Buffer, int] = {}
     kept: set[Buffer] = set()
     for definition in items:
         if not definition.buffer.constant:
             continue
-        read, mine = _read(definition), definition.count()
+        read, mine = _read(definition), definition.computing
         total = mine + sum([steps.get(buffer, 0) for buffer in read])
         steps[definition.buffer] = total
         small = _elements(definition.buffer) <= sum([_elements(buffer) for buffer in read])

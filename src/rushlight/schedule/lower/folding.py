@@ -16,24 +16,33 @@ from rushlight.term import postorder
 CHEAP_TERMS = 6
 # A larger body is stored rather than folded: code size, registers and compile time grow with it.
 LARGE_TERMS = 400
-_FREE = (OPS["constant"], OPS["index"], OPS["load"])
+_LOAD, _CONTRACT = OPS["load"], OPS["contract"]
+_FREE = (OPS["constant"], OPS["index"], _LOAD)
 
 
 @dataclass(slots=True)
 class Dissected:
-    """A definition with the distinct terms of its bodies, its loads, and its reduced axes."""
+    """A definition with the distinct terms of its bodies, its loads, and its reduced axes.
+
+    `computing` is the number of terms that compute something, and `contracts` whether one of them is a contraction.
+    """
 
     definition: Definition | ScatterDefinition
     terms: list[Scalar]
     loads: list[Scalar]
     bound: set[SizeExpr]
+    computing: int
+    contracts: bool
 
     @staticmethod
     def of(definition: Definition | ScatterDefinition) -> Dissected:
         """Walks a definition's terms once."""
         terms = list(postorder(_roots(definition)))
-        loads = [term for term in terms if term.op is OPS["load"]]
-        return Dissected(definition, terms, loads, {axis for term in terms for axis in bound_axes(term)})
+        loads = [term for term in terms if term.op is _LOAD]
+        computing = [term for term in terms if term.op not in _FREE]
+        bound = {axis for term in computing for axis in bound_axes(term)}
+        contracts = any(term.op is _CONTRACT for term in computing)
+        return Dissected(definition, terms, loads, bound, len(computing), contracts)
 
     @property
     def buffer(self) -> Buffer:
@@ -50,11 +59,12 @@ class Dissected:
         if isinstance(self.definition, ScatterDefinition):
             return [(load.attr("buffer"), True) for load in self.loads]
         axes = [axis for axis in self.definition.axes if axis_size(axis) != 1]
-        contracts = any(term.op is OPS["contract"] for term in self.terms)
         loads: list[tuple[Buffer, bool]] = []
         for load in self.loads:
             mentioned = _mentioned_axes(load)
-            repeated = contracts or not mentioned.issuperset(axes) or (bool(self.bound) and not mentioned & self.bound)
+            repeated = (
+                self.contracts or not mentioned.issuperset(axes) or (bool(self.bound) and not mentioned & self.bound)
+            )
             loads.append((load.attr("buffer"), repeated or _overlaps(load, axes, self.bound)))
         return loads
 
@@ -67,7 +77,7 @@ class Dissected:
 
     def is_transposition(self) -> bool:
         """Whether it is a load at its own axes in another order."""
-        if isinstance(self.definition, ScatterDefinition) or self.definition.body.op is not OPS["load"]:
+        if isinstance(self.definition, ScatterDefinition) or self.definition.body.op is not _LOAD:
             return False
         at, axes = [as_size(operand) for operand in self.definition.body.operands], list(self.definition.axes)
         return at != axes and set(at) == set(axes) and len(at) == len(axes)
@@ -82,7 +92,7 @@ class Dissected:
 
     def is_view(self) -> bool:
         """Whether it is a view, a constant or a cast."""
-        return self.count() <= 1 and len(self.loads) <= 1
+        return self.computing <= 1 and len(self.loads) <= 1
 
     def is_cheap(self, uses: int, recomputed: bool, numbers: Container[Buffer]) -> bool:
         """Whether recomputing it in each of its `uses` users costs less than storing and reading it.
@@ -93,13 +103,9 @@ class Dissected:
         if not recomputed:
             axes = {axis for axis in self.definition.axes if axis_size(axis) != 1}
             reads = [read for read in reads if _mentioned_axes(read) >= axes]
-        if self.count() <= CHEAP_TERMS and len(reads) <= 1:
+        if self.computing <= CHEAP_TERMS and len(reads) <= 1:
             return True
         return uses == 1 and not recomputed and len(self.terms) <= LARGE_TERMS
-
-    def count(self) -> int:
-        """The number of terms that compute something."""
-        return sum(1 for term in self.terms if term.op not in _FREE)
 
 
 def choose_folded(
@@ -174,7 +180,7 @@ def _finished_products(
     products: set[Buffer] = set()
     finished: set[Buffer] = set()
     for definition in items:
-        if definition.reduces and any(term.op is OPS["contract"] for term in definition.terms):
+        if definition.reduces and definition.contracts:
             products.add(definition.buffer)
         elif not definition.bound and any(
             buffer in products | finished

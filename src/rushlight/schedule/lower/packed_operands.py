@@ -13,7 +13,7 @@ from rushlight.ir.dtype import float32, float64
 from rushlight.ir.loops import Definition
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.schedule.lower.folding import Dissected
-from rushlight.schedule.lower.rewrite import free_axes, index_exprs, loads
+from rushlight.schedule.lower.rewrite import as_size, free_axes, loads
 from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols, is_axis, parts, product
 
 # The most terms of an element; with more, the product would wait for them.
@@ -56,11 +56,13 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
     recipes: dict[Buffer, _Recipe] = {}
     readers: dict[Buffer, int] = {}
     elements = _Elements()
+    if not any(definition.contracts for definition in items):
+        return set()
     for definition in items:
         recipe = _recipe(definition, recipes, elements)
         if recipe is not None and definition.buffer not in results and definition.buffer not in kept:
             recipes[definition.buffer] = recipe
-        for term in definition.terms:
+        for term in definition.terms if definition.contracts else ():
             if term.op is OPS["contract"] and isinstance(definition.definition, Definition):
                 for operand in term.operands:
                     if _is_read_in_blocks(term, operand, definition.definition.axes):
@@ -75,7 +77,8 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
 
 def _divides_by_sizes(definition: Dissected) -> bool:
     """Whether finding an element takes a division by an unknown size, as it does after some reshapes."""
-    waiting: list[Size] = [*index_exprs(definition.terms)]
+    exprs = {term.attr("expr") for term in definition.terms if term.op is OPS["index"]}
+    waiting: list[Size] = [expr for expr in exprs if isinstance(expr, SizeExpr) and expr.op.name != "symbol"]
     while waiting:
         for _, atoms in parts(waiting.pop()):
             for atom in atoms:
@@ -99,10 +102,12 @@ def _is_read_in_blocks(contraction: Scalar, operand: Scalar, axes: Iterable[Size
 
 
 def _recipe(definition: Dissected, recipes: dict[Buffer, _Recipe], elements: _Elements) -> _Recipe | None:
-    if not isinstance(definition.definition, Definition) or definition.bound or _divides_by_sizes(definition):
+    if not isinstance(definition.definition, Definition) or definition.bound or definition.computing > MOST_TERMS:
+        return None
+    if _divides_by_sizes(definition):
         return None
     sources, through = set[Buffer](), {definition.buffer}
-    terms, gathers = definition.count(), False
+    terms, gathers = definition.computing, False
     for load in definition.loads:
         buffer = load.attr("buffer")
         below = recipes.get(buffer, _Recipe(frozenset([buffer]), frozenset(), 0, False))
@@ -128,7 +133,8 @@ def _product_of(axes: Iterable[SizeExpr]) -> int:
 
 def _is_gathered(load: Scalar, elements: _Elements) -> bool:
     """Whether other values tell where in a table a load is, which is not at hand as a whole."""
-    return any(loads(operand) for operand in load.operands) and elements[load.attr("buffer")] > SMALL_TABLE
+    by_values = any(as_size(operand) is None and loads(operand) for operand in load.operands)
+    return by_values and elements[load.attr("buffer")] > SMALL_TABLE
 
 
 def _is_larger(buffer: Buffer, sources: frozenset[Buffer], elements: _Elements) -> bool:
