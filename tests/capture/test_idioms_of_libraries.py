@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight import nn
+from rushlight import data, nn
 
 CALLS = 4
 
@@ -114,6 +114,7 @@ def test_an_attribute_of_the_state_holds_new_objects_for_a_while():
         return y + sum(collected["all"])
 
     assert counted(function, rl.ones(3)) == 1
+    assert rl.compile(function, fullgraph=True)(rl.ones(3)).tolist() == [7] * 3
     assert _COLLECTOR.held is None and not _COLLECTOR.on
 
 
@@ -128,6 +129,24 @@ def test_what_an_attribute_of_the_state_keeps_is_that_of_each_call():
         assert _COLLECTOR.held is not None
         assert _COLLECTOR.held["all"][0].tolist() == [step * 2] * 2
     _COLLECTOR.held = None
+    with pytest.raises(rl.CompileError, match="a Collector changes that was there"):
+        rl.compile(function, fullgraph=True)(rl.ones(2))
+    assert _COLLECTOR.held is None
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_iterators_of_loaders_draw_once_where_a_function_makes_them(*, shuffle: bool):
+    numbers = data.TensorDataset(rl.arange(100))
+
+    def function() -> tuple[list[int], float]:
+        rl.manual_seed(3)
+        batches = iter(data.DataLoader(numbers, shuffle=shuffle, batch_size=4))
+        first = next(batches)[0] * 2
+        return [*first.tolist(), *next(batches)[0].tolist()], rl.rand(1).item()
+
+    compiled = rl.compile(function, backend="eager")
+    for _ in range(CALLS):
+        assert compiled() == function()
 
 
 class Cache:

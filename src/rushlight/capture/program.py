@@ -36,7 +36,7 @@ from rushlight.capture.values import Container, Effect, InputRef, Made, SizeOf, 
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, Handle, is_wrapper
-from rushlight.eager.symbols import unwrap_size
+from rushlight.eager.symbols import SymInt, unwrap_size
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.number import traced_number
@@ -194,7 +194,7 @@ class Recorder:
     def enter(self, dynamic_numbers: Collection[str]) -> None:
         """Puts run-time numbers and gradient placeholders in place of the real ones."""
         for leaf in self.walk.leaves:
-            if isinstance(leaf.value, Handle):
+            if issubclass(type(leaf.value), Handle) and isinstance(leaf.value, Handle):
                 self.tensors.append(leaf.value)
             elif leaf.is_number and (leaf.runtime or leaf.path in dynamic_numbers):
                 leaf.runtime = True
@@ -450,12 +450,14 @@ def _observed(arguments: Arguments, leaves: Sequence[object], program: Program, 
     """What a trace took its arguments to be, and what it guarded of their sizes. `outline` has the leaves."""
 
     def kind(name: str, leaf: object) -> object:
-        if isinstance(leaf, TracedNumber):
+        if type(leaf) is TracedNumber:
             if name in program.inputs.sizes or name in program.inputs.fixed:
                 return program.inputs.sizes.get(name, program.inputs.fixed.get(name))
             return IntSpec() if leaf.is_integer else FloatSpec()
         if id(leaf) in arguments.objects:  # which would live as long as the graph
             return type(leaf)
+        if not issubclass(type(leaf), (Handle, SymInt)):
+            return leaf
         return leaf.form.type if isinstance(leaf, Handle) else unwrap_size(leaf)
 
     kinds = [kind(name, leaf) for (name, _), leaf in zip(arguments.leaves, leaves, strict=False)]

@@ -10,21 +10,22 @@ from rushlight.capture.entry.entry import misfit_of
 from rushlight.capture.guard import Guard
 from rushlight.ir.type import TensorType
 
+_PLAIN = (type(None), bool, int, float, str, bytes)
 _MOST_FORMS = 64  # that a guard remembers
 
 
 def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
     """That a value is still the same: equal for plain values, identical for objects."""
+    if not issubclass(type(value), _PLAIN):  # `isinstance` would ask the object for its class
+        return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
     if value is None or isinstance(value, bool):
         return Guard("constant", path, repr(value), f"{text} is not {value!r}")
     if isinstance(value, (int, float)):
         failed = f"{text}.__class__ is not {names(type(value))} or {number_differs(text, value, names)}"
         return Guard("number", path, repr(value), failed)
-    if isinstance(value, (str, bytes)):
-        same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
-        differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
-        return Guard("constant", path, repr(value), differs)
-    return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
+    same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
+    differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
+    return Guard("constant", path, repr(value), differs)
 
 
 def number_differs(text: str, value: float, names: Names) -> str:

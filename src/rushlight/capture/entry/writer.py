@@ -87,7 +87,7 @@ def argument_guards(program: Program, arguments: Arguments, names: Names) -> lis
     for name, value in arguments.leaves:
         if id(value) in arguments.objects:
             continue
-        if isinstance(value, Handle):
+        if issubclass(type(value), Handle) and isinstance(value, Handle):
             failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
         elif type(value) in (int, float):
@@ -154,7 +154,7 @@ def mark_type_only(
     for leaf in leaves:
         if leaf.is_number and leaf.runtime:
             leaf.type_only = leaf.text(names) not in program.inputs.fixed
-        elif isinstance(leaf.value, Handle):
+        elif issubclass(type(leaf.value), Handle):
             replaced = (id(leaf.container), leaf.key) in changed
             leaf.type_only = replaced and id(leaf.value) not in program.inputs.constants
 

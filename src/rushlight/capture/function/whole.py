@@ -359,7 +359,7 @@ class WholeFunction(CompiledFunction):
 
     def _stand_in(self, recorder: Recorder, position: int, name: str, value: object) -> object:
         """What stands for an argument while tracing."""
-        if isinstance(value, Handle):
+        if issubclass(type(value), Handle) and isinstance(value, Handle):
             is_open = self.options.dynamic and not (self._found.fixes and not marks_of(value))
             type_ = open_type(recorder, value, position) if is_open else value.form.type
             return recorder.argument(position, value, type_)

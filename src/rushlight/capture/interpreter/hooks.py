@@ -35,6 +35,9 @@ class Hooks:
         """What a call gives that is not interpreted."""
         return function(*args, **kwargs)
 
+    def calls_leaf(self, method: FunctionType) -> None:
+        """Is told of a special method that C is going to call as it is."""
+
     def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments of a call as the function gets them."""
         return args

@@ -23,6 +23,7 @@ from rushlight.capture.interpreter.library import (
     Rule,
 )
 from rushlight.capture.interpreter.operands import RULES
+from rushlight.capture.interpreter.reduction import METHODS
 from rushlight.capture.interpreter.slots import HEAP_TYPE, attribute_of, item_of, iterator_of, lookup, python_method
 
 _CALL = type.__dict__["__call__"]
@@ -112,6 +113,10 @@ def _native(
     rule, given = BUILTINS.get(function), args
     if rule is None and issubclass(type(function.__self__), type) and isinstance(function.__self__, type):
         rule, given = BUILTINS.get(lookup(function.__self__, function.__name__)), (function.__self__, *args)
+    elif rule is None and function.__name__ in METHODS:
+        method, of_method = METHODS[function.__name__]
+        if lookup(type(function.__self__), function.__name__) is method:
+            rule, given = of_method, (function.__self__, *args)
     if rule is not None and _fits(rule, given, kwargs):
         return rule.apply(interpreter, *given, **kwargs)
     is_sort = function.__name__ == "sort" and type(function.__self__) is list

@@ -64,7 +64,12 @@ def python_method(interpreter: Evaluator, cls: type, name: str) -> FunctionType 
         return None
     interpreter.looks_into(cls)
     method = lookup(cls, name)
-    return method if type(method) is FunctionType and not interpreter.is_leaf(method) else None
+    if type(method) is not FunctionType:
+        return None
+    if interpreter.is_leaf(method):
+        interpreter.calls_leaf(method)
+        return None
+    return method
 
 
 def truth(interpreter: Evaluator, value: Any) -> bool:

@@ -19,7 +19,7 @@ from rushlight.capture.interpreter.library import CACHED, COMPARED, Callback
 from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, slot_value
 from rushlight.capture.resume.identities import Identity
 from rushlight.capture.state.globals import module_of_class
-from rushlight.capture.state.reachable import MARK, PLAIN
+from rushlight.capture.state.reachable import MARK, PLAIN, variables_of
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import NODES
@@ -71,17 +71,19 @@ def blueprint_of(value: Any) -> Blueprint | None:
         return None
     if base is set and not _keeps_order(value):
         return None
-    names = list(getattr(value, "__dict__", ()))
+    variables = variables_of(value) or {}
+    names = list(variables)
     slots = {place: held for place, slot in _slots_of(kind) if (held := slot_value(slot, value)) is not MISSING}
-    attributes = [*[vars(value)[name] for name in names], *slots.values()]
+    attributes = [*variables.values(), *slots.values()]
     content = rule.content(value)
     count = len(content)
 
     def fill(made: Any, parts: Given) -> None:
         if count:
             rule.fill(made, parts[:count])
-        if names:
-            vars(made).update(zip(names, parts[count:], strict=False))
+        own = variables_of(made) if names else None
+        if own is not None:
+            own.update(zip(names, parts[count:], strict=False))
         for (depth, name), part in zip(slots, parts[count + len(names) :], strict=True):
             vars(type(made).__mro__[depth])[name].__set__(made, part)
 

@@ -54,10 +54,10 @@ from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.identifying import NUMBERS, IdentifyingInterpreter, fixed_number
 from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
-from rushlight.capture.resume.reached import ReachedObjects, sees_everything
+from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.globals import module_of_class
-from rushlight.capture.state.reachable import MARK, variables_of
+from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
@@ -332,6 +332,11 @@ class CautiousInterpreter(IdentifyingInterpreter):
         if function.__code__ in self.graphless:
             raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
 
+    def calls_leaf(self, method: FunctionType) -> None:
+        """Breaks before C calls a special method of ours that has effects."""
+        if method.__code__ not in self.graphless:
+            _stays_outside(method, module_of(method))
+
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
         self._ends_before(function)
@@ -343,8 +348,6 @@ class CautiousInterpreter(IdentifyingInterpreter):
         scope = type(args[0]) if args else type
         if hasattr(scope, "__exit__") and id(args[0]) not in self.made and not is_ours(module_of_class(scope)):
             raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
-        if issubclass(type(made), type) and sees_everything(made) and not hasattr(made, MARK):  # which a trace watches
-            raise Break(breaks.CALLED_BACK, f"an object is made whose class sees every attribute: {made.__name__}")
         owner, rest = _receiver(function, args)
         if _SETTING.get(getattr(function, "__name__", "")) == len(rest) and owner is not None:
             name, value = [*rest, MISSING][:2]
@@ -354,11 +357,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
             self.owner(args[0], "__dict__")
         module = module_of(function)
         ours = module.partition(".")[0] == _PACKAGE
-        if ours and module.startswith(_OUTSIDE) and module != _ERRORS:
-            name = f"{module}.{getattr(function, '__name__', '')}"
-            if module == _RANDOM:
-                raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
-            raise Break(breaks.CALL, f"{name} is called")
+        if ours:
+            _stays_outside(function, module)
         if not ours:
             self._allow(function, module, args, kwargs)
             of_class = getattr(function, "__name__", "") == "__new__"  # which does not ask the class
@@ -434,6 +434,15 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if name == "append" and type(owner) is list and isinstance(owner, list) and self.appends(owner, rest):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
+
+
+def _stays_outside(function: Any, module: str) -> None:
+    """Breaks before a function of ours that has effects, or may have."""
+    if module.startswith(_OUTSIDE) and module != _ERRORS:
+        name = f"{module}.{getattr(function, '__name__', '')}"
+        if module == _RANDOM:
+            raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
+        raise Break(breaks.CALL, f"{name} is called")
 
 
 def _was_there(interpreter: CautiousInterpreter, value: object) -> bool:

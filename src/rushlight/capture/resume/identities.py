@@ -34,9 +34,8 @@ class Identity(int):
     def of(owner: object, is_same: _Told, known: Iterable[Identity]) -> Identity:
         """The number of an object. Errors: Break where it may or may not be one of those that are known."""
         for other in known:
-            if other.owner is owner:
+            if other.owner is owner or is_same(owner, other.owner):
                 return other
-            is_same(owner, other.owner)
         made = Identity(number_of(owner))
         made.owner, made.is_same = owner, is_same
         return made

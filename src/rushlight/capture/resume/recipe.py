@@ -427,7 +427,8 @@ def _keeps_traced(value: object) -> bool:
     waiting, seen = [value], {id(value)}
     while waiting and len(seen) < _MOST_LOOKED_AT:
         one = waiting.pop()
-        if isinstance(one, _LEAVES) and (not isinstance(one, Handle) or (one.storage is None and one.node is not None)):
+        of_leaf = issubclass(type(one), _LEAVES)
+        if of_leaf and (not isinstance(one, Handle) or (one.storage is None and one.node is not None)):
             return True
         if type(one) in _KEEPING or issubclass(type(one), tuple):
             inside = [other for other in gc.get_referents(one) if id(other) not in seen and type(other) is not dict]

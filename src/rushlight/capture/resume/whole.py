@@ -196,12 +196,15 @@ class WholeInterpreter(TracingInterpreter):
         """The result of a call on stand-ins. Errors: C002, C003 or C039 where one graph cannot hold what it does."""
         for value in (*args, *kwargs.values()):
             self.reached.note(value)
+        self.reached.lent = {}
         try:
             with Scope(interpreter=self):
                 result = self.call(function, args, kwargs)
                 self.raise_death()
                 if self.reached.has_unwalked:
                     raise Reroot
+                for owner, _ in self.reached.kept():
+                    raise Break(breaks.OUTSIDE, f"a {type(owner).__name__} changes that was there before")
                 return result
         except (Break, Retrace) as found:
             raise error_of(found.reason) from None

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rushlight.capture.code.instructions import globals_in
 
+_LOOKED_INTO = (MethodType, staticmethod, classmethod, functools.partial, property, FunctionType, type)
 _CODES = 4096  # functions whose names are kept
 _OURS = frozenset({"rushlight", "torch", "numpy", "ml_dtypes", "llvmlite"}) | sys.stdlib_module_names
 
@@ -79,6 +80,8 @@ class ReachableGlobals:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
+        if not issubclass(type(value), _LOOKED_INTO):  # `isinstance` would ask the object for its class
+            return
         if isinstance(value, (MethodType, staticmethod, classmethod)):
             self._stack.append(value.__func__)
         elif isinstance(value, functools.partial):
@@ -110,7 +113,7 @@ def _named_by(function: FunctionType) -> Iterator[_Named]:
     yield _Named(function.__globals__, "", own)
     for name in own:
         value = function.__globals__[name]
-        if isinstance(value, ModuleType) and is_of_users(value.__name__):
+        if issubclass(type(value), ModuleType) and isinstance(value, ModuleType) and is_of_users(value.__name__):
             yield _Named(vars(value), f"{name}.", _common(vars(value), names))
 
 

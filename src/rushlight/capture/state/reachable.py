@@ -461,8 +461,9 @@ def walk_function(
     roots, bound = code_roots(function)
     names = frozenset([name for root in roots for name in names_in(root.__code__)])
     walk = _walked(roots, bound, arguments, names, skipped, closed)
-    classes = {type(instance): None for instance in [*walk.marked, *[leaf.value for leaf in walk.leaves]]}
-    functions = [leaf.value for leaf in walk.leaves if isinstance(leaf.value, (FunctionType, MethodType, partial))]
+    values = [leaf.value for leaf in walk.leaves]
+    classes = {type(instance): None for instance in [*walk.marked, *values]}
+    functions = [value for value in values if issubclass(type(value), (FunctionType, MethodType, partial))]
     reach = ReachableGlobals([*roots, *classes, *functions])
     if walk.objects and not reach.names <= walk.names:
         walk = _walked(roots, bound, arguments, walk.names | reach.names, skipped, closed)
@@ -501,7 +502,7 @@ def _walked(
             if (id(root.__globals__), name) in named or (id(root.__globals__), name) in skipped:
                 continue
             named.add((id(root.__globals__), name))
-            if not isinstance(root.__globals__.get(name, walk), (ModuleType, StateWalk)):
+            if not issubclass(type(root.__globals__.get(name, walk)), (ModuleType, StateWalk)):
                 walk.bind(root.__globals__, name, name)
         walk.add(root.__defaults__ or (), "defaults")
     walk.add(bound, "self")

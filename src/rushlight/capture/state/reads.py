@@ -101,7 +101,7 @@ def forget_unread(walk: StateWalk, reads: Reads, written: set[int], again: Calla
             leaf.unread = True
             skipped.add((leaf.owner_id, leaf.key))
             values.add(id(leaf.value))
-            deep = deep or (type(leaf.value) not in PLAIN and not isinstance(leaf.value, (Handle, set)))
+            deep = deep or (type(leaf.value) not in PLAIN and not issubclass(type(leaf.value), (Handle, set)))
     values -= {id(leaf.value) for leaf in walk.leaves if not leaf.unread}
     walk.collections = [collection for collection in walk.collections if id(collection[0]) not in values]
     closed = _closed(walk, reads, written)
@@ -135,7 +135,7 @@ def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:
     """The tensors of the state that stand in closed containers alone, and in which, by identity."""
     holders = {id(tensor): set(walk.holders[id(tensor)]) for tensor in walk.tensors}
     for leaf in walk.leaves:
-        if isinstance(leaf.value, Handle):
+        if issubclass(type(leaf.value), Handle):
             holders.setdefault(id(leaf.value), set()).add(leaf.owner_id)
     for held in holders.values():
         _lead_out_of_objects(held, walk)
