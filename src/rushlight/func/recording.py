@@ -16,7 +16,7 @@ from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.dispatch import STATE, Scope
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import AUTOGRAD, Handle, mark_required
 from rushlight.eager.mapping import Level, level_of, lower_to, raise_to
 from rushlight.eager.pytree import Structure, count_of, flatten_tree, unflatten_tree
 from rushlight.ir.dtype import Kind
@@ -32,7 +32,7 @@ class StandIns:
 
     def __init__(self, name: str) -> None:
         self.levels: tuple[Level, ...] = STATE.maps
-        self.outer = STATE.grad
+        self.outer = STATE.grad and not STATE.excluded & AUTOGRAD
         self.name = name
         self.inputs: list[Any] = []
         self._own: set[int] = set()
@@ -49,17 +49,17 @@ class StandIns:
         while level_of(inner) is not None:
             inner = inner.node.value
         if self.outer and requires(inner):
-            with Scope(grad=True):
+            with _on_tape():
                 leaf = OPERATORS["view"](base, tuple(base.shape))
         else:
             leaf = OPERATORS["detach"](base)
-            leaf.requires_grad_()
+            mark_required(leaf)
             edge = edge_of(leaf)
             assert edge is not None
             self._own.add(id(edge[0]))
             self._kept.append(edge[0])
         self.inputs.append(leaf)
-        with Scope(grad=True):
+        with _on_tape():
             return raise_to(leaf, self.levels)
 
     def depends_outside(self, tensors: Sequence[Any]) -> bool:
@@ -105,7 +105,7 @@ class Recording(StandIns):
             self.arguments.append(structure)
             arguments[at] = unflatten_tree(structure, [self.stand_in(leaf) for leaf in leaves])
         forward = name if name in _FORWARD else STATE.forward
-        with Scope(grad=True, silenced=False, forward=forward):
+        with _on_tape(), Scope(silenced=False, forward=forward):
             result = func(*arguments)
         self.aux: Any = None
         if aux:
@@ -192,7 +192,7 @@ class Recording(StandIns):
         for at in places:
             duals[at] = zeros_like(self._lowered[at])
             duals[at].requires_grad_()
-        with Scope(grad=True):
+        with _on_tape():
             gradients = self.gradients(duals, True) if places else []
 
         def apply(tangents: Sequence[Any]) -> list[Any]:
@@ -228,6 +228,11 @@ def push(output: Any, inputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return zeros_like(output) if pushed is None else pushed
 
 
+def _on_tape() -> Scope:
+    """While inside, calls are recorded: also where a trace that lies below autograd records none."""
+    return Scope(grad=True, excluded=STATE.excluded & ~AUTOGRAD)
+
+
 def _tracked(tensors: Sequence[Any]) -> bool:
     """Whether any tensor, below its levels, requires gradients."""
     for tensor in tensors:
@@ -243,7 +248,7 @@ def _differentiated(roots: Sequence[Any], leaves: Sequence[Any], given: Sequence
 
     Compiled autograd leaves them alone: `vmap` goes through their steps again, which a compiled pass has not.
     """
-    with Scope(maps=(), backward_disabled=True):
+    with Scope(maps=(), backward_disabled=True, excluded=STATE.excluded & ~AUTOGRAD):
         return driver.grad(roots, leaves, given, True, create, allow_unused=True)
 
 
