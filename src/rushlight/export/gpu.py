@@ -24,5 +24,5 @@ def ptx(program: ExportedProgram, architecture: str = "sm_80", tensor_cores: boo
     >>> print(rl.export.ptx(program, "sm_90a").text)
     """
     require(isinstance(program, ExportedProgram), "A001", "ptx: this is no exported program", got=type(program))
-    require_native(program.graph, "ptx")
+    require_native(program.graph, "ptx", flows=False)
     return compile_ptx(with_dense_outputs(program.graph), architecture, tensor_cores)

@@ -14,7 +14,7 @@ from rushlight.schedule.lower.constants import cached_outputs
 from rushlight.schedule.memory.arena import plan_memory
 from rushlight.schedule.memory.unread import mark_unread
 from rushlight.schedule.record import Schedule
-from rushlight.sym import SizeExpr, free_symbols, is_symbol, scopes_of
+from rushlight.sym import RuntimeAssert, SizeExpr, free_symbols, is_symbol, scopes_of
 
 
 def make_plan(schedule: Schedule) -> Plan:
@@ -45,13 +45,13 @@ def _main_plan(schedule: Schedule, maker: LaunchMaker, once: Plan | None) -> Pla
     results = schedule.results
     asserted = tuple([maker.aliases.get(buffer, buffer) for buffer in schedule.asserted])
     inputs = schedule.inputs if once is None else (*schedule.inputs, *once.outputs)
-    symbols = _symbol_sources([*[buffer.type for buffer in inputs], *[buffer.type for buffer in results]])
+    symbols = symbol_sources([*[buffer.type for buffer in inputs], *[buffer.type for buffer in results]])
     return Plan(
         inputs,
         results,
         tuple([call.type for call in schedule.graph.outputs]),
         symbols,
-        _assertions(symbols),
+        known_assertions(symbols),
         plan_memory(maker.launches, results, kept=asserted),
         mark_unread(maker.kernels, maker.launches, schedule.outputs),
         tuple(maker.launches),
@@ -69,7 +69,7 @@ def _once_plan(maker: LaunchMaker, inputs: Sequence[Buffer], outputs: Sequence[B
     return Plan(read, tuple(outputs), types, (), (), slots, tuple(maker.kernels), tuple(maker.launches))
 
 
-def _symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
+def symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
     """The descriptor entry that holds each symbol's value: inputs' sizes and strides first, then outputs' strides."""
     sources: dict[SizeExpr, SymbolSource] = {}
     for descriptor, type_ in enumerate(types):
@@ -80,14 +80,16 @@ def _symbol_sources(types: Sequence[TensorType]) -> tuple[SymbolSource, ...]:
     return tuple(sources.values())
 
 
-def _assertions(sources: tuple[SymbolSource, ...]) -> tuple[Assertion, ...]:
+def known_assertions(sources: Sequence[SymbolSource]) -> tuple[Assertion, ...]:
     """The run-time assertions of the symbols' scopes, where the entry knows all their symbols."""
     symbols = {source.symbol for source in sources}
-    assertions: dict[Assertion, None] = {}
-    for scope in scopes_of([source.symbol for source in sources]):
-        for promise in scope.asserts:
-            condition = promise.condition
-            if symbols.issuperset(free_symbols(condition.expr)):
-                where = "" if promise.frame is None else f" ({promise.frame})"
-                assertions[Assertion(condition.relation, condition.expr, 0, f"{promise}{where}")] = None
-    return tuple(assertions)
+    promises = [promise for scope in scopes_of([source.symbol for source in sources]) for promise in scope.asserts]
+    known = [promise for promise in promises if symbols.issuperset(free_symbols(promise.condition.expr))]
+    return tuple(dict.fromkeys(map(assertion_of, known)))
+
+
+def assertion_of(promise: RuntimeAssert) -> Assertion:
+    """The assertion of what a scope asserts."""
+    condition = promise.condition
+    where = "" if promise.frame is None else f" ({promise.frame})"
+    return Assertion(condition.relation, condition.expr, 0, f"{promise}{where}")

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rushlight.build import compile_graph, with_index_asserts
+from rushlight.build.segments import is_segmented
+from rushlight.capture.segmented import Segmented
 from rushlight.codegen.llvm.interface.records import Interface, SizeParameter, TensorParameter
+from rushlight.eager.creation import from_numpy
 from rushlight.eager.memory import array_of
 from rushlight.export.packaging.interface import states_of, weights_of
 from rushlight.export.program import ExportedProgram
@@ -59,7 +62,7 @@ def run_of(
     sizes = _sizes_for(interface, seed, spread)
     rng = np.random.default_rng(seed)
     rest = None if given is None else iter(given({size.name: sizes[size.symbol] for size in interface.sizes}, seed))
-    owned = {name: np.ascontiguousarray(array_of(tensor)) for name, tensor in weights_of(program).items()}
+    owned = {name: np.asarray(array_of(tensor), order="C") for name, tensor in weights_of(program).items()}
     states = {name: np.array(array_of(tensor), order="C") for name, tensor in states_of(program).items()}
     inputs: dict[str, Array] = {}
     arrays: list[Array] = []
@@ -77,10 +80,10 @@ def run_of(
             elif rest is None:
                 array = _drawn(rng, tensor, sizes)
             else:
-                array = np.ascontiguousarray(next(rest))
+                array = np.asarray(next(rest), order="C")
             inputs[tensor.name] = array.copy()
             arrays.append(array)
-    _launch(program, interface, arrays)
+    _launch(program, interface, sizes, arrays)
     written = {
         tensor.name: _bytes(array) for tensor, array in zip(interface.tensors, arrays, strict=True) if tensor.is_written
     }
@@ -131,8 +134,15 @@ def _bytes(array: Array) -> bytes:
     return base.tobytes() if array.size else b""
 
 
-def _launch(program: ExportedProgram, interface: Interface, arrays: list[Array]) -> None:
-    executable = compile_graph(with_dense_outputs(with_index_asserts(program.graph)))
+def _launch(program: ExportedProgram, interface: Interface, sizes: Mapping[SizeExpr, int], arrays: list[Array]) -> None:
+    graph = with_dense_outputs(with_index_asserts(program.graph))
+    if is_segmented(graph):
+        inputs = [from_numpy(array) for array in arrays[: len(graph.parameters)]]
+        outputs = Segmented(graph, compile_graph).run(inputs, sizes).outputs
+        for array, output in zip(arrays[len(inputs) :], outputs, strict=True):
+            array[...] = array_of(output)
+        return
+    executable = compile_graph(graph)
     kept = [
         descriptor.describe(
             array.ctypes.data,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rushlight.build.segments import is_host, is_segmented
+from rushlight.build.flows import is_flow_step
+from rushlight.build.segments import is_host
 from rushlight.codegen.llvm.interface.records import Interface, SizeParameter, TensorParameter
 from rushlight.eager.tensor import Tensor
 from rushlight.export.inputs import Input
@@ -123,17 +124,22 @@ def _tensor(program: ExportedProgram, source: Input) -> Tensor:
     return owned[str(source.target)]
 
 
-def require_native(graph: Graph, asked: str = "package") -> None:
-    """Errors with the name of what was asked for: P010 where a part of a graph cannot run without Python."""
+def require_native(graph: Graph, asked: str = "package", flows: bool = True) -> None:
+    """Errors with the name of what was asked for: P010 where a part of a graph cannot run without Python.
+
+    With `flows` branches and loops can.
+    """
     for call in graph.calls:
-        if is_host(call):
+        if is_host(call) and not (flows and is_flow_step(call)):
             hint = "leave that part out of the program, and run it between two packages"
             fail(
                 "P010", f"{asked}: {call.op.name} runs in Python alone", frame=next(iter(call.frames), None), hint=hint
             )
-    if is_segmented(graph):
-        hint = "return the mask, or the tensor before its rows are chosen"
-        fail("P010", f"{asked}: a size is known only when the program runs", hint=hint)
+        if call.unbacked_symbols():
+            hint = "return the mask, or the tensor before its rows are chosen"
+            fail("P010", f"{asked}: a size is known only when the program runs", hint=hint)
+    for inner in graph.inner:
+        require_native(inner, asked, flows)
 
 
 class _Maker:

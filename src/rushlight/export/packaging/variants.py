@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from rushlight.build import with_index_asserts
 from rushlight.build.core_code import core_text
+from rushlight.build.flows import make_flow
 from rushlight.build.pipeline import run_passes
+from rushlight.build.segments import is_segmented
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry.entry import emit_entry
+from rushlight.codegen.llvm.entry.flow import NativeFunction, emit_flow
 from rushlight.codegen.llvm.interface.functions import emit_functions
 from rushlight.codegen.llvm.interface.memory import emit_fused, emit_memory
 from rushlight.codegen.llvm.interface.records import Interface, Variant
 from rushlight.export.packaging.wasm_module import wasm_module
+from rushlight.ir.gemm_tile import GemmTile
 from rushlight.ir.graph import Graph, with_dense_outputs
 from rushlight.ir.plan import ENTRY
 from rushlight.ir.target import Target
@@ -82,7 +86,8 @@ class Objects:
     """The objects of a package. The code for a level of processors is made once, for whatever platforms have it."""
 
     def __init__(self, graph: Graph, interface: Interface) -> None:
-        self.graph = with_dense_outputs(with_index_asserts(graph))
+        graph = with_dense_outputs(with_index_asserts(graph))
+        self.code = _FlowCode(graph) if is_segmented(graph) else _PlanCode(graph)
         self.interface = interface
         self._parts: dict[str, _Part] = {}
 
@@ -111,8 +116,7 @@ class Objects:
             obj = wasm_module(llvm.compile_object(text + emit_fused(), machine), names)
         else:
             obj = self._native(text, machine, alone)
-        of_values = tuple([check.message.format(size=format_size(check.size)) for check in self.graph.asserts])
-        return Built(obj, (*parts[-1].messages, *of_values))
+        return Built(obj, parts[-1].messages)
 
     def _native(self, text: str, machine: Target, alone: bool) -> bytes:
         """An object; `alone` says whether it has what it needs of C's library."""
@@ -126,36 +130,93 @@ class Objects:
         """The code for a level, whose target has this name."""
         if name not in self._parts:
             target, prefix = llvm.target_named(name), f"{self.interface.name}_{level}_"
-            text, messages, needs_arena = _module_text(self.graph, target)
-            own = _isolated(text, prefix, target)
-            variant = Variant(level, prefix + ENTRY, prefix + _SIZING, needs_arena)
+            code = self.code.emit(target)
+            own = _isolated(code.text, prefix, target)
+            variant = Variant(level, prefix + ENTRY, prefix + _SIZING, code.needs_arena)
             declared = tuple(_DECLARATION.findall(own))
-            self._parts[name] = _Part(_DECLARATION.sub("", own), declared, messages, variant)
+            self._parts[name] = _Part(_DECLARATION.sub("", own), declared, code.messages, variant)
         return self._parts[name]
 
 
-def _module_text(graph: Graph, target: Target) -> tuple[str, tuple[str, ...], bool]:
-    """The text of a plan and its sizing function, its messages, and whether it has an arena."""
+class _PlanCode:
+    """A graph that is one plan."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def emit(self, target: Target) -> _Code:
+        """The code for a target."""
+        code = _native_code(self.graph, target)
+        return _Code(_with_cores(code.text, code.tiles), code.messages, code.needs_arena)
+
+
+class _FlowCode:
+    """A graph with branches and loops: native graphs, each with names of its own, and what runs them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.flow, self.natives = make_flow(graph)
+
+    def emit(self, target: Target) -> _Code:
+        """The code for a target."""
+        texts: list[str] = []
+        messages: list[str] = []
+        tiles: list[GemmTile] = []
+        functions: list[NativeFunction] = []
+        for number, native in enumerate(self.natives):
+            with native.within():
+                code = _native_code(native.graph, target)
+            prefix = f"native{number}_"
+            sizing = prefix + _SIZING if code.needs_arena else None
+            functions.append(NativeFunction(prefix + ENTRY, sizing, len(messages)))
+            texts.append(_renamed(code.text, prefix))
+            messages += code.messages
+            tiles += code.tiles
+        machine = CodeTarget(target.architecture, target.vector_bytes)
+        text, own = emit_flow(self.flow, machine, functions, len(messages), _SIZING)
+        return _Code(_with_cores("\n".join([*texts, text]), tiles), (*messages, *own), True)
+
+
+@frozen
+class _Code:
+    """LLVM text with an entry, what its checks say by number, and the tiles of cores that it calls."""
+
+    text: str
+    messages: tuple[str, ...]
+    needs_arena: bool
+    tiles: tuple[GemmTile, ...] = ()
+
+
+def _native_code(graph: Graph, target: Target) -> _Code:
+    """The code of a graph that is one plan, with its sizing function."""
     code = run_passes(graph, target)
     plan = code.plan
     sizes_alone = replace(plan, launches=(), asserted=())
     sizing = emit_entry(sizes_alone, CodeTarget(target.architecture, target.vector_bytes), (), _SIZING)
-    cores = [core_text(tile) for tile in dict.fromkeys(plan.tiles)]
-    made = {name for name, _ in cores}
-    text = _DECLARATION.sub(lambda found: "" if _declared_name(found[0]) in made else found[0], code.text)
-    return "\n".join([*[part for _, part in cores], text, sizing]), code.messages, bool(plan.slots)
+    of_values = [check.message.format(size=format_size(check.size)) for check in graph.asserts]
+    return _Code("\n".join((code.text, sizing)), (*code.messages, *of_values), bool(plan.slots), plan.tiles)
+
+
+def _with_cores(text: str, tiles: Sequence[GemmTile]) -> str:
+    """A text with the cores of matrix products in place of their declarations."""
+    cores = dict([core_text(tile) for tile in dict.fromkeys(tiles)])
+    text = _DECLARATION.sub(lambda found: "" if _declared_name(found[0]) in cores else found[0], text)
+    return "\n".join([*cores.values(), text])
 
 
 def _declared_name(declaration: str) -> str:
     return declaration.partition("@")[2].partition("(")[0]
 
 
-def _isolated(text: str, prefix: str, target: Target) -> str:
-    """A module's text whose functions are internal, have a prefix, and may use the target's features."""
+def _renamed(text: str, prefix: str) -> str:
+    """A module's text whose functions have a prefix."""
     names = sorted(set(_DEFINITION.findall(text)), key=len, reverse=True)
     pattern = re.compile(r"@(" + "|".join(map(re.escape, names)) + r")(?![\w.$-])")
-    text = pattern.sub(lambda found: f"@{prefix}{found[1]}", text)
-    text = _LINKAGE.sub("define internal ", text)
+    return pattern.sub(lambda found: f"@{prefix}{found[1]}", text)
+
+
+def _isolated(text: str, prefix: str, target: Target) -> str:
+    """A module's text whose functions are internal, have a prefix, and may use the target's features."""
+    text = _LINKAGE.sub("define internal ", _renamed(text, prefix))
     features = f' "target-features"="{target.features}"' if target.features else ""
     return _BODY.sub(rf'\1"target-cpu"="{target.cpu}"{features} {{', text)
 

@@ -391,9 +391,9 @@ register_code(
     "P010",
     CompileError,
     "A program needs Python",
-    "A native package runs without an interpreter. Calls that only the host can run (LAPACK, custom operators, "
-    "collectives), sizes that values decide, random numbers, and numbers that Python computes at each call are not in "
-    "one yet.",
+    "A native package runs without an interpreter; branches and loops are code of it. Calls that only the host can run "
+    "(LAPACK, custom operators, collectives), sizes that values decide, random numbers, and numbers that Python computes "
+    "at each call are not in one yet.",
 )
 register_code(
     "P011",

@@ -5,27 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from rushlight.codegen.llvm.builder import sizes
-from rushlight.codegen.llvm.builder.scope import Context, Scope
+from rushlight.codegen.llvm.entry.words import WordFunction
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import Buffer
 from rushlight.sym import Size
 
 
-class LaunchArguments(ABC):
+class LaunchArguments(WordFunction, ABC):
     """A function that launches kernels; subclasses give the addresses of buffers."""
-
-    def __init__(self, ctx: Context) -> None:
-        self.ctx = ctx
-        self.scope: Scope = ctx.entry
 
     @abstractmethod
     def address(self, buffer: Buffer) -> str:
         """A buffer's address."""
-
-    def size(self, size: Size) -> str:
-        """The text of a size."""
-        return sizes.size_text(self.ctx, size, self.scope)
 
     def argument(self, arg: Buffer | Address | Size) -> tuple[str, str]:
         """The LLVM type and text of an argument."""
@@ -39,5 +30,4 @@ class LaunchArguments(ABC):
     def store(self, memory: str, args: Iterable[tuple[str, str]]) -> None:
         """Stores arguments as consecutive 64-bit words."""
         for index, (kind, text) in enumerate(args):
-            at = memory if index == 0 else self.scope.let(f"getelementptr i64, ptr {memory}, i64 {index}")
-            self.scope.do(f"store {kind} {text}, ptr {at}, align 8")
+            self.store_word(kind, text, memory, index)

@@ -98,33 +98,21 @@ class _Entry(LaunchArguments):
         """Loads a word of ctx, once."""
         word = self.ctx_words.get(index)
         if word is None:
-            at = self.scope.let(f"getelementptr i64, ptr %ctx, i64 {index}")
-            word = self.ctx_words[index] = self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
+            word = self.ctx_words[index] = self.load_word(llvm_type, "%ctx", index)
         return word
 
     def descriptor_word(self, descriptor: int, index: int, llvm_type: str) -> str:
         """Loads a word of a descriptor."""
         pointer = self.pointers.get(descriptor)
         if pointer is None:
-            at = self.scope.let(f"getelementptr i64, ptr %descriptors, i64 {descriptor}")
-            pointer = self.pointers[descriptor] = self.scope.let(f"load ptr, ptr {at}, align 8")
-        at = self.scope.let(f"getelementptr i64, ptr {pointer}, i64 {index}")
-        return self.scope.let(f"load {llvm_type}, ptr {at}, align 8")
-
-    def leave_unless(self, condition: str, status: int | str) -> None:
-        """Returns a status if the condition does not hold."""
-        scope = self.scope
-        leave, stay = scope.names.label(), scope.names.label()
-        scope.branch(condition, stay, leave)
-        scope.block(leave)
-        scope.do(f"ret i64 {status}")
-        scope.block(stay)
+            pointer = self.pointers[descriptor] = self.load_word("ptr", "%descriptors", descriptor)
+        return self.load_word(llvm_type, pointer, index)
 
     def check(self, number: int, assertion: Assertion) -> None:
         """Emits one assertion."""
         left, right = (self.size(side) for side in (assertion.left, assertion.right))
         holds = self.scope.let(f"icmp {RELATIONS[assertion.relation]} i64 {left}, {right}")
-        self.leave_unless(holds, STATUS_ASSERTION + number)
+        self.leave_unless(holds, f"i64 {STATUS_ASSERTION + number}")
 
     def check_values(self, table: LaunchTable | None, name: str, arguments: str) -> None:
         """Emits the asserts of values, after the launches so far."""
@@ -133,10 +121,10 @@ class _Entry(LaunchArguments):
         scope = self.scope
         if table is not None:
             status = self.run_table(table, name, arguments)
-            self.leave_unless(scope.let(f"icmp eq i64 {status}, 0"), status)
+            self.leave_unless(scope.let(f"icmp eq i64 {status}, 0"), f"i64 {status}")
         for number, buffer in enumerate(self.plan.asserted, STATUS_ASSERTION + len(self.plan.assertions)):
             fails = scope.let(f"load i8, ptr {self.address(buffer)}, align 1")
-            self.leave_unless(scope.let(f"icmp eq i8 {fails}, 0"), number)
+            self.leave_unless(scope.let(f"icmp eq i8 {fails}, 0"), f"i64 {number}")
 
     def check_arena(self) -> None:
         """Computes where slots start, and returns if the arena is smaller than they need."""
@@ -160,7 +148,7 @@ class _Entry(LaunchArguments):
         have = self.ctx_word(ARENA_BYTES, "i64")
         at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
         scope.do(f"store i64 {need}, ptr {at}, align 8")
-        self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), STATUS_ARENA)
+        self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), f"i64 {STATUS_ARENA}")
 
     def place_in_output(self, output: Buffer, length: str, arena: str) -> str:
         """Places slots in an output that is not written yet, or behind `arena` bytes; the arena's length."""
@@ -171,23 +159,10 @@ class _Entry(LaunchArguments):
         self.bases[output] = scope.let(f"select i1 {fits}, ptr {self.address(output)}, ptr {behind}")
         return self.total(arena, scope.let(f"select i1 {fits}, i64 0, i64 {length}"))
 
-    def total(self, a: str, b: str) -> str:
-        """The sum of two sizes."""
-        if a.isdigit() and b.isdigit():
-            return str(int(a) + int(b))
-        return b if a == "0" else self.scope.let(f"add i64 {a}, {b}")
-
-    def largest(self, texts: Sequence[str]) -> str:
-        """The largest of some sizes, 0 if there are none."""
-        largest = str(max([int(text) for text in texts if text.isdigit()], default=0))
-        for text in dict.fromkeys([text for text in texts if not text.isdigit()]):
-            largest = text if largest == "0" else self.scope.let(f"call i64 @llvm.smax.i64(i64 {largest}, i64 {text})")
-        return largest
-
     def poll(self) -> None:
         """Returns if the interrupt byte is set."""
         byte = self.scope.let(f"load volatile i8, ptr {self.ctx_word(INTERRUPT, 'ptr')}, align 1")
-        self.leave_unless(self.scope.let(f"icmp eq i8 {byte}, 0"), STATUS_INTERRUPTED)
+        self.leave_unless(self.scope.let(f"icmp eq i8 {byte}, 0"), f"i64 {STATUS_INTERRUPTED}")
 
     def address(self, buffer: Buffer) -> str:
         """A buffer's address: from its descriptor, or in the arena."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.function_builder import FunctionBuilder
 from rushlight.codegen.llvm.builder.functions import function_text
-from rushlight.codegen.llvm.builder.scope import Context, Scope
+from rushlight.codegen.llvm.builder.scope import Context
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry import entry
+from rushlight.codegen.llvm.entry.words import WordFunction
 from rushlight.codegen.llvm.interface.processor import emit_level
 from rushlight.codegen.llvm.interface.records import (
     PARALLEL_DATA,
@@ -30,12 +30,10 @@ from rushlight.codegen.llvm.interface.records import (
 )
 from rushlight.ir.kernel import Kernel
 from rushlight.ir.plan import ALIGNMENT
-from rushlight.sym import Size
 
 _ARENA, _ARENA_BYTES, _WEIGHTS, _PARALLEL, _DATA, _THREADS, _LEVEL = range(7)
 """Words of the caller's struct."""
 _CONTEXT_WORDS = 16
-_HEADER_WORDS = 2
 
 
 def emit_functions(interface: Interface, variants: Sequence[Variant], architecture: str, embedded: bool) -> str:
@@ -78,15 +76,14 @@ def _emit_public_level(name: str, asks: bool) -> str:
     return code.finish(f"i64 {code.let('level', f'call i64 @{name}_find_level()') if asks else 1}")
 
 
-class _Function:
+class _Function(WordFunction):
     """One function over the sizes of the interface."""
 
     def __init__(self, interface: Interface, variants: Sequence[Variant], architecture: str) -> None:
         self.interface = interface
         self.variants = sorted(variants, key=lambda variant: -variant.level)
         self.asks = architecture == "x86_64"
-        self.ctx = Context(Kernel("interface", (), (), ()), CodeTarget(architecture, 16), {})
-        self.scope: Scope = self.ctx.entry
+        super().__init__(Context(Kernel("interface", (), (), ()), CodeTarget(architecture, 16), {}))
         for number, parameter in enumerate(interface.sizes):
             self.scope.sizes[parameter.symbol] = f"%size{number}"
 
@@ -97,16 +94,6 @@ class _Function:
         """The function's text; every path has returned."""
         self.ctx.close()
         return function_text(header, self.ctx.allocations, self.scope.lines)
-
-    def size(self, size: Size) -> str:
-        return sizes.size_text(self.ctx, size, self.scope)
-
-    def leave_unless(self, condition: str, result: str) -> None:
-        leave, stay = self.scope.names.label(), self.scope.names.label()
-        self.scope.branch(condition, stay, leave)
-        self.scope.block(leave)
-        self.scope.do(f"ret {result}")
-        self.scope.block(stay)
 
     def check_sizes(self, result: str) -> None:
         """Returns `result` unless all sizes are in their ranges."""
@@ -123,27 +110,12 @@ class _Function:
                 let(f"icmp {entry.RELATIONS[condition.relation]} i64 {self.size(condition.expr)}, 0"), result
             )
 
-    def word(self, base: str, index: int) -> str:
-        return base if index == 0 else self.scope.let(f"getelementptr i64, ptr {base}, i64 {index}")
-
-    def store(self, kind: str, value: str, base: str, index: int) -> None:
-        self.scope.do(f"store {kind} {value}, ptr {self.word(base, index)}, align 8")
-
-    def load(self, kind: str, base: str, index: int) -> str:
-        return self.scope.let(f"load {kind}, ptr {self.word(base, index)}, align 8")
-
     def describe(self, address: Callable[[TensorParameter], str]) -> str:
         """Writes the descriptors; where their addresses lie, in order."""
         tensors = self.interface.tensors
         pointers = self.ctx.allocate("i64", max(len(tensors), 1))
         for number, tensor in enumerate(tensors):
-            rank = len(tensor.type.shape)
-            words = self.ctx.allocate("i64", _HEADER_WORDS + 2 * rank)
-            self.store("ptr", address(tensor), words, 0)
-            self.store("i64", str(rank | tensor.type.dtype.code << 8), words, 1)
-            for at, size in enumerate((*tensor.type.shape, *tensor.type.strides), _HEADER_WORDS):
-                self.store("i64", self.size(size), words, at)
-            self.store("ptr", words, pointers, number)
+            self.store_word("ptr", self.descriptor(tensor.type, address(tensor)), pointers, number)
         return pointers
 
     def context(self, filled: Iterable[tuple[int, str, str]]) -> str:
@@ -151,7 +123,7 @@ class _Function:
         words = self.ctx.allocate("i64", _CONTEXT_WORDS)
         self.scope.do(f"store [{_CONTEXT_WORDS} x i64] zeroinitializer, ptr {words}, align 8")
         for index, kind, value in filled:
-            self.store(kind, value, words, index)
+            self.store_word(kind, value, words, index)
         return words
 
 
@@ -167,14 +139,14 @@ class _Sizing(_Function):
         let, asked = self.scope.let, [variant for variant in self.variants if variant.needs_arena]
         threads = let("call i64 @llvm.smax.i64(i64 %threads, i64 1)")
         need = self.ctx.allocate("i64")
-        self.store("i64", "0", need, 0)
+        self.store_word("i64", "0", need, 0)
         if asked:
             pointers = self.describe(lambda tensor: "null")
             context = self.context([(entry.THREADS, "i64", threads)])
             level = let(f"call i64 @{self.interface.name}_find_level()") if self.asks else None
             for variant in asked:
                 self._ask(variant, level, f"ptr {context}, ptr {pointers}", context, need)
-        self.scope.do(f"ret i64 {self.load('i64', need, 0)}")
+        self.scope.do(f"ret i64 {self.load_word('i64', need, 0)}")
         parameters = ", ".join(["i64 %threads", *self.size_parameters()])
         return self.text(f"define i64 @{self.interface.name}_arena_size({parameters})")
 
@@ -188,9 +160,9 @@ class _Sizing(_Function):
         status = let(f"call i64 @{variant.sizing}({arguments})")
         failed = let(f"sub i64 0, {status}")
         self.leave_unless(let(f"icmp ule i64 {status}, {STATUS_ARENA}"), f"i64 {failed}")
-        wanted = self.load("i64", context, entry.ARENA_NEED)
-        most = let(f"call i64 @llvm.smax.i64(i64 {self.load('i64', need, 0)}, i64 {wanted})")
-        self.store("i64", most, need, 0)
+        wanted = self.load_word("i64", context, entry.ARENA_NEED)
+        most = let(f"call i64 @llvm.smax.i64(i64 {self.load_word('i64', need, 0)}, i64 {wanted})")
+        self.store_word("i64", most, need, 0)
         if level is not None:
             scope.jump(after)
             scope.block(after)
@@ -214,12 +186,12 @@ class _Run(_Function):
         for pointer in pointers:
             self.leave_unless(let(f"icmp ne ptr {pointer}, null"), f"i32 {STATUS_NULL}")
         self.check_sizes(f"i32 {STATUS_RANGE}")
-        arena = self.load("ptr", "%context", _ARENA)
+        arena = self.load_word("ptr", "%context", _ARENA)
         low = let(f"and i64 {let(f'ptrtoint ptr {arena} to i64')}, {ALIGNMENT - 1}")
         self.leave_unless(let(f"icmp eq i64 {low}, 0"), f"i32 {STATUS_ALIGNMENT}")
         weights = self.weights or "null"
         if interface.has_weights and self.weights is None:
-            weights = self.load("ptr", "%context", _WEIGHTS)
+            weights = self.load_word("ptr", "%context", _WEIGHTS)
             self.leave_unless(let(f"icmp ne ptr {weights}, null"), f"i32 {STATUS_NULL}")
         descriptors = self.describe(lambda tensor: self.address(tensor, passed, weights))
         self.dispatch(self.call_context(arena), descriptors)
@@ -235,27 +207,27 @@ class _Run(_Function):
             return passed[tensor]
         memory = self.ctx.allocate("i64")
         if tensor.kind == "number":
-            self.store("double", passed[tensor], memory, 0)
+            self.store_word("double", passed[tensor], memory, 0)
         else:
             assert tensor.symbol is not None
-            self.store("i64", self.size(tensor.symbol), memory, 0)
+            self.store_word("i64", self.size(tensor.symbol), memory, 0)
         return memory
 
     def call_context(self, arena: str) -> str:
         """The context of the entry: the caller's arena and parallel loop, on one thread where there is none."""
         let, name = self.scope.let, self.interface.name
-        function = self.load("ptr", "%context", _PARALLEL)
+        function = self.load_word("ptr", "%context", _PARALLEL)
         is_serial = let(f"icmp eq ptr {function}, null")
         loop = let(f"select i1 {is_serial}, ptr @{name}_serial, ptr @{name}_parallel")
-        given = let(f"call i64 @llvm.smax.i64(i64 {self.load('i64', '%context', _THREADS)}, i64 1)")
+        given = let(f"call i64 @llvm.smax.i64(i64 {self.load_word('i64', '%context', _THREADS)}, i64 1)")
         return self.context(
             [
                 (entry.ARENA, "ptr", arena),
-                (entry.ARENA_BYTES, "i64", self.load("i64", "%context", _ARENA_BYTES)),
+                (entry.ARENA_BYTES, "i64", self.load_word("i64", "%context", _ARENA_BYTES)),
                 (entry.PARALLEL_FOR, "ptr", loop),
                 (entry.INTERRUPT, "ptr", f"@{name}_never"),
                 (entry.THREADS, "i64", let(f"select i1 {is_serial}, i64 1, i64 {given}")),
-                (PARALLEL_DATA, "ptr", self.load("ptr", "%context", _DATA)),
+                (PARALLEL_DATA, "ptr", self.load_word("ptr", "%context", _DATA)),
                 (PARALLEL_FUNCTION, "ptr", function),
             ]
         )
@@ -267,7 +239,7 @@ class _Run(_Function):
             (variant,) = self.variants
             self.call(variant, context, descriptors)
             return
-        level = self.load("i64", "%context", _LEVEL)
+        level = self.load_word("i64", "%context", _LEVEL)
         before, ask, known = scope.label, scope.names.label(), scope.names.label()
         scope.branch(let(f"icmp eq i64 {level}, 0"), ask, known)
         scope.block(ask)
