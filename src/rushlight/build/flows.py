@@ -10,7 +10,18 @@ from rushlight.build.index_asserts import with_index_asserts
 from rushlight.build.inlining import inlined
 from rushlight.build.segments import HostStep, NativeStep, cut_at_unbacked_outputs
 from rushlight.ir.dtype import bool_, int64
-from rushlight.ir.flow import MOVING, Branches, BufferCopy, Carry, Flow, FlowStep, Frame, NativeRun, ScanLoop, WhileLoop
+from rushlight.ir.flow.frame import (
+    MOVING,
+    Branches,
+    BufferCopy,
+    Carry,
+    Flow,
+    FlowStep,
+    Frame,
+    NativeRun,
+    ScanLoop,
+    WhileLoop,
+)
 from rushlight.ir.graph import NUMBER, PARAMETER, Call, Graph, Inner, with_dense_outputs
 from rushlight.ir.plan import Assertion, Launch
 from rushlight.ir.scalar import Buffer

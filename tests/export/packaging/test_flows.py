@@ -14,7 +14,7 @@ import rushlight as rl
 from rushlight.build.flows import make_flow
 from rushlight.export import Dim, ExportedProgram, export, package
 from rushlight.export.packaging.checking import Run
-from rushlight.ir.flow import Branches, ScanLoop, WhileLoop
+from rushlight.ir.flow.frame import Branches, ScanLoop, WhileLoop
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "packages" / "rushlight-runtime" / "src"))

@@ -392,8 +392,8 @@ register_code(
     CompileError,
     "A program needs Python",
     "A native package runs without an interpreter; branches and loops are code of it. Calls that only the host can run "
-    "(LAPACK, custom operators, collectives), sizes that values decide, random numbers, and numbers that Python computes "
-    "at each call are not in one yet.",
+    "(LAPACK, custom operators, collectives), sizes that values decide, random numbers, and numbers that Python "
+    "computes at each call are not in one yet.",
 )
 register_code(
     "P011",

@@ -16,7 +16,7 @@ from rushlight.codegen.llvm.builder.vector_types import literal
 from rushlight.codegen.llvm.entry import entry
 from rushlight.codegen.llvm.entry.words import WordFunction
 from rushlight.ir.dtype import Kind, float64
-from rushlight.ir.flow import (
+from rushlight.ir.flow.frame import (
     MOVING,
     Branches,
     BufferCopy,
@@ -50,7 +50,7 @@ class NativeFunction:
 def emit_flow(
     flow: Flow, target: CodeTarget, natives: Sequence[NativeFunction], first_check: int, sizing: str
 ) -> tuple[str, tuple[str, ...]]:
-    """The text of a flow's two functions, and the messages of its own checks, numbered from `first_check`."""
+    """The text of a flow's two functions, and the messages of its checks, numbered from `first_check`."""
     checks = [check for frame in _frames(flow.frame) for check in frame.checks]
     numbers = {id(check): number for number, check in enumerate(checks, first_check)}
     asks = _Sizing(flow, target, natives, numbers).emit(sizing)

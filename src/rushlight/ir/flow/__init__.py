@@ -1,0 +1,1 @@
+"""Programs whose native code is run in branches and loops."""
