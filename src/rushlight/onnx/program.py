@@ -12,6 +12,8 @@ from rushlight.onnx.values import Value, is_text, to_host, to_tensor
 from rushlight.support.errors import RushlightError, error, fail, require
 
 Store = Callable[[str, Array, bool], str]
+# What rules raise where a node is malformed: an axis that is not there, operands or attributes that do not fit.
+_MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _IGNORED = frozenset({"consumed_inputs"})
 
 
@@ -67,6 +69,10 @@ class Step:
         except RushlightError as cause:
             cause.add_note(f"in {self.node.operator} {self.node.title()} of the ONNX model")
             raise
+        except _MISFITS as cause:
+            where = f"{self.node.operator} {self.node.title()}"
+            message = f"onnx: {where} does not fit its operands: {type(cause).__name__}: {cause}"
+            raise error("O002", message, attributes=sorted(self.attributes)) from cause
         for name, result in zip(self.node.outputs, results, strict=False):
             values[name] = result
         for name in self.dead:
