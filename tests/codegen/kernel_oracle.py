@@ -15,7 +15,8 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index
 from rushlight.ir.target import Target
 from rushlight.ir.type import TensorType
 from rushlight.runtime import llvm
-from rushlight.schedule.loops.kernels import LoopNest, NestStore, reductions_take_lanes
+from rushlight.schedule.loops.kernels import reductions_take_lanes
+from rushlight.schedule.loops.nest import LoopNest, NestStore
 from rushlight.sym import Size, SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
 

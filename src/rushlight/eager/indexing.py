@@ -263,7 +263,7 @@ def put(tensor: Handle, index: object, value: object) -> None:
     dims, indices = _places(selection)
     if isinstance(value, Handle) and not isinstance(value, TracedNumber) and value.dtype is not view.dtype:
         value = OPERATORS["to_dtype"](value, view.dtype)
-    dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False})
+    dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False, "ascending": False})
 
 
 def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) -> None:
@@ -280,7 +280,8 @@ def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) ->
         dispatch(in_place(OPERATORS["add"]) if accumulate else COPY, (selection.view, source), {})
         return
     dims, positions = _places(selection)
-    dispatch(in_place(_INDEX_PUT), (selection.view, positions, source), {"dims": dims, "accumulate": accumulate})
+    attrs = {"dims": dims, "accumulate": accumulate, "ascending": False}
+    dispatch(in_place(_INDEX_PUT), (selection.view, positions, source), attrs)
 
 
 def _is_mask_fill(index: Handle, value: object) -> bool:

@@ -55,7 +55,8 @@ class Scatter:
     """A result that starts as `initial`; each value of `axes` combines `value` into it at `index`.
 
     Axes run in ascending order. combine: "set" (the last one stays), "sum", "prod", "max" or "min". An index outside
-    the result is skipped. `initial` is a Scalar over `at`; `index` has one entry per dim of the result.
+    the result is skipped. `initial` is a Scalar over `at`; `index` has one entry per dim of the result. `distinct`: no
+    two values are written to one place, so they may come in any order.
     """
 
     initial: Scalar
@@ -63,6 +64,7 @@ class Scatter:
     index: tuple[Index, ...]
     value: Scalar
     combine: str
+    distinct: bool = False
 
 
 @frozen

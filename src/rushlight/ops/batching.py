@@ -9,6 +9,7 @@ as the operator gives for it alone, and batched operators fuse, compile and diff
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -307,9 +308,8 @@ class Batched(Operator):
         size = _first(self._operands_of(named), self.mask).shape[0]
         batch_axis = axis_symbol(size, "b")
         inner: Scatter = rule(at[1:], **self._single(dict(named), lambda operand: _Row(operand, batch_axis)))
-        return Scatter(
-            result.initial, (batch_axis, *inner.axes), (batch_axis, *inner.index), inner.value, inner.combine
-        )
+        axes, place = (batch_axis, *inner.axes), (batch_axis, *inner.index)
+        return replace(inner, initial=result.initial, axes=axes, index=place)
 
     def _decomposed(self, **named: Any) -> Any:
         rule: Any = self.base.decompose_rule

@@ -823,8 +823,8 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
                 "function inplace method out",
             ),
             Declaration(
-                "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
-                "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads.",
+                "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False, bool ascending=False) -> Tensor",
+                "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads. `ascending`: of one index, whose places are not negative and each above the one before.",
                 Fact.FITTING | Fact.STORED | Fact.WRITES,
                 "all",
                 None,

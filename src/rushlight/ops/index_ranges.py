@@ -92,6 +92,13 @@ def _in_dims(named: Named) -> list[Range]:
     return [_wrapping("indices", shape[dim], member) for member, dim in enumerate(named["dims"])]
 
 
+def _put_in_dims(named: Named) -> list[Range]:
+    if not named["ascending"]:
+        return _in_dims(named)
+    size = named["input"].shape[named["dims"][0]]
+    return [Range("indices", 0, size, None, 0), Range("indices", 1, None, None, 0, _EACH_ABOVE)]
+
+
 def _in_table(named: Named) -> list[Range]:
     return [Range("input", 0, named["weight"].shape[0])]
 
@@ -159,6 +166,7 @@ def _total(index: Value) -> Value:
 _LENGTHS = Derived(_themselves, "not be negative", (), "E004")
 _TOTAL = Derived(_total, "sum to the number of values", (), "E003")
 _TO_END = Derived(_last, "end with the number of values", (), "E003")
+_EACH_ABOVE = Derived(_steps, "ascend, each above the one before")
 _ASCENDING, _FROM_ZERO = Derived(_steps, "ascend"), Derived(_first, "begin with 0")
 
 
@@ -193,7 +201,7 @@ _RULES: dict[str, Rule] = {
     "searchsorted": _in_order,
     "index_add": _along_dim,
     "index": _in_dims,
-    "index_put": _in_dims,
+    "index_put": _put_in_dims,
     "embedding": _in_table,
     "embedding_bag": _in_bags,
     "max_unpool": _in_space,

@@ -15,13 +15,14 @@ from rushlight.schedule.fuse.dedupe import LaunchCopy, StructuralKey
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.blocks import STRAIGHT, Walk
 from rushlight.schedule.loops.gemm_kernels import build_gemm
-from rushlight.schedule.loops.kernels import LoopNest, Step, build_kernel, build_plain, collapse, open_group
+from rushlight.schedule.loops.kernels import Step, build_kernel, build_plain
+from rushlight.schedule.loops.nest import LoopNest, collapse, open_group
 from rushlight.schedule.loops.ranges import split_ranges
 from rushlight.schedule.loops.row_blocks import FusedChain, localise, row_block_launch
 from rushlight.schedule.loops.row_reuse import spill_row_values
 from rushlight.schedule.loops.row_sums import sum_rows
 from rushlight.schedule.loops.scan import build_scan
-from rushlight.schedule.loops.scatter import build_scatter
+from rushlight.schedule.loops.scatter import build_scatter, start_overwrites
 from rushlight.schedule.lower.complex_parts import split_complex
 from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.nodes import make_nodes
@@ -46,7 +47,7 @@ class LaunchMaker:
         self.target = target
         self.walk = walk
         self.aliases = aliases
-        self.makers = {node.buffer: node for group in groups for node in group.nodes if node.scatter is None}
+        self.makers = {node.buffer: node for group in groups for node in group.nodes if not node.writes_at_data}
         self.once = once
         self.kernels: list[AnyKernel] = []
         self.launches: list[Launch] = []
@@ -137,6 +138,7 @@ class LaunchMaker:
         elif group.nodes[0].scatter is not None:
             yield from build_scatter(group.nodes[0], self.aliases, len(self.kernels))
         else:
+            yield from start_overwrites(group, self.aliases, len(self.kernels))
             parts = split_ranges(open_group(group, self.aliases))
             kernels: dict[str, Kernel | GemmKernel] = {}
             for part in parts:

@@ -20,7 +20,7 @@ from rushlight.ir.outline import NamedPrinter
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.row_blocks import FusedChain
-from rushlight.schedule.lower.nodes import Node
+from rushlight.schedule.lower.nodes import Node, Overwrite
 from rushlight.schedule.record import Schedule
 from rushlight.sym import Size, SizeExpr, axis_size
 
@@ -50,6 +50,15 @@ class _ValuePrinter(NamedPrinter):
             self.lines.append(
                 f"  scatter {scatter.combine} over {self._extents(scatter.axes)}: [{', '.join(at)}] takes {value}"
             )
+        return "\n".join([*self.lines, "}"])
+
+    def overwrite(self, node: Node, over: Overwrite) -> str:
+        """The text of a value that is written over another, at distinct places."""
+        at = [self._at(position) for position in over.axes]
+        self.lines = [f"{node.buffer.name}[{', '.join(at)}] over {self._extents(over.axes)}: {node.buffer.type} {{"]
+        self.lines.append(f"  start from {self.operand(over.initial, '  ')}")
+        value, places = self.operand(node.body, "  "), ", ".join([self.operand(one, "  ") for one in over.index])
+        self.lines.append(f"  write over {self._extents(node.axes)}: [{places}] takes {value}")
         return "\n".join([*self.lines, "}"])
 
     def _at(self, position: Size) -> str:
@@ -83,6 +92,9 @@ def folded_text(schedule: Schedule) -> str:
     for title, nodes in (("# computed once", schedule.once_nodes), ("# computed at each call", schedule.nodes)):
         lines += [title] if schedule.once_nodes else []
         for node in nodes:
+            if node.overwrite is not None:
+                lines.append(_ValuePrinter().overwrite(node, node.overwrite))
+                continue
             lines.append(_ValuePrinter().value(node.buffer, node.index(), node.axes, node.body, node.scatter))
     return "\n".join([*lines, ""])
 

@@ -44,9 +44,14 @@ def verify_folded(schedule: Schedule) -> None:
     """
     defined = set(schedule.inputs)
     for node in (*schedule.once_nodes, *schedule.nodes):
-        if len(node.index()) != len(node.buffer.type.shape):
+        over = node.overwrite
+        if len(node.index() if over is None else over.index) != len(node.buffer.type.shape):
             broken(node.buffer.name, "a node's index has another number of dims than its buffer")
         _verify_body(node.buffer, node.body, node.axes, defined)
+        if over is not None:
+            _verify_body(node.buffer, over.initial, over.axes, defined)
+            for position in over.index:
+                _verify_loads(node.buffer, position, node.axes, defined)
         _define(node.buffer, defined)
     _verify_outputs(schedule, defined)
 

@@ -74,7 +74,17 @@ def index_copy_(input: Tensor, dim: int, index: object, source: object) -> Tenso
     along, places, values = _slices_to_copy(input, dim, index, source)
     if not input.ndim or not values.ndim:
         return input.copy_(index_copy(input, dim, index, source))
-    return dispatch(form_in_place(_INDEX_PUT), (input, (places,), values), {"dims": (along,), "accumulate": False})
+    attrs = {"dims": (along,), "accumulate": False, "ascending": False}
+    return dispatch(form_in_place(_INDEX_PUT), (input, (places,), values), attrs)
+
+
+def write_rows(input: Tensor, places: Tensor, rows: Tensor) -> Tensor:
+    """Write rows to places of the first dim that ascend, each above the one before.
+
+    These are distinct, so the loop that makes the rows can write them, and threads share it. Errors: I001 for others.
+    """
+    attrs = {"dims": (0,), "accumulate": False, "ascending": True}
+    return dispatch(form_in_place(_INDEX_PUT), (input, (places,), rows), attrs)
 
 
 def _slices_to_copy(input: Tensor, dim: int, index: object, source: object) -> tuple[int, Any, Tensor]:

@@ -240,8 +240,10 @@ def index_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 index_put = define(
-    "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False) -> Tensor",
-    "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads.",
+    "index_put(Tensor input, Tensor[] indices, Tensor values, int[] dims, bool accumulate=False, bool ascending=False)"
+    " -> Tensor",
+    "A copy of the input with `values` at, or added to, the places that `index` of these indices and dims reads. "
+    "`ascending`: of one index, whose places are not negative and each above the one before.",
     facts=Fact.FITTING | Fact.STORED | Fact.WRITES,
     variants="",
 )
@@ -249,8 +251,15 @@ index_put = define(
 
 @index_put.meta
 def index_put_meta(
-    input: TensorType, indices: tuple[TensorType, ...], values: TensorType, dims: tuple[int, ...], accumulate: bool
+    input: TensorType,
+    indices: tuple[TensorType, ...],
+    values: TensorType,
+    dims: tuple[int, ...],
+    accumulate: bool,
+    ascending: bool,
 ) -> TensorType:
+    single = not ascending or (len(indices) == 1 and indices[0].ndim == 1)
+    require(single, "S002", "index_put: places that ascend are those of one index with 1 dim", indices=indices)
     position = index.infer((input, indices), {"dims": dims})
     fits = values.weak or same_shape(broadcast(values.shape, position.shape), position.shape)
     require(fits, "S009", "index_put: the values do not fit the places", values=values, places=position)
@@ -261,8 +270,9 @@ def index_put_meta(
 
 @index_put.ref
 def index_put_ref(
-    input: Array, indices: tuple[Array, ...], values: Array, dims: tuple[int, ...], accumulate: bool
+    input: Array, indices: tuple[Array, ...], values: Array, dims: tuple[int, ...], accumulate: bool, ascending: bool
 ) -> Array:
+    del ascending
     result = np.array(input)
     places: list[Any] = [slice(None)] * (dims[-1] + 1)
     for array, dim in zip(indices, dims, strict=True):
@@ -276,20 +286,32 @@ def index_put_ref(
 
 @index_put.lower
 def index_put_lower(
-    at: At, input: Operand, indices: tuple[Operand, ...], values: Operand, dims: tuple[int, ...], accumulate: bool
+    at: At,
+    input: Operand,
+    indices: tuple[Operand, ...],
+    values: Operand,
+    dims: tuple[int, ...],
+    accumulate: bool,
+    ascending: bool,
 ) -> Scatter:
     shape = index.infer((input.type, tuple([index.type for index in indices])), {"dims": dims}).shape
     axes = axes_of(shape, "s")
     # A Scatter skips places out of range, so the conditions are not needed.
     places, _ = indexed_places(axes, input.shape, indices, dims)
-    return Scatter(input[at], axes, places, cast(element(values, axes), input.dtype), "sum" if accumulate else "set")
+    value, distinct = cast(element(values, axes), input.dtype), ascending and not accumulate
+    return Scatter(input[at], axes, places, value, "sum" if accumulate else "set", distinct)
 
 
 @index_put.vjp
 def index_put_vjp(
-    g: Value, indices: tuple[Value, ...], values: Value | float, dims: tuple[int, ...], accumulate: bool
+    g: Value,
+    indices: tuple[Value, ...],
+    values: Value | float,
+    dims: tuple[int, ...],
+    accumulate: bool,
+    ascending: bool,
 ) -> Gradients:
-    kept = g if accumulate else index_put(g, indices, 0, dims)
+    kept = g if accumulate else index_put(g, indices, 0, dims, False, ascending)
     return kept, None, unbroadcast(index(g, indices, dims), values) if isinstance(values, Value) else None
 
 
@@ -298,6 +320,8 @@ def index_put_samples(rng: np.random.Generator) -> Iterator[Sample]:
     rows, columns = integers(rng, -3, 3, 4), integers(rng, 0, 5, 2, 1)
     yield Sample(normal(rng, 3, 5), [np.array([0, 2])], normal(rng, 2, 5), (0,))
     yield Sample(normal(rng, 3, 5), [np.array([1])], 2.5, (1,))
+    yield Sample(normal(rng, 9, 5), [np.array([0, 3, 4, 8])], normal(rng, 4, 5), (0,), False, True)
+    yield Sample(normal(rng, 3, 7), [np.array([1, 6])], normal(rng, 3, 2), (1,), False, True)
     yield Sample(normal(rng, 3, 5), [rows, columns], normal(rng, 2, 4), (0, 1), True)
     yield Sample(normal(rng, 3, 4, 5), [rows, columns], normal(rng, 4), (0, 2), True)
 

@@ -7,11 +7,14 @@ write. Sums have one order whatever the number of threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed.optim.in_backward import APPLIED, CLASSES, KEYWORDS
+from rushlight.eager.composite.places import write_rows
 from rushlight.nn import Parameter
 from rushlight.nn.functional import pad
 from rushlight.ops.ragged import segment_sum
@@ -62,15 +65,47 @@ class TableGroup:
         before = pad(ascending, (1, 0), value=-1)
         starts = (ascending != before[:-1]).nonzero().flatten()
         ends = rl.cat([starts, starts.new_full((1,), rows.shape[0])])
-        named = ascending[starts]
         kept = None if weights is None else weights[order]
-        total = segment_sum(gradients, ends, members[order], kept)
-        states = {name: state[named] for name, state in self.states.items()}
-        old = self.weight[named].to(total.dtype)
-        new, states = self.rule.update(old, total, states, self.step.double(), self.sums)
-        self.weight.index_copy_(0, named, new.to(self.weight.dtype))
-        for name, state in states.items():
-            self.states[name].index_copy_(0, named, state)
+        parts = (self.weight, self.states, self.step.double(), ascending[starts], gradients, ends, members[order], kept)
+        if self.sums is OWN_COLUMNS:
+            numbers = {name: float(number) for name, number in asdict(self.rule).items()}
+            _compiled(type(self.rule))(numbers, *parts)
+        else:  # figures of rows are exchanged between ranks
+            _update(self.sums, self.rule, *parts)
+
+
+def _update(
+    sums: RowSums,
+    rule: RowRule,
+    weight: Tensor,
+    states: Mapping[str, Tensor],
+    step: Tensor,
+    named: Tensor,
+    gradients: Tensor,
+    ends: Tensor,
+    members: Tensor,
+    weights: Tensor | None,
+) -> None:
+    """Update rows, which ascend; the gradients of each are a segment of `members`.
+
+    Compiled, one loop reads a row, sums its gradients and writes it, where a rule sees each number by itself.
+    """
+    total = segment_sum(gradients, ends, members, weights)
+    old = weight[named].to(total.dtype)
+    new, changed = rule.update(old, total, {name: state[named] for name, state in states.items()}, step, sums)
+    write_rows(weight, named, new.to(weight.dtype))
+    for name, state in changed.items():
+        write_rows(states[name], named, state)
+
+
+@cache
+def _compiled(kind: type[RowRule]) -> Any:
+    """The update by rules of a kind, compiled for any numbers."""
+
+    def update(numbers: Mapping[str, float], *parts: Any) -> None:
+        _update(OWN_COLUMNS, kind(**numbers), *parts)
+
+    return rl.compile(update)
 
 
 def grouped(

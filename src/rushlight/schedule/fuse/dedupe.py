@@ -57,6 +57,9 @@ class StructuralKey:
             scatter = node.scatter
             index = tuple([self._image(expr) for expr in scatter.index])
             self._parts.append((self._image(scatter.axes), index, self._term(scatter.value), scatter.combine))
+        if node.overwrite is not None:
+            over = node.overwrite
+            self._parts.append((self._image(over.index), self._image(over.axes), self._term(over.initial)))
 
     def _term(self, root: Scalar) -> int:
         """The number of a term. Numbers its operands first."""

@@ -13,7 +13,7 @@ from rushlight.ir.scalar import Buffer
 from rushlight.schedule.fuse.verdict import Verdict, no, yes
 from rushlight.schedule.gemm.recognition import GemmShape, match_gemm
 from rushlight.schedule.lower.nodes import Node
-from rushlight.schedule.lower.rewrite import as_size
+from rushlight.schedule.lower.rewrite import Substitution, as_size, loads
 from rushlight.support.frozen import frozen
 from rushlight.sym import product
 
@@ -157,10 +157,58 @@ def can_join(
             )
     if node.scatter is not None or any(member.scatter is not None for member in group.nodes):
         return no("scattered writes have a loop nest of their own")
+    places = _can_have_places(group, node)
+    if not places:
+        return places
     if len(group.nodes) >= MAX_NODES or len(group.reads) >= MAX_BUFFERS:
         return no("the kernel would be too large", len(group.nodes), len(group.reads))
     shape = _can_share_axes(group, node)
     return shape if not shape else _can_forward(group, node)
+
+
+def _can_have_places(group: _GrowingGroup, node: Node) -> Verdict:
+    """Whether nodes of a group, with another, can write at distinct places."""
+    members = [*group.nodes, node]
+    writers = [member for member in members if member.overwrite is not None]
+    if not writers:
+        return yes("at their own index")
+    if group.gemm is not None:
+        return no("an epilogue writes the product's own elements")
+    made = {member.buffer for member in members}
+    outer = len(node.axes) if node.reduces else group.outer
+    rank = len(group.nodes[0].axes) if outer is None else outer
+    for writer in writers:
+        if any(buffer is writer.buffer for member in members for buffer, _ in member.reads):
+            return no("what is written at places is read when all of it is there", writer.buffer.name)
+        assert writer.overwrite is not None
+        if any(load.attr("buffer") in made for load in loads(writer.overwrite.initial)):
+            return no("what is written over is there before", writer.buffer.name)
+        verdict = can_overwrite(writer, members, rank)
+        if not verdict:
+            return verdict
+    return yes("at distinct places")
+
+
+def can_overwrite(writer: Node, members: Sequence[Node], rank: int) -> Verdict:
+    """Whether a node at distinct places can be written over what it begins as, while others run.
+
+    These may read an old element at its place alone, where no inner axes come in between: a value could be read again
+    after it has been written over. `rank` is the number of axes that they share.
+    """
+    over = writer.overwrite
+    assert over is not None
+    base = over.base()
+    for member in members:
+        start = over.initial.operands if member is writer else None
+        reads = [at for buffer, at in member.reads if buffer is base and at != start]
+        if not reads:
+            continue
+        if any(len(other.axes) != rank for other in members) or member.sizes != writer.sizes:
+            return no("old values would be read after they are written over", writer.buffer.name)
+        at = Substitution(dict(zip(member.axes, writer.axes, strict=True)))
+        if any(tuple([at(position) for position in read]) != over.index for read in reads):
+            return no("old values are read at other places", writer.buffer.name)
+    return yes("at its places")
 
 
 def _is_wanted(group: _GrowingGroup, node: Node, without: Container[str]) -> Verdict:

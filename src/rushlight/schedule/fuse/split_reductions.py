@@ -81,7 +81,7 @@ def _splittable(node: Node) -> Scalar | None:
     It must be unconditional, equally long for all results, and have several blocks.
     """
     reductions = [term for term in postorder([node.body]) if bound_axes(term)]
-    if node.scatter is not None or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
+    if node.writes_at_data or len(reductions) != 1 or reductions[0].op is not OPS["reduce"]:
         return None
     (reduction,) = reductions
     around = postorder([node.body], lambda term: () if term is reduction else term.operands)

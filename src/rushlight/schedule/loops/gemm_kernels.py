@@ -21,16 +21,8 @@ from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.matrices import Matrices, count, made_format, matrices, plain_load
 from rushlight.schedule.gemm.recognition import GemmShape
 from rushlight.schedule.loops.blocks import Walk
-from rushlight.schedule.loops.kernels import (
-    LoopNest,
-    NestStore,
-    Step,
-    build_kernel,
-    finish_kernel,
-    linearise,
-    open_group,
-    span_loops,
-)
+from rushlight.schedule.loops.kernels import Step, build_kernel, finish_kernel, span_loops
+from rushlight.schedule.loops.nest import LoopNest, NestStore, linearise, open_group
 from rushlight.schedule.loops.tiles import in_blocks
 from rushlight.schedule.lower.constants import is_constant
 from rushlight.schedule.lower.rewrite import Substitution, at_position, flat_position, fresh_axes, rebuild, step_along

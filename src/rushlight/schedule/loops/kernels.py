@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
+from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement
 from rushlight.ir.plan import Address
 from rushlight.ir.ragged import ragged_end
-from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, index, load
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.ir.target import Target
-from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.gemm.matrices import NEAR
 from rushlight.schedule.loops.blocks import STRAIGHT, Body, Walk, in_turns, walk_axes
+from rushlight.schedule.loops.nest import LoopNest, NestStore
 from rushlight.schedule.loops.phases import phases_of
 from rushlight.schedule.loops.tiles import BLOCK_WIDTH, crossing_axis, in_blocks
 from rushlight.schedule.loops.unroll import unroll_chains
 from rushlight.schedule.lower.rewrite import (
-    Index,
     Substitution,
-    as_size,
     flat_position,
     free_axes,
-    index_exprs,
-    linear_offset,
     loads,
     step_along,
 )
@@ -33,9 +28,7 @@ from rushlight.sym import (
     Size,
     SizeExpr,
     axis_size,
-    axis_symbol,
     ceildiv,
-    coefficient,
     depends_on,
     floordiv,
     free_symbols,
@@ -43,7 +36,6 @@ from rushlight.sym import (
     maximum,
     minimum,
     product,
-    substitute,
     total,
 )
 from rushlight.term import postorder
@@ -54,125 +46,6 @@ SPAN = 256
 FEW = 8
 # The most terms of a body for which it pays to unroll neighbours along a crossing axis.
 MOST_TERMS = 60
-
-
-@dataclass(slots=True)
-class NestStore:
-    """A store before loops are written around it: its inner axes, its offset, its value."""
-
-    inner: tuple[SizeExpr, ...]
-    buffer: Buffer
-    offset: Scalar
-    value: Scalar
-
-
-@dataclass(slots=True)
-class LoopNest:
-    """A kernel under construction: outer axes, then stores with inner axes of their own."""
-
-    outer: tuple[SizeExpr, ...]
-    stores: list[NestStore]
-    conditions: list[Scalar] = field(default_factory=list)
-
-    def roots(self) -> list[Scalar]:
-        """All scalars of the nest."""
-        return [scalar for store in self.stores for scalar in (store.value, store.offset)] + self.conditions
-
-    def map(self, image: Substitution) -> None:
-        """Rewrites all scalars."""
-        for store in self.stores:
-            store.value, store.offset = image(store.value), image(store.offset)
-        self.conditions = [image(condition) for condition in self.conditions]
-
-
-def open_group(group: Group, aliases: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> LoopNest:
-    """The stores of a group over common axes, with every value of the group evaluated in place.
-
-    Addresses become linear. `aliases` maps values to the buffers whose memory holds them, at the strides of their own
-    type. Loads from buffers in `linear` have linear addresses already.
-    """
-    rank = group.outer_rank
-    first = group.nodes[0]
-    outer = tuple([axis_symbol(axis_size(axis), f"i{position}") for position, axis in enumerate(first.axes[:rank])])
-    inner_axes: dict[tuple[Size, ...], tuple[SizeExpr, ...]] = {}
-    bodies: dict[Buffer, tuple[tuple[Index, ...], Scalar]] = {}
-
-    def on_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
-        if buffer not in bodies:
-            return None
-        axes, body = bodies[buffer]
-        images: dict[SizeExpr, Index] = {}
-        for axis, position in zip(axes, indices, strict=True):
-            size = as_size(position)
-            if isinstance(axis, SizeExpr) and size is not axis:
-                images[axis] = position if size is None else size
-        return Substitution(images)(body) if images else body
-
-    items: list[NestStore] = []
-    for node in group.nodes:
-        sizes = node.sizes[rank:]
-        if sizes not in inner_axes:
-            inner_axes[sizes] = tuple([axis_symbol(size, f"j{position}") for position, size in enumerate(sizes)])
-        images = dict(zip(node.axes, outer + inner_axes[sizes], strict=True))
-        body = Substitution(images, on_load)(node.body)
-        at = tuple([substitute(expr, images) for expr in node.index()])
-        bodies[node.buffer] = (at, body)
-        if node.stored:
-            offset = linear_offset(tuple([index(expr) for expr in at]), node.buffer.type.strides)
-            items.append(NestStore(inner_axes[sizes], aliases.get(node.buffer, node.buffer), offset, body))
-    nest = LoopNest(outer, items)
-    linearise(nest, aliases, linear)
-    return nest
-
-
-def linearise(nest: LoopNest, aliases: Mapping[Buffer, Buffer], linear: frozenset[Buffer] = frozenset()) -> None:
-    """Gives every load one linear element offset."""
-
-    def linear_load(buffer: Buffer, indices: tuple[Scalar, ...]) -> Scalar | None:
-        if buffer in linear:
-            return None
-        return load(aliases.get(buffer, buffer), linear_offset(indices, buffer.type.strides))
-
-    nest.map(Substitution({}, linear_load))
-
-
-def collapse(nest: LoopNest) -> None:
-    """Merges neighbouring axes that every address walks as one axis: outer, inner and reduced axes."""
-    nest.outer = _collapse_axes(nest, nest.outer)
-    done: dict[tuple[SizeExpr, ...], tuple[SizeExpr, ...]] = {}
-    for store in list(nest.stores):
-        if store.inner not in done:
-            done[store.inner] = _collapse_axes(nest, store.inner)
-    for store in nest.stores:
-        store.inner = done[store.inner]
-    for axes in {bound_axes(term): None for term in postorder(nest.roots()) if len(bound_axes(term)) > 1}:
-        _collapse_axes(nest, axes, bound=True)
-
-
-def _collapse_axes(nest: LoopNest, axes: tuple[SizeExpr, ...], bound: bool = False) -> tuple[SizeExpr, ...]:
-    kept = list(axes)
-    position = len(kept) - 2
-    while position >= 0:
-        a, b = kept[position], kept[position + 1]
-        if _walk_as_one(nest, a, b):
-            merged = axis_symbol(axis_size(a) * axis_size(b), "k" if bound else "i")
-            nest.map(Substitution({a: 0, b: merged}))
-            kept[position : position + 2] = [merged]
-        position -= 1
-    return tuple(kept)
-
-
-def _walk_as_one(nest: LoopNest, a: SizeExpr, b: SizeExpr) -> bool:
-    size, exprs = axis_size(b), index_exprs(nest.roots())
-    for expr in exprs:
-        step_a, step_b = coefficient(expr, a), coefficient(expr, b)
-        if step_a is None or step_b is None or step_b * size != step_a:
-            return False
-    # An axis that no address mentions, as where strides are 0, may still be of another length at each place.
-    bound = [axis for term in postorder(nest.roots()) for axis in bound_axes(term)]
-    mentioned = [symbol for expr in exprs for symbol in free_symbols(expr) if is_axis(symbol)]
-    lengths = [axis_size(axis) for axis in dict.fromkeys(bound + mentioned)]
-    return not any(depends_on(length, a) or depends_on(length, b) for length in lengths)
 
 
 @frozen
@@ -212,7 +85,7 @@ def build_plain(nest: LoopNest, name: str) -> Step:
 
 def _part_last(nest: LoopNest) -> None:
     """Splits the last outer axis by remainders that conditions ask for; each remainder gets its own loop."""
-    if not nest.outer or nest.conditions or any(store.inner for store in nest.stores):
+    if not nest.outer or nest.is_conditional or any(store.inner for store in nest.stores):
         return
     *outer, last = nest.outer
     phases = phases_of([store.value for store in nest.stores], last)
@@ -280,7 +153,7 @@ def _flat(nest: LoopNest, name: str, walk: Walk) -> Step:
 
     if len(axes) > 1:
         return _walked(nest, name, axes[:-1], along_last, axis_size(axes[-1]) * reduced, walk)
-    body = tuple([Store(element.buffer, element.offset, element.value) for element in nest.stores])
+    body = _stores(nest.stores, [Substitution({})])
     return finish_kernel(nest, name, axes, body, reduced, in_lanes=True)
 
 
@@ -293,7 +166,7 @@ def _walked(
     walk: Walk,
 ) -> Step:
     """A kernel whose outer axes are walked in blocks, unless the lengths of inner loops vary."""
-    if not axes or not walk.changes(axes) or nest.conditions or _is_uneven(nest, axes):
+    if not axes or not walk.changes(axes) or nest.is_conditional or _is_uneven(nest, axes):
         return finish_kernel(nest, name, axes, body([Substitution({})]), work)
     kept = any(term.op is OPS["keep"] for term in postorder(nest.roots()))
     walked = walk_axes(axes, walk, body, turns=not kept and len({store.inner for store in nest.stores}) == 1)
@@ -310,7 +183,7 @@ def _is_uneven(nest: LoopNest, axes: Sequence[SizeExpr]) -> bool:
 
 def _stores(stores: Sequence[NestStore], turns: Sequence[Substitution]) -> Body:
     """The stores in each turn, one turn after the other."""
-    return tuple([Store(store.buffer, at(store.offset), at(store.value)) for at in turns for store in stores])
+    return tuple([store.statement(at) for at in turns for store in stores])
 
 
 def _tiled(nest: LoopNest, name: str, axes: tuple[SizeExpr, ...], crossing: SizeExpr, width: int, walk: Walk) -> Step:
@@ -353,9 +226,7 @@ def _write_out(nest: LoopNest, axis: SizeExpr) -> None:
     size = axis_size(axis)
     assert isinstance(size, int)
     turns = [Substitution({axis: position}) for position in range(size)]
-    nest.stores = [
-        NestStore(store.inner, store.buffer, at(store.offset), at(store.value)) for at in turns for store in nest.stores
-    ]
+    nest.stores = [store.image(at) for at in turns for store in nest.stores]
     nest.outer = tuple([other for other in nest.outer if other is not axis])
 
 

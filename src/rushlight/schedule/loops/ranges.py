@@ -13,7 +13,8 @@ from typing import TypeGuard
 
 from rushlight.ir.plan import Address
 from rushlight.ir.scalar import OPS, Buffer, Scalar, chain_axis, index
-from rushlight.schedule.loops.kernels import LoopNest, NestStore, Step
+from rushlight.schedule.loops.kernels import Step
+from rushlight.schedule.loops.nest import LoopNest, NestStore
 from rushlight.schedule.lower.rewrite import Substitution, as_size, rebuild, step_along
 from rushlight.support.frozen import frozen
 from rushlight.sym import (
@@ -151,7 +152,7 @@ def split_ranges(nest: LoopNest) -> list[Part]:
     whole = [Part(nest, {})]
     terms = list(postorder(nest.roots()))
     guarded = any(term.op is GUARD for term in terms)  # most nests have none: then this is the only walk
-    if not guarded or nest.conditions or any(chain_axis(term) is not None for term in terms):
+    if not guarded or nest.is_conditional or any(chain_axis(term) is not None for term in terms):
         return whole
     _split_inner(nest)
     for depth, axis in enumerate(nest.outer):

@@ -185,7 +185,7 @@ class _ChainBuilder:
 
     def joined_level(self, group: Group) -> int | None:
         """The level of the chain with another group, or None if the group cannot join."""
-        if any(node.scatter is not None for node in group.nodes) or not group.reads & self.made.keys():
+        if any(node.writes_at_data for node in group.nodes) or not group.reads & self.made.keys():
             return None
         level = min(self.level, _most_level(group, self.batch))
         for node in group.nodes:

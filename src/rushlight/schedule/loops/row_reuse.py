@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rushlight.ir.dtype import float32, float64
 from rushlight.ir.scalar import OPS, Scalar, bound_axes, keep, load
-from rushlight.schedule.loops.kernels import LoopNest, NestStore
+from rushlight.schedule.loops.nest import LoopNest, NestStore
 from rushlight.schedule.lower.rewrite import Substitution, free_axes, loads, rebuild
 from rushlight.sym import SizeExpr, axis_size
 from rushlight.term import interned, postorder
@@ -22,7 +22,7 @@ def spill_row_values(nest: LoopNest) -> None:
     """Lets reductions store the elements that the stores of their rows would recompute."""
     read = {term.attr("buffer") for root in nest.roots() for term in loads(root)}
     for store in nest.stores:
-        result = _reusable_reduction(store) if store.buffer not in read else None
+        result = _reusable_reduction(store) if store.where is None and store.buffer not in read else None
         if result is None:
             continue
         reduction, axis = result

@@ -12,7 +12,8 @@ from rushlight.ir.kernel import Axis, AxisKind, Loop, Store
 from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.split_reductions import ROW_SUMS
-from rushlight.schedule.loops.kernels import LoopNest, NestStore, Step, finish_kernel
+from rushlight.schedule.loops.kernels import Step, finish_kernel
+from rushlight.schedule.loops.nest import LoopNest, NestStore
 from rushlight.schedule.lower.rewrite import Substitution, loads, step_along
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, bounds, ceildiv, floordiv, minimum
 from rushlight.term import postorder
@@ -26,7 +27,7 @@ LIGHT = 16
 
 def sum_rows(nest: LoopNest, name: str) -> Step | None:
     """The kernel of a nest that only sums blocks of rows into scratch memory, else None."""
-    if len(nest.outer) < 2 or nest.conditions or not all(_is_row_sum(nest, store) for store in nest.stores):
+    if len(nest.outer) < 2 or nest.is_conditional or not all(_is_row_sum(nest, store) for store in nest.stores):
         return None
     lengths = {axis_size(axis) for store in nest.stores for axis in bound_axes(store.value)}
     if len(lengths) != 1 or len({store.value.attr("order") for store in nest.stores}) != 1:

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from rushlight.ir.kernel import Axis, AxisKind, Loop, Statement, Store
 from rushlight.ir.scalar import chain_axis
-from rushlight.schedule.loops.kernels import MOST_TERMS, LoopNest, Step, finish_kernel
+from rushlight.schedule.loops.kernels import MOST_TERMS, Step, finish_kernel
+from rushlight.schedule.loops.nest import LoopNest
 from rushlight.schedule.loops.tiles import BLOCK_WIDTH, in_blocks
 from rushlight.schedule.lower.rewrite import Substitution, free_axes, loads, step_along
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, floordiv, substitute
@@ -24,7 +25,7 @@ ROWS = 4
 def build_scan(nest: LoopNest, name: str) -> Step | None:
     """The launch of a nest with scans; None if it has none, or stores of several shapes."""
     shapes = {store.inner for store in nest.stores}
-    if nest.conditions or len(shapes) != 1:
+    if nest.is_conditional or len(shapes) != 1:
         return None
     axes = (*nest.outer, *shapes.pop())
     axis = _scan_axis(nest, axes)

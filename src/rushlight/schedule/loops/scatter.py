@@ -3,31 +3,23 @@
 Where the result lies in the memory of its initial value, there are the stores alone.
 
 Source axes that are unchanged in the result's index never collide, so they are shared among threads and vector lanes;
-the other axes run in ascending order, which fixes the order of sums.
+the other axes run in ascending order, which fixes the order of sums. Writes to distinct places need no order: they are
+stores of ordinary groups (`schedule/lower/nodes.py`, `Overwrite`), which start from the initial value as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rushlight.ir.dtype import bool_, int64
 from rushlight.ir.kernel import Axis, AxisKind, Loop, Statement, Store
 from rushlight.ir.loops import Index, Scatter
-from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, constant, index
+from rushlight.ir.scalar import OPS, Buffer, Scalar, index
 from rushlight.schedule.fuse.fusion import Group
-from rushlight.schedule.loops.kernels import (
-    LoopNest,
-    NestStore,
-    Step,
-    build_kernel,
-    collapse,
-    finish_kernel,
-    linearise,
-    open_group,
-)
+from rushlight.schedule.loops.kernels import Step, build_kernel, finish_kernel
+from rushlight.schedule.loops.nest import LoopNest, NestStore, collapse, inside, linearise, open_group
 from rushlight.schedule.lower.nodes import Node, make_node
 from rushlight.schedule.lower.rewrite import Substitution, as_size, linear_offset
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, minimum, product
+from rushlight.sym import SizeExpr, axis_size, axis_symbol, ceildiv, minimum, product
 
 # Columns of one share: a few cache lines, so that threads do not write to the same line.
 CHUNK = 64
@@ -37,12 +29,30 @@ def build_scatter(node: Node, aliases: Mapping[Buffer, Buffer], number: int) -> 
     """The kernel of the initial value, unless that is there, and the kernel of the writes."""
     scatter = node.scatter
     assert scatter is not None
-    if _is_there(node, aliases):
-        return [_writes(node, scatter, aliases, f"k{number}")]
-    start = make_node(node.buffer, node.order, node.axes, node.body)
+    steps = _start(node, node.axes, node.body, aliases, number)
+    return [*steps, _writes(node, scatter, aliases, f"k{number + len(steps)}")]
+
+
+def start_overwrites(group: Group, aliases: Mapping[Buffer, Buffer], number: int) -> list[Step]:
+    """The kernels of what nodes of a group write over, unless that is there."""
+    steps: list[Step] = []
+    for node in group.nodes:
+        over = node.overwrite
+        if over is not None:
+            steps += _start(node, over.axes, over.initial, aliases, number + len(steps))
+    return steps
+
+
+def _start(
+    node: Node, axes: tuple[SizeExpr, ...], initial: Scalar, aliases: Mapping[Buffer, Buffer], number: int
+) -> list[Step]:
+    """The kernel that makes the value that a node's writes start from, unless it is there."""
+    start = make_node(node.buffer, node.order, axes, initial)
+    if _is_there(start, aliases):
+        return []
     nest = open_group(Group(0, (start,), None), aliases)
     collapse(nest)
-    return [build_kernel(nest, f"k{number}"), _writes(node, scatter, aliases, f"k{number + 1}")]
+    return [build_kernel(nest, f"k{number}")]
 
 
 def _is_there(node: Node, aliases: Mapping[Buffer, Buffer]) -> bool:
@@ -68,14 +78,13 @@ def _writes(node: Node, scatter: Scatter, aliases: Mapping[Buffer, Buffer], name
         chunked = (chunk, within)
     image = Substitution(images)
     indices = tuple([image(expr if isinstance(expr, Scalar) else index(expr)) for expr in scatter.index])
-    store = NestStore((), buffer, linear_offset(indices, node.buffer.type.strides), image(scatter.value))
-    where = _inside(indices, node.buffer.type.shape)
-    nest = LoopNest((), [store])
-    nest.conditions = [] if where is None else [where]
+    where = inside(indices, node.buffer.type.shape)
+    offset = linear_offset(indices, node.buffer.type.strides)
+    nest = LoopNest((), [NestStore((), buffer, offset, image(scatter.value), where)])
     linearise(nest, aliases)
-    where = nest.conditions[0] if nest.conditions else None
+    (store,) = nest.stores
     combine = None if scatter.combine == "set" else scatter.combine
-    body: tuple[Statement, ...] = (Store(buffer, store.offset, store.value, combine, where),)
+    body: tuple[Statement, ...] = (Store(buffer, store.offset, store.value, combine, store.where),)
     if chunked is not None:
         body = (Loop(Axis(chunked[1], axis_size(chunked[1]), AxisKind.VECTOR), body),)
     for axis in reversed([axis for axis in scatter.axes if axis_size(axis) != 1 and axis not in free]):
@@ -87,15 +96,3 @@ def _writes(node: Node, scatter: Scatter, aliases: Mapping[Buffer, Buffer], name
 
 def _independent(axis: SizeExpr, scatter: Scatter) -> bool:
     return any(entry is axis or (isinstance(entry, Scalar) and as_size(entry) is axis) for entry in scatter.index)
-
-
-def _inside(indices: tuple[Scalar, ...], shape: tuple[Size, ...]) -> Scalar | None:
-    """The condition that every data-dependent index lies inside the result."""
-    total: Scalar | None = None
-    for position, size in zip(indices, shape, strict=True):
-        if as_size(position) is None:
-            low = apply("le", constant(0, int64), position)
-            inside = low & apply("lt", position, index(size))
-            total = inside if total is None else total & inside
-    assert total is None or total.type is bool_
-    return total

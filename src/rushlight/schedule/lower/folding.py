@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from rushlight.ir.loops import Definition, ScatterDefinition
+from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
 from rushlight.schedule.lower.rewrite import as_size, step_along
 from rushlight.sym import SizeExpr, axis_size, free_symbols, is_axis
@@ -57,7 +57,7 @@ class Dissected:
     def reads(self) -> list[tuple[Buffer, bool]]:
         """The buffers that it reads, once per load, each with whether it reads elements more than once."""
         if isinstance(self.definition, ScatterDefinition):
-            return [(load.attr("buffer"), True) for load in self.loads]
+            return self._reads_of_writes(self.definition.scatter)
         axes = [axis for axis in self.definition.axes if axis_size(axis) != 1]
         loads: list[tuple[Buffer, bool]] = []
         for load in self.loads:
@@ -67,6 +67,14 @@ class Dissected:
             )
             loads.append((load.attr("buffer"), repeated or _overlaps(load, axes, self.bound)))
         return loads
+
+    def _reads_of_writes(self, scatter: Scatter) -> list[tuple[Buffer, bool]]:
+        """What a scatter reads; a value for a distinct place is read once, at the axes that it has."""
+        if not scatter.distinct or self.bound:
+            return [(load.attr("buffer"), True) for load in self.loads]
+        axes = {axis for axis in scatter.axes if axis_size(axis) != 1}
+        places = set(postorder([scatter.initial, *[at for at in scatter.index if isinstance(at, Scalar)]]))
+        return [(load.attr("buffer"), load in places or not _mentioned_axes(load) >= axes) for load in self.loads]
 
     def is_made_of(self, buffers: set[Buffer]) -> bool:
         """Whether it is a cheap function of its indices and of some buffers."""

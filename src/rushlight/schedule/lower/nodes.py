@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
+from rushlight.ir.dtype import int64
 from rushlight.ir.loops import Scatter, ScatterDefinition
-from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, lift
 from rushlight.schedule.lower.folding import Dissected, choose_folded
 from rushlight.schedule.lower.packed_operands import unpacked_in_products
 from rushlight.schedule.lower.rewrite import Substitution, as_size, loads
@@ -16,13 +18,35 @@ from rushlight.term import postorder
 _LOAD, _CONTRACT = OPS["load"], OPS["contract"]
 
 
+@frozen
+class Overwrite:
+    """Where the elements of a node lie that is written over another value: no two have the same place.
+
+    `index` is the place at the node's axes. An element whose place does not exist is left out. What no element lies at
+    keeps `initial`, a scalar over `axes`.
+    """
+
+    index: tuple[Scalar, ...]
+    axes: tuple[SizeExpr, ...]
+    initial: Scalar
+
+    def image(self, at: Substitution) -> Overwrite:
+        """The record with its scalars rewritten."""
+        return Overwrite(tuple([at(position) for position in self.index]), self.axes, at(self.initial))
+
+    def base(self) -> Buffer | None:
+        """The buffer that it begins as a copy of, if it does."""
+        return self.initial.attr("buffer") if self.initial.op is _LOAD else None
+
+
 @frozen(eq=False)
 class Node:
     """One value to compute: `body` over `axes`, at position `order` in the graph.
 
     Dims of literal size 1 have no axis. `contraction` is the only reduction of the body, if it is a contraction: a
-    candidate for the GEMM template. `scatter` is set for results with data-dependent stores. `stored` says that the
-    value needs memory. `place` is the index in the buffer for given values of the axes; None if the axes are its dims
+    candidate for the GEMM template. `scatter` is set for results with data-dependent stores in order, `overwrite` for
+    those at distinct places, whose axes and body are those of what is written. `stored` says that the value needs
+    memory. `place` is the index in the buffer for given values of the axes; None if the axes are its dims
     in order. `reads` are the distinct loads, as buffers and indices. `make_node` finds what follows from the bodies.
     """
 
@@ -36,6 +60,12 @@ class Node:
     contraction: Scalar | None
     place: tuple[Size, ...] | None
     reads: tuple[tuple[Buffer, tuple[Scalar, ...]], ...]
+    overwrite: Overwrite | None = None
+
+    @property
+    def writes_at_data(self) -> bool:
+        """Whether data says where its elements lie."""
+        return self.scatter is not None or self.overwrite is not None
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -68,6 +98,7 @@ def make_node(
     scatter: Scatter | None = None,
     stored: bool = True,
     place: tuple[Size, ...] | None = None,
+    overwrite: Overwrite | None = None,
 ) -> Node:
     """A node; one walk over its body finds the reductions and the loads."""
     read: dict[Scalar, None] = {}
@@ -79,10 +110,12 @@ def make_node(
             reductions.append(term)
     if scatter is not None:
         read.update(dict.fromkeys(loads_of_writes(scatter)))
+    if overwrite is not None:
+        read.update(dict.fromkeys([load for root in (overwrite.initial, *overwrite.index) for load in loads(root)]))
     is_contraction = len(reductions) == 1 and reductions[0].op is _CONTRACT
     contraction = reductions[0] if is_contraction else None
     reads = tuple([(load.attr("buffer"), load.operands) for load in read])
-    return Node(buffer, order, axes, body, scatter, stored, bool(reductions), contraction, place, reads)
+    return Node(buffer, order, axes, body, scatter, stored, bool(reductions), contraction, place, reads, overwrite)
 
 
 def loads_of_writes(scatter: Scatter) -> list[Scalar]:
@@ -115,10 +148,16 @@ def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buf
             index = tuple(
                 [inline(position) if isinstance(position, Scalar) else position for position in scatter.index]
             )
-            scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
+            initial, axes, value = inline(scatter.initial), _long(definition.axes), inline(scatter.value)
             stored = definition.buffer in results
-            body, axes = inline(scatter.initial), _long(definition.axes)
-            nodes.append(make_node(definition.buffer, order, axes, body, scatter, stored))
+            if scatter.distinct:
+                at = Substitution({axis: 0 for axis in scatter.axes if axis_size(axis) == 1})
+                over = Overwrite(tuple([at(lift(position, int64)) for position in index]), axes, initial)
+                own = _long(scatter.axes)
+                nodes.append(make_node(definition.buffer, order, own, at(value), None, True, None, over))
+                continue
+            scatter = replace(scatter, index=index, value=value)
+            nodes.append(make_node(definition.buffer, order, axes, initial, scatter, stored))
             continue
         body = inline(definition.body)
         if definition.buffer in folded:

@@ -27,6 +27,7 @@ from rushlight.term import interned, postorder
 Index = Scalar | Size
 _INDEX = OPS["index"]
 _LOAD = OPS["load"]
+_ADD = OPS["add"]
 
 
 def rebuild(term: Scalar, operands: tuple[Scalar, ...]) -> Scalar:
@@ -175,7 +176,12 @@ def as_size(term: Scalar) -> Size | None:
 def step_along(offset: Scalar, axis: SizeExpr) -> Size | None:
     """The change of an offset when an axis moves by one; None if it depends on data or on the position."""
     expr = as_size(offset)
-    return coefficient(expr, axis) if isinstance(expr, SizeExpr) else None if expr is None else 0
+    if expr is not None:
+        return coefficient(expr, axis) if isinstance(expr, SizeExpr) else 0
+    if offset.op is not _ADD:
+        return None if axis in free_axes(offset) else 0
+    one, other = (step_along(operand, axis) for operand in offset.operands)
+    return None if one is None or other is None else one + other
 
 
 def flat_position(axes: Iterable[SizeExpr], images: Mapping[SizeExpr, Size]) -> Size:

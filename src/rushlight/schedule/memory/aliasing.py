@@ -6,10 +6,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rushlight.ir.graph import Call, Graph
-from rushlight.ir.loops import Definition, Scatter, axes_of
+from rushlight.ir.loops import Definition, axes_of
 from rushlight.ir.scalar import Buffer, Scalar, load
 from rushlight.ir.type import TensorType
-from rushlight.schedule.fuse.fusion import Group
+from rushlight.schedule.fuse.fusion import Group, can_overwrite
 from rushlight.schedule.gemm.recognition import match_gemm
 from rushlight.schedule.lower.lowering import Lowered
 from rushlight.schedule.lower.nodes import Node, loads_of_writes, make_node
@@ -50,7 +50,7 @@ def stored_buffers(groups: Sequence[Group]) -> set[Buffer]:
     stored: set[Buffer] = set()
     for group in groups:
         for node in group.nodes:
-            if node.scatter is not None:
+            if node.writes_at_data:
                 stored.add(node.buffer)
             stored.update([buffer for buffer, _ in node.reads if home.get(buffer, group) is not group])
     return stored
@@ -118,8 +118,9 @@ def replace_buffers(groups: Sequence[Group], images: Mapping[Buffer, Buffer]) ->
         inline = Substitution({}, on_load)
         if scatter is not None:
             index = tuple([inline(at) if isinstance(at, Scalar) else at for at in scatter.index])
-            scatter = Scatter(scatter.initial, scatter.axes, index, inline(scatter.value), scatter.combine)
-        return make_node(buffer, node.order, node.axes, inline(node.body), scatter, node.stored, node.place)
+            scatter = replace(scatter, index=index, value=inline(scatter.value))
+        over = None if node.overwrite is None else node.overwrite.image(inline)
+        return make_node(buffer, node.order, node.axes, inline(node.body), scatter, node.stored, node.place, over)
 
     replaced: list[Group] = []
     for group in groups:
@@ -197,8 +198,11 @@ def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer)
     The node's value is laid out as `layout`. No node of the group may have inner axes, because a value could then be
     read again after its memory has been overwritten. An epilogue runs once for each element of a product; the operands
     of the product are never read at the element that it writes, so they fail the test. So does what a scatter reads
-    for its writes, which come in any order.
+    for its writes, which come in any order. A node at distinct places is written over what it begins as, whose elements
+    are read elsewhere at these places alone.
     """
+    if node.overwrite is not None:
+        return _begins_as(node, layout, buffer) and bool(can_overwrite(node, group.nodes, group.outer_rank))
     if node.scatter is not None and any(load.attr("buffer") is buffer for load in loads_of_writes(node.scatter)):
         return False
     if any(len(member.axes) != group.outer_rank for member in group.nodes):
@@ -211,6 +215,14 @@ def reads_in_place(group: Group, node: Node, layout: TensorType, buffer: Buffer)
             ):
                 return False
     return True
+
+
+def _begins_as(node: Node, layout: TensorType, buffer: Buffer) -> bool:
+    """Whether what a node at distinct places begins as is a buffer, element by element."""
+    over = node.overwrite
+    if over is None or over.base() is not buffer:
+        return False
+    return as_size(linear_offset(over.initial.operands, buffer.type.strides)) == _offset(layout, over.axes)
 
 
 def _offset(layout: TensorType, axes: Iterable[SizeExpr]) -> Size:

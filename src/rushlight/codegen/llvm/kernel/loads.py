@@ -23,6 +23,7 @@ from rushlight.codegen.llvm.kernel.addresses import (
 )
 from rushlight.codegen.llvm.kernel.grid import checked_address
 from rushlight.codegen.llvm.kernel.lane_loop import LaneLoop, copy_first, count_of_first, lane_address, spill
+from rushlight.codegen.llvm.kernel.prefetch import prefetch_rows_ahead
 from rushlight.codegen.llvm.kernel.transposed_loads import (
     lane_pointers,
     load_strided,
@@ -47,6 +48,8 @@ def emit_load(ctx: Context, term: Scalar, scope: Scope, mask: Mask | None) -> Va
         if square is not None and moving and lanes is not None and _is_transposed_load(address, mask, lanes):
             _load_transposed_group(ctx, square, scope)
             return scope.memo[key]
+        if moving:
+            prefetch_rows_ahead(ctx, term, address, scope, mask)
         loaded = scope.memo[key] = _load(ctx, buffer, address, scope, mask, moving)
         _pin(ctx, buffer, scope, key)
     return loaded
