@@ -34,6 +34,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, Break
+from rushlight.capture.resume.caches import result_of
 from rushlight.capture.resume.calling import (
     OF_ABSTRACT,
     OVER_ITERATORS,
@@ -325,13 +326,6 @@ class CautiousInterpreter(IdentifyingInterpreter):
             raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
         self.used = True
 
-    def _ends_before(self, function: object) -> None:
-        """Breaks before a function that Python calls as it is, since no graph was found in it."""
-        if not (type(function) is FunctionType and isinstance(function, FunctionType)):
-            return
-        if function.__code__ in self.graphless:
-            raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
-
     def calls_leaf(self, method: FunctionType) -> None:
         """Breaks before C calls a special method of ours that has effects."""
         if method.__code__ not in self.graphless:
@@ -339,7 +333,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
-        self._ends_before(function)
+        if type(function) is FunctionType and function.__code__ in self.graphless:
+            raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
         for value in (*args, *kwargs.values()):
             _gives(self, function, value)
         made = function if issubclass(type(function), type) or not args else args[0]
@@ -359,6 +354,9 @@ class CautiousInterpreter(IdentifyingInterpreter):
         ours = module.partition(".")[0] == _PACKAGE
         if ours:
             _stays_outside(function, module)
+        kept = type(function) is CACHED and id(function) not in self.made and not kwargs
+        if kept and (result := result_of(function, args, self.reached)) is not MISSING:
+            return result
         if not ours:
             self._allow(function, module, args, kwargs)
             of_class = getattr(function, "__name__", "") == "__new__"  # which does not ask the class

@@ -52,6 +52,7 @@ class Assumed:
         "_contents",
         "_functions",
         "_objects",
+        "_results",
         "_shown",
         "_slots",
         "apart",
@@ -73,6 +74,7 @@ class Assumed:
         self._contents: dict[int, tuple[Any, bytes]] = {}
         self._functions: dict[int, FunctionType] = {}
         self._objects: dict[int, object] = {}
+        self._results: list[tuple[Any, tuple[object, ...], object]] = []
         self._slots: dict[tuple[int, str], object] = {}
 
     def looks_into(self, cls: type) -> None:
@@ -107,6 +109,10 @@ class Assumed:
     def has_class(self, owner: object) -> None:
         """The trace depends on the class of an object that it finds at each call."""
         self._objects[id(owner)] = owner
+
+    def returns(self, cache: Any, args: tuple[object, ...], value: object) -> None:
+        """A function whose results are kept is asked for one."""
+        self._results.append((cache, args, value))
 
     def lacks(self, variables: dict[str, object], name: str, path: str) -> None:
         """A dict of variables has no such name."""
@@ -166,12 +172,24 @@ class Assumed:
             if hasattr(memory, "shape"):
                 failed += f" or {text}.shape != {names(memory.shape)}"
             yield Guard("constant", f"the {type(memory).__name__} {text}", "as it was", failed)
+        for cache, args, value in self._results:
+            failed = f"not {names(_still_gives)}({names(cache)}, {names(args)}, {names(value)})"
+            yield Guard("function", f"{cache.__qualname__}{args!r}", repr(value), failed)
         for operator, revision in self.revised.values():
             failed = f"{names(operator)}.revision != {revision}"
             yield Guard("operator", f"{operator!r}", "as it was defined", failed)
         for (_, name), owner in self._slots.items():
             path = f"{type(owner).__qualname__}.{name}"
             yield Guard("attribute", path, "absent", f"hasattr({names(owner)}, {name!r})")
+
+
+def _still_gives(cache: Any, args: tuple[object, ...], value: object) -> bool:
+    """Whether a function whose results are kept has the same one. An error is one of the call that asks again."""
+    try:
+        result = cache(*args)
+    except Exception:  # noqa: BLE001 - of the program, which sees it where it calls
+        return False
+    return result is value or (type(result) is type(value) and not isinstance(value, Handle) and result == value)
 
 
 def variables_of_class(cls: type) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""Functions whose results `functools` keeps: of plain values, what they give is part of the graph, and guarded."""
+
+from __future__ import annotations
+
+import gc
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.resume.reached import ReachedObjects, Reroot
+from rushlight.capture.state.reachable import PLAIN
+from rushlight.eager.dispatch import STATE, Key, Scope, bit
+from rushlight.eager.tensor import Tensor
+
+_tensors: WeakKeyDictionary[Any, dict[object, object]] = WeakKeyDictionary()  # that caches gave, where graphs read them
+
+
+def result_of(cache: Any, args: tuple[object, ...], reached: ReachedObjects) -> object:
+    """What a cache that was there before gives for plain arguments; MISSING where each call has to ask it.
+
+    What it does not have yet Python computes first. Errors: Reroot then, since that may have changed the state.
+    """
+    if not all(map(_is_plain, args)) or "cache_parameters" not in vars(cache) or cache.cache_parameters()["typed"]:
+        return MISSING
+    if not _has(cache, args):
+        if _is_full(cache):
+            return MISSING
+        with Scope(tracer=None, interpreter=None, included=STATE.included & ~bit(Key.TRACING)):
+            cache(*args)
+        if _has(cache, args):
+            raise Reroot
+        return MISSING
+    value = cache(*args)
+    if type(value) is Tensor:
+        held = _tensors.setdefault(cache, {})
+        held[args] = value
+        reached.read(held, args, value, f"{cache.__qualname__}{args!r}")
+    elif not (_is_plain(value) or issubclass(type(value), (type, ModuleType))):
+        return MISSING
+    reached.walk.assumed.returns(cache, args, value)
+    return value
+
+
+def _is_plain(value: object) -> bool:
+    return type(value) in PLAIN or (type(value) is tuple and isinstance(value, tuple) and all(map(_is_plain, value)))
+
+
+def _is_full(cache: Any) -> bool:
+    kept = cache.cache_info()
+    return kept.maxsize is not None and kept.currsize >= kept.maxsize
+
+
+def _has(cache: Any, args: tuple[object, ...]) -> bool:
+    """Whether a cache has a result. One text or integer is its own key, other arguments are a tuple."""
+    key = args[0] if len(args) == 1 and type(args[0]) in (str, int) else args
+    own = vars(cache)
+    return any(type(part) is dict and part is not own and key in part for part in gc.get_referents(cache))

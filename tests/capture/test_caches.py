@@ -1,0 +1,120 @@
+"""Functions whose results `functools` keeps, called with plain values: they are part of a graph, as Python has them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+
+_LOG: list[object] = []
+_FACTOR = 1
+CALLS = 3
+
+
+@functools.lru_cache
+def _is_there(name: str = "numpy") -> bool:
+    _LOG.append(name)
+    print(end="")  # which no graph holds
+    return name == "numpy"
+
+
+@functools.cache
+def _scaled(first: int, second: float) -> float:
+    _LOG.append((first, second))
+    return first * second * _FACTOR
+
+
+@functools.lru_cache(maxsize=1)
+def _kept_once(value: int) -> int:
+    _LOG.append(value)
+    return value + 1
+
+
+@functools.lru_cache(typed=True)
+def _typed(value: float) -> float:
+    _LOG.append(value)
+    return 1.0 if type(value) is int else 2.0
+
+
+@functools.cache
+def _window(count: int) -> rl.Tensor:
+    _LOG.append(("window", count))
+    return rl.arange(count) + 1
+
+
+@functools.cache
+def _module() -> ModuleType:
+    return functools
+
+
+@functools.cache
+def _list(count: int) -> list[int]:
+    _LOG.append(["list", count])
+    return [count]
+
+
+def _all() -> list[Any]:
+    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list]
+
+
+def _empty() -> None:
+    _LOG.clear()
+    for cache in _all():
+        cache.cache_clear()
+
+
+_started = pytest.fixture(autouse=True)(_empty)
+
+
+FUNCTIONS: dict[str, tuple[bool, Callable[[rl.Tensor], rl.Tensor]]] = {
+    "flag": (True, lambda x: x * 2 if _is_there() and not _is_there("nothing") else x),
+    "numbers": (True, lambda x: x * _scaled(2, 1.5) + _scaled(2, 1.5) + _scaled(3, 0.5)),
+    "tensor": (True, lambda x: x + _window(3).sum() * _window(1)),
+    "module": (True, lambda x: x + len(_module().__name__)),
+    "full": (False, lambda x: x + _kept_once(1) + _kept_once(2) + _kept_once(1)),
+    "typed": (False, lambda x: x * _typed(1) + _typed(1.0)),
+    "list": (False, lambda x: x + _list(2)[0]),
+    "argument": (False, lambda x: x + _scaled(x.shape[0], 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_kept_results_are_those_of_python(name: str):
+    is_whole, function = FUNCTIONS[name]
+    runs: list[list[object]] = []
+    for call in (function, rl.compile(function, backend="eager")):
+        _empty()
+        runs.append([[call(rl.ones(2)).tolist() for _ in range(CALLS)], _LOG[:]])
+    assert runs[0] == runs[1]
+    _empty()
+    whole = rl.compile(function, fullgraph=True)
+    if is_whole:
+        before = rl.compiler.graph_count()
+        assert [whole(rl.ones(2)).tolist() for _ in range(CALLS)] == runs[0][0]
+        assert rl.compiler.graph_count() == before + 1
+    else:
+        with pytest.raises(rl.CompileError, match="is called"):
+            whole(rl.ones(2))
+
+
+def test_a_cache_that_was_emptied_is_asked_again(monkeypatch: pytest.MonkeyPatch):
+    compiled = rl.compile(lambda x: x * _scaled(2, 1.5), fullgraph=True)
+    assert compiled(rl.ones(1)).item() == 3
+    monkeypatch.setattr(f"{__name__}._FACTOR", 2)
+    assert compiled(rl.ones(1)).item() == 3
+    _scaled.cache_clear()
+    assert compiled(rl.ones(1)).item() == 6
+
+
+def test_a_kept_tensor_is_read_at_each_call():
+    compiled = rl.compile(lambda x: x + _window(2), fullgraph=True)
+    assert compiled(rl.zeros(2)).tolist() == [1, 2]
+    _window(2).mul_(10)
+    assert compiled(rl.zeros(2)).tolist() == [10, 20]
+    _window.cache_clear()
+    assert compiled(rl.zeros(2)).tolist() == [1, 2]
