@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module as import_of
+from typing import Any
+
 from rushlight.library import namespaces
 from rushlight.support.errors import error
 
@@ -10,10 +14,31 @@ __all__ = ["import_module", "load_library", "loaded_libraries"]
 loaded_libraries: set[str] = set()
 
 
+_LIBRARIES = {"fbgemm": "rushlight.recsys.fbgemm"}
+"""Namespaces of other packages by the module that has functions of their names."""
+
+
 class Namespace(namespaces.Namespace):
-    """The operators of one namespace, as attributes."""
+    """The operators of one namespace, as attributes: a program's own, or functions of a library's names."""
 
     PATH = "torch.ops"
+
+    def __getattr__(self, name: str) -> Any:
+        library = _LIBRARIES.get(self.name)
+        found = None if library is None or name.startswith("__") else getattr(import_of(library), name, None)
+        return super().__getattr__(name) if found is None else _Packet(found)
+
+
+class _Packet:
+    """A function as an operator, whose only overload is itself."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.default = self
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **options)
 
 
 def load_library(path: object) -> None:
