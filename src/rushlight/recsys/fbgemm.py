@@ -95,7 +95,7 @@ def invert_permute(permute: Tensor) -> Tensor:
 def expand_into_jagged_permute(
     permute: Tensor, input_offset: Tensor, output_offset: Tensor, output_size: int
 ) -> Tensor:
-    """Return where each value comes from, when segments are permuted; offsets are of the segments before and after."""
+    """Return where each value comes from when segments with these offsets get those others."""
     places = taken_segments(input_offset[permute.long()], lengths_of(output_offset), output_size)
     return places.to(permute.dtype)
 

@@ -25,6 +25,16 @@ _MODULES = {
         "modules.mc_modules",
     ),
     "sparse": ("sparse", "sparse.jagged_tensor"),
+    "metrics": (
+        "metrics",
+        "metrics.auc",
+        "metrics.calibration",
+        "metrics.ctr",
+        "metrics.metrics_config",
+        "metrics.mse",
+        "metrics.ne",
+        "metrics.rec_metric",
+    ),
     "distributed": (
         "distributed",
         "distributed.comm",
