@@ -40,6 +40,11 @@ def mask_has_another_shape():
     rl.ones(2, 3)[rl.tensor([True, False, True])]
 
 
+@triggers("I009")
+def indices_do_not_broadcast():
+    rl.ones(4, 4)[[0, 1], [0, 1, 2]]
+
+
 @triggers("I006")
 def dim_is_named_twice():
     rl.ones(2, 3).sum(dim=(0, -2))

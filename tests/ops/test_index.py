@@ -168,3 +168,41 @@ def test_what_is_written_and_where_may_be_the_target(name: str, way: str):
         write(wanted, places.clone(), values.clone())
         asked(x, places, values)
         assert x.tolist() == wanted.tolist(), told
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled"])
+def test_uint8_tensors_are_masks(way: str):
+    x, mask = rl.arange(5.0), rl.tensor([1, 0, 2, 0, 1], dtype=rl.uint8)
+    taken: Callable = lambda x, mask: x[mask]  # noqa: E731
+    taken = taken if way == "eager" else rl.compile(taken)
+    assert taken(x, mask).tolist() == [0, 2, 4]
+    assert x[np.array([1, 0, 0, 0, 1], np.uint8)].tolist() == [0, 4]
+    x[mask] = -1
+    assert x.tolist() == [-1, 1, -1, 3, -1]
+    assert rl.ones(2, 3)[rl.tensor(0, dtype=rl.uint8)].shape == (0, 2, 3)
+    assert rl.tensor(3.0)[rl.tensor(1, dtype=rl.uint8)].tolist() == [3]
+    with refused("I003"):
+        x[rl.zeros(0, 2, dtype=rl.uint8)]
+
+
+def test_values_may_have_leading_dims_of_one_more_than_their_places():
+    x = rl.zeros(4, 4)
+    x[range(4), range(4)] = rl.arange(4.0).reshape(1, 1, 4)
+    assert x.diagonal().tolist() == [0, 1, 2, 3]
+    y = rl.zeros(2, 3)
+    y[True] = rl.ones(1, 1, 2, 3)
+    assert y.tolist() == [[1, 1, 1], [1, 1, 1]]
+    with refused("S009"):
+        x[[0, 1]] = rl.ones(2, 2, 4)
+
+
+def test_writes_without_indices_accumulate():
+    assert rl.tensor(2.0).index_put((), rl.tensor(3.0), accumulate=True).item() == 5
+    with refused("S009"):
+        rl.tensor(2.0).index_put((), rl.tensor([3.0]), accumulate=True)
+
+
+def test_elements_are_not_deleted():
+    x = rl.ones(3)
+    with refused("A001"):
+        del x[0]

@@ -1,4 +1,7 @@
-"""Indexing: ints, slices, None and ... are views; integer tensors, lists and bool masks gather and scatter."""
+"""Indexing: ints, slices, None and ... are views; integer tensors, lists and bool masks gather and scatter.
+
+A uint8 tensor is a mask, as in PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tracing.number import TracedNumber
-from rushlight.ir.dtype import Kind, bool_, int64
+from rushlight.ir.dtype import Kind, bool_, int64, uint8
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import same_shape
 from rushlight.support.errors import error, fail, require
@@ -74,7 +77,14 @@ def _as_tensor(index: Any) -> Tensor:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
         fail("I004", "this cannot be an index", index=index)
-    return copied(array, bool_ if array.dtype.kind == "b" else int64)
+    return copied(array, bool_ if array.dtype.kind == "b" or array.dtype == np.uint8 else int64)
+
+
+def _as_index(index: Handle) -> Handle:
+    """A tensor as an index: one of uint8 is a mask. Errors: I004 for floats and complex numbers."""
+    if index.dtype.kind not in (Kind.BOOL, Kind.INT):
+        fail("I004", "a tensor index must hold integers or bools", index=index)
+    return OPERATORS["to_dtype"](index, bool_) if index.dtype is uint8 else index
 
 
 def _holds_tensors(index: object) -> bool:
@@ -126,9 +136,9 @@ def normal_index(index: object, ndim: int) -> Sequence[Any]:
             items.append(integer(part))
         else:
             fail("I004", "this cannot be an index", index=part)
-    for part in items:
-        if isinstance(part, Handle) and part.dtype.kind not in (Kind.BOOL, Kind.INT):
-            fail("I004", "a tensor index must hold integers or bools", index=part)
+    for at, part in enumerate(items):
+        if isinstance(part, Handle) and part.dtype is not int64:
+            items[at] = _as_index(part)
     taken = sum([dims_taken(part) for part in items if part is not Ellipsis])
     require(taken <= ndim, "I003", f"{taken} indices for a tensor of {ndim} dims")
     places = [at for at, part in enumerate(items) if part is Ellipsis]
@@ -251,7 +261,7 @@ def put(tensor: Handle, index: object, value: object) -> None:
     selection = select(tensor, index)
     view = selection.view
     if not selection.dims:
-        dispatch(COPY, (view, _squeezed(value, view)), {})
+        dispatch(COPY, (view, _squeezed(value, view.ndim)), {})
         return
     if len(selection.dims) == 1 and _is_mask_fill(selection.indices[0], value):
         mask = selection.indices[0]
@@ -263,6 +273,7 @@ def put(tensor: Handle, index: object, value: object) -> None:
     dims, indices = _places(selection)
     if isinstance(value, Handle) and not isinstance(value, TracedNumber) and value.dtype is not view.dtype:
         value = OPERATORS["to_dtype"](value, view.dtype)
+    value = _squeezed(value, view.ndim - len(dims) + max([index.ndim for index in indices]))
     dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False, "ascending": False})
 
 
@@ -277,7 +288,9 @@ def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) ->
     require(source.dtype is tensor.dtype, "D002", "the values have another dtype", values=source, input=tensor)
     selection = select(tensor, tuple([slice(None) if index is None else required_tensor(index) for index in indices]))
     if not selection.dims:
-        dispatch(in_place(OPERATORS["add"]) if accumulate else COPY, (selection.view, source), {})
+        in_place(OPERATORS["add"])(selection.view, source) if accumulate else dispatch(
+            COPY, (selection.view, source), {}
+        )
         return
     dims, positions = _places(selection)
     attrs = {"dims": dims, "accumulate": accumulate, "ascending": False}
@@ -289,9 +302,9 @@ def _is_mask_fill(index: Handle, value: object) -> bool:
     return single and index.dtype.kind is Kind.BOOL
 
 
-def _squeezed(value: object, view: Handle) -> Any:
-    """A value without leading dims of size 1 that its target lacks, as PyTorch allows in assignments."""
-    while isinstance(value, Handle) and value.ndim > view.ndim and is_extra(value.form.shape[0]):
+def _squeezed(value: object, ndim: int) -> Any:
+    """A value without leading dims of size 1 that its target of `ndim` dims lacks, as PyTorch allows in assignments."""
+    while isinstance(value, Handle) and value.ndim > ndim and is_extra(value.form.shape[0]):
         value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
     return value
 
@@ -311,7 +324,7 @@ class IndexMethods(ConversionOverloads):
         """Writes values at the positions that index tensors name, as an assignment does, or adds them.
 
         Where a position is repeated, all its values are added. None among the indices selects a whole dim. Errors: D002
-        for values of another dtype; I001 to I005.
+        for values of another dtype; I001 to I005, I009.
         """
         with called("index_put_"):
             put_at(self, indices, values, flag(accumulate))

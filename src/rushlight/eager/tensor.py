@@ -476,6 +476,9 @@ class Tensor(
         with called("assignment"):
             indexing.put(self, index, value)
 
+    def __delitem__(self, index: object) -> None:
+        fail("A001", "a tensor's elements cannot be deleted", hint="select those to keep, or use cat")
+
     _make_subclass = staticmethod(make_subclass)
     _make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 

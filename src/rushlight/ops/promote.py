@@ -153,8 +153,11 @@ def is_one(size: Size) -> bool:
     return size == 1 if isinstance(size, int) else statically_known(eq(size, 1))
 
 
-def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
-    """The common shape, counted from the last dim; S001 when there is none. Relations between symbols are guarded."""
+def broadcast(*shapes: Sequence[Size], code: str = "S001") -> tuple[Size, ...]:
+    """The common shape, counted from the last dim. Relations between symbols are guarded.
+
+    Errors: S001, or another code, when there is none.
+    """
     rank = max([len(shape) for shape in shapes], default=0)
     result: list[Size] = [1] * rank
     for shape in shapes:
@@ -162,15 +165,16 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
         for dim, size in enumerate(shape, offset):
             common = result[dim]
             if common is not size and not (isinstance(size, int) and size == 1):
-                result[dim] = size if isinstance(common, int) and common == 1 else _common_size(common, size, shapes)
+                is_free = isinstance(common, int) and common == 1
+                result[dim] = size if is_free else _common_size(common, size, shapes, code)
     return tuple(result)
 
 
-def _common_size(a: Size, b: Size, shapes: Sequence[Sequence[Size]]) -> Size:
+def _common_size(a: Size, b: Size, shapes: Sequence[Sequence[Size]], code: str) -> Size:
     if isinstance(a, int) and isinstance(b, int):
         if a != b:
             values: dict[str, Any] = {f"shape{position}": tuple(shape) for position, shape in enumerate(shapes)}
-            fail("S001", "shapes do not broadcast", **values)
+            fail(code, "shapes do not broadcast", **values)
         return a
     return broadcast_sizes(a, b)
 

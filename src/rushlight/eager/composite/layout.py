@@ -180,7 +180,7 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
 
 @checked
 def resize_(input: Tensor, *sizes: object, memory_format: object = None) -> Tensor:
-    """Give the tensor another shape, row-major, over the elements of its memory.
+    """Give the tensor another shape, row-major, over the elements of its memory; of its own shape it stays as it is.
 
     Where there are too few it gets new memory, with the old elements first and the others undefined. Errors: A006 in a
     compiled function, G002 for a tensor that requires gradients.
@@ -190,7 +190,7 @@ def resize_(input: Tensor, *sizes: object, memory_format: object = None) -> Tens
     if memory_format is not None:
         form = laid_out(allocate(form_of(form.shape, form.dtype, Device("meta"))), memory_format).form
         form = form_of(form.shape, form.dtype, target.device, form.strides)
-    if form is target.form:
+    if form is target.form or (memory_format is None and form.shape == target.form.shape):
         return target
     if target.storage is None:
         _put(target, allocate(form))

@@ -200,9 +200,12 @@ def index_select_samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def indexed_shape(input: Shape, indices: Sequence[Shape], dims: Sequence[int]) -> tuple[Shape, int]:
-    """(The indices' broadcast shape, the dim of the result where it stands): in front unless `dims` are adjacent."""
+    """(The indices' broadcast shape, the dim of the result where it stands): in front unless `dims` are adjacent.
+
+    Errors: I009 for indices that do not broadcast.
+    """
     adjacent = all(second == first + 1 for first, second in pairwise(dims))
-    return broadcast(*indices), dims[0] if adjacent else 0
+    return broadcast(*indices, code="I009"), dims[0] if adjacent else 0
 
 
 def _indexed(op: str, input: TensorType, indices: Sequence[TensorType], dims: Sequence[int]) -> Shape:

@@ -211,6 +211,12 @@ register_code(
     "Strides are never negative, so a slice cannot run backwards.",
     "use flip",
 )
+register_code(
+    "I009",
+    IndexRangeError,
+    "Indices do not broadcast",
+    "Index tensors, lists and masks, of which each counts its true elements, have shapes that broadcast to one.",
+)
 
 register_code(
     "A001",
