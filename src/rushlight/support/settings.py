@@ -186,6 +186,12 @@ class Settings:
         "End a graph of a function in parts after so many instructions of Python; 0 for as many as a graph can hold. "
         "1 tests that functions go on from everywhere. Set it before the function is compiled.",
     )
+    loop_budget = Setting(
+        whole_number(0),
+        50_000,
+        "The most bytecodes in a row without an operator that a function in parts interprets: Python then runs the "
+        "loop that they are in. 0 for any number.",
+    )
     strict_parts = Setting(
         flag(),
         False,

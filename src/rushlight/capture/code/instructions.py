@@ -62,7 +62,7 @@ class Code:
 def decode(code: CodeType) -> Code:
     """The instructions of a code object."""
     names = (*code.co_varnames, *[name for name in code.co_cellvars if name not in code.co_varnames], *code.co_freevars)
-    raw = list(_raw_instructions(code.co_code))
+    raw = list(raw_instructions(code.co_code))
     index = {start: at for at, (start, _, _, _, _) in enumerate(raw)}
     lines = _lines(code)
     instructions: list[Instruction] = []
@@ -78,13 +78,13 @@ def globals_in(code: CodeType) -> tuple[str, ...]:
     """The names of variables that code looks up, sets or deletes outside of it: globals, those of a class's body."""
     found = [
         code.co_names[arg >> 1 if name == "LOAD_GLOBAL" else arg]
-        for _, _, _, name, arg in _raw_instructions(code.co_code)
+        for _, _, _, name, arg in raw_instructions(code.co_code)
         if name in _GLOBALS
     ]
     return tuple(dict.fromkeys(found))
 
 
-def _raw_instructions(text: bytes) -> Iterator[tuple[int, int, int, str, int]]:
+def raw_instructions(text: bytes) -> Iterator[tuple[int, int, int, str, int]]:
     """For each instruction: where it starts with its prefixes, its own offset, that after it, its name and argument."""
     offset, size, extended, start = 0, len(text), 0, 0
     while offset < size:
@@ -198,7 +198,7 @@ def _attach_keyword_names(instructions: list[Instruction]) -> None:
 
 def _handlers(code: CodeType, index: dict[int, int], offsets: list[int]) -> tuple[Handler | None, ...]:
     """For each instruction the handler of what it raises."""
-    entries = list(_exception_entries(code.co_exceptiontable))
+    entries = list(exception_entries(code.co_exceptiontable))
     handlers: list[Handler | None] = []
     for offset in offsets:
         handler = None
@@ -210,7 +210,7 @@ def _handlers(code: CodeType, index: dict[int, int], offsets: list[int]) -> tupl
     return tuple(handlers)
 
 
-def _exception_entries(table: bytes) -> Iterator[tuple[int, int, int, int, bool]]:
+def exception_entries(table: bytes) -> Iterator[tuple[int, int, int, int, bool]]:
     """Start, end and target in bytes, depth, and whether the origin is pushed, of each entry.
 
     Numbers are big-endian in groups of six bits; a set bit 6 says that another follows.

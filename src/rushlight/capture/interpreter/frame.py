@@ -46,10 +46,11 @@ Then = Callable[[object], object]
 class Body:
     """A code object ready to be run: for each instruction what carries it out, and its operand.
 
-    `noting` is what carries instructions out and writes down what they make, once somebody has asked for it.
+    `noting` is what carries instructions out and writes down what they make, once somebody has asked for it. `loops`
+    are those that CPython can run by itself, by their first instruction.
     """
 
-    __slots__ = ("code", "local_count", "noting", "operands", "operations", "raw", "shown")
+    __slots__ = ("code", "local_count", "loops", "noting", "operands", "operations", "raw", "shown")
 
     def __init__(self, raw: CodeType) -> None:
         self.raw = raw
@@ -57,6 +58,7 @@ class Body:
         self.operations: list[Operation] = [OPERATIONS[each.name] for each in self.code.instructions]
         self.operands: list[Any] = [each.operand for each in self.code.instructions]
         self.noting: list[Operation] | None = None
+        self.loops: dict[int, Any] = {}
         self.local_count = len(self.code.locals)
         self.shown: dict[
             tuple[int | str, ...], CodeType
@@ -169,6 +171,7 @@ class Evaluator(Hooks, ABC):
     frames: list[Frame]
     handled: Handled
     has_context: bool
+    hands_over: bool  # whether C calls functions as they are
     suspends: bool  # whether it has run generators or the like
 
     def contents(self, cell: object) -> object:

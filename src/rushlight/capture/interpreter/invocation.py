@@ -132,6 +132,8 @@ def _with_callback(
     interpreter: Evaluator, called: Called, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
     """Arguments of a function of C, with what it calls interpreted."""
+    if interpreter.hands_over:
+        return args, kwargs
     at = called.position
     if 0 <= at < len(args):
         args = (*args[:at], _callback(interpreter, args[at]), *args[at + 1 :])

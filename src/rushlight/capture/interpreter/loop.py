@@ -15,7 +15,33 @@ from rushlight.support import provenance
 from rushlight.support.interpreted import WITHIN
 
 Result = TypeVar("Result")
+
+
 _PACKAGE = __name__.partition(".")[0]
+
+
+def _set_context(error: BaseException, handled: BaseException | None) -> None:
+    """Makes the exception that is being handled the context of a new one, as raising in C does."""
+    if handled is None or handled is error:
+        return
+    link: BaseException | None = handled
+    passed: set[int] = set()
+    while link is not None and id(link) not in passed:  # the context chain may lead to the new exception
+        passed.add(id(link))
+        following = link.__context__
+        if following is error:
+            link.__context__ = None
+            break
+        link = following
+    innermost = error
+    seen = {id(error)}
+    while innermost.__context__ is not None and id(innermost.__context__) not in seen:
+        innermost = innermost.__context__
+        seen.add(id(innermost))
+        if innermost is handled:
+            return
+    if innermost is error or not seen & {id(handled)}:
+        innermost.__context__ = handled
 
 
 class Interpreter(Evaluator):
@@ -30,6 +56,7 @@ class Interpreter(Evaluator):
         "escaped",
         "frames",
         "handled",
+        "hands_over",
         "has_context",
         "has_returned",
         "origin",
@@ -43,6 +70,7 @@ class Interpreter(Evaluator):
         self.frames: list[Frame] = []
         self.base = 0
         self.handled = Handled()
+        self.hands_over = False
         self.reraises = self.has_context = self.suspends = False
         self.has_returned = False  # the call is over: each generator that outlives it has an interpreter of its own
         self.origin: int | None = None  # the instruction that first raised what is raised again
@@ -155,8 +183,14 @@ class Interpreter(Evaluator):
                     frame.position = at + 1
                     if operations[at](self, frame, operands[at]):
                         break
+                    if frame.position <= at and self.came_back(frame, at):
+                        break
             except BaseException as error:  # noqa: BLE001 - the user's, which goes to the user's handler
                 self._raised(error, frame)
+
+    def came_back(self, frame: Frame, at: int) -> bool:
+        """Is told that the innermost frame has jumped back from an instruction. True if another may be on top then."""
+        return False
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         """Goes on after an error that an instruction of a frame has raised: at the user's handler."""
@@ -205,7 +239,7 @@ class Interpreter(Evaluator):
         origin, self.origin = self.origin, None
         escaped, self.escaped = self.escaped, None
         if not (again or chained or error is escaped):
-            self._set_context(error)
+            _set_context(error, self.current_error())
         while len(frames) > self.base:
             frame = frames[-1]
             handler = frame.body.code.handlers[frame.position - 1]
@@ -233,30 +267,6 @@ class Interpreter(Evaluator):
             raise error
         finally:  # a frame of the traceback that holds the error would be a circle
             del error, escaped
-
-    def _set_context(self, error: BaseException) -> None:
-        """Makes the exception that is being handled the context of a new one, as raising in C does."""
-        handled = self.current_error()
-        if handled is None or handled is error:
-            return
-        link: BaseException | None = handled
-        passed: set[int] = set()
-        while link is not None and id(link) not in passed:  # the context chain may lead to the new exception
-            passed.add(id(link))
-            following = link.__context__
-            if following is error:
-                link.__context__ = None
-                break
-            link = following
-        innermost = error
-        seen = {id(error)}
-        while innermost.__context__ is not None and id(innermost.__context__) not in seen:
-            innermost = innermost.__context__
-            seen.add(id(innermost))
-            if innermost is handled:
-                return
-        if innermost is error or not seen & {id(handled)}:
-            innermost.__context__ = handled
 
     def current_error(self) -> BaseException | None:
         """The exception that is being handled, as `sys.exception()` gives it."""

@@ -10,25 +10,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_VARARGS, CO_VARKEYWORDS
-from opcode import opmap
 from types import CellType, CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from rushlight.capture.code.instructions import Code, decode
+from rushlight.capture.code.assembling import UNIT, emitted, filled, unlocated
+from rushlight.capture.code.instructions import Code
 from rushlight.capture.interpreter.binding import parameter_count
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame, contents_of
 from rushlight.capture.interpreter.generators import Resumable
 
-_UNIT = 2  # bytes of an instruction
-_NO_LOCATION = 0x80 | 15 << 3  # begins an entry of the table of locations; its last bits count instructions
-_MOST_LOCATED = 8  # by one entry
 _MOST = 1 << 16  # what a jump with one prefix reaches
 _BACK = 3  # units of the jump to the `yield`
 
 
 def can_be_suspended(value: Resumable) -> bool:
     """Whether code can be made for one that waits. Others drive the steps of an asynchronous generator."""
-    return not value.code.co_flags & CO_ASYNC_GENERATOR and len(value.code.co_code) // _UNIT < _MOST
+    return not value.code.co_flags & CO_ASYNC_GENERATOR and len(value.code.co_code) // UNIT < _MOST
 
 
 def closure_of(frame: Frame) -> list[Any]:
@@ -91,27 +88,21 @@ class SuspendedCode:
         behind = bytes(self._filling(len(raw.co_consts), unset))
         target = frame.body.code.instructions[frame.position - 1]
         assert target.name == "YIELD_VALUE", target
-        distance = (len(raw.co_code) + len(behind) - target.offset) // _UNIT + _BACK
-        behind += bytes(_emitted("JUMP_BACKWARD_NO_INTERRUPT", distance, _BACK))
+        distance = (len(raw.co_code) + len(behind) - target.offset) // UNIT + _BACK
+        behind += bytes(emitted("JUMP_BACKWARD_NO_INTERRUPT", distance, _BACK))
         self._code = raw.replace(
             co_code=_entered(frame.body.code) + behind,
-            co_linetable=raw.co_linetable + bytes(_unlocated(len(behind) // _UNIT)),
+            co_linetable=raw.co_linetable + bytes(unlocated(len(behind) // UNIT)),
             co_stacksize=raw.co_stacksize + len(self._set) + 1,
         )
 
     def _filling(self, constant: int, unset: Sequence[int]) -> Iterator[int]:
         """What fills in variables and stack; the lists are the constants from number `constant` on."""
-        yield from _emitted("POP_TOP", 0)
+        yield from emitted("POP_TOP", 0)
         for at in unset:
-            yield from _emitted("DELETE_FAST", at)
-        yield from _unpacked(constant, len(self._set))
-        for at in self._set:
-            yield from _emitted("STORE_FAST", at)
-        for number, part in enumerate(self._parts, 1):
-            if number > 1:
-                yield from _emitted("PUSH_NULL", 0)
-            yield from _unpacked(constant + number, len(part))
-        yield from _emitted("LOAD_CONST", constant + len(self._parts) + 1)  # what the first step gives
+            yield from emitted("DELETE_FAST", at)
+        yield from filled(self._set, map(len, self._parts), constant)
+        yield from emitted("LOAD_CONST", constant + len(self._parts) + 1)  # what the first step gives
 
     def unsuspended(self, closure: Sequence[CellType]) -> Any:
         """A generator or coroutine whose first step leads to the place."""
@@ -179,45 +170,9 @@ def _of_python(value: Resumable) -> Any:
     return made
 
 
-def _emitted(name: str, operand: int, units: int = 0) -> Iterator[int]:
-    """The bytes of an instruction, with as many prefixes as its operand needs, or of as many units."""
-    units = units or 1 + max(operand.bit_length() - 1, 0) // 8
-    for shift in range(units - 1, 0, -1):
-        yield from (opmap["EXTENDED_ARG"], operand >> 8 * shift & 255)
-    yield from (opmap[name], operand & 255)
-
-
-def _unpacked(constant: int, count: int) -> Iterator[int]:
-    """Pushes what a list among the constants holds, the last first."""
-    yield from _emitted("LOAD_CONST", constant)
-    yield from _emitted("UNPACK_SEQUENCE", count)
-    yield from bytes(_CACHED)
-
-
 def _entered(code: Code) -> bytes:
     """The bytes of code that go on behind its end where it begins to run."""
     text = code.raw.co_code
-    at = next(each.offset for each in code.instructions if each.name == "RETURN_GENERATOR") + _UNIT
-    behind = at + 2 * _UNIT  # a POP_TOP and a RESUME make place for a jump with its prefix
-    return text[:at] + bytes(_emitted("JUMP_FORWARD", (len(text) - behind) // _UNIT, 2)) + text[behind:]
-
-
-def _unlocated(units: int) -> Iterator[int]:
-    """The entries of the table of locations for instructions of no line."""
-    for first in range(0, units, _MOST_LOCATED):
-        yield _NO_LOCATION | min(units - first, _MOST_LOCATED) - 1
-
-
-def _cache_of_unpacking() -> int:
-    """The bytes behind an UNPACK_SEQUENCE that CPython keeps for itself."""
-
-    def unpacks(pair: tuple[object, object]) -> object:
-        first, second = pair
-        return second, first
-
-    code = decode(unpacks.__code__).instructions
-    at = next(at for at, each in enumerate(code) if each.name == "UNPACK_SEQUENCE")
-    return code[at + 1].offset - code[at].offset - _UNIT
-
-
-_CACHED = _cache_of_unpacking()
+    at = next(each.offset for each in code.instructions if each.name == "RETURN_GENERATOR") + UNIT
+    behind = at + 2 * UNIT  # a POP_TOP and a RESUME make place for a jump with its prefix
+    return text[:at] + bytes(emitted("JUMP_FORWARD", (len(text) - behind) // UNIT, 2)) + text[behind:]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from opcode import opmap
 from types import CodeType, FrameType, FunctionType, GeneratorType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rushlight.capture.interpreter.frame import Frame
@@ -32,6 +32,27 @@ def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
     for link in reversed(links):
         result = TracebackType(result, link.tb_frame, link.tb_lasti, link.tb_lineno)
     return result
+
+
+def called_from(frame: Frame, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """What a call by CPython gives. The caller's frame has the name, line and globals of an interpreted one."""
+    raw = frame.body.raw
+    code = _CALL.replace(
+        co_name=raw.co_name,
+        co_qualname=raw.co_qualname,
+        co_filename=raw.co_filename,
+        co_firstlineno=frame.line or raw.co_firstlineno,
+    )
+    call: Any = FunctionType(code, frame.globals)
+    try:
+        return call(function, args, kwargs)
+    except BaseException as error:
+        own = error.__traceback__
+        error.__traceback__ = None if own is None or own.tb_next is None else own.tb_next.tb_next
+        raise  # the interpreter puts the caller into the traceback
+
+
+_CALL = (lambda function, args, kwargs: function(*args, **kwargs)).__code__
 
 
 def _is_own(link: TracebackType) -> bool:

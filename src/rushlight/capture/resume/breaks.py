@@ -231,6 +231,17 @@ RESTLESS = _register(
 )
 
 
+LONG = _register(
+    "B027",
+    "A loop runs long without an operator",
+    "Interpreting costs some microseconds a bytecode. Where as many as the setting `loop_budget` have run in a row"
+    " without an operator, as where a table or a vocabulary is built, Python runs the loop that they are in, or the"
+    " function that calls itself. So it does at later calls, at once; the next graph begins behind it. With"
+    " fullgraph=True it is interpreted to its end.",
+    "build tables once, outside of the compiled function",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""

@@ -52,6 +52,8 @@ _ASKED: dict[str, frozenset[str]] = {
     **dict.fromkeys(["union", "intersection", "difference", "symmetric_difference"], _EXTENDING),
     "update": _EXTENDING | {PAIRS},
 }  # by methods of containers
+COPYING = frozenset({"__reduce_ex__", "__reduce__", "__getstate__"})  # methods of `object` that ask for others of these
+_ANY = ANY_METHOD | {"reduce", "getstate", "getnewargs", "getnewargs_ex"}
 _BY_PLACE = frozenset({"insert", "rotate", "pop", "__getitem__", "__setitem__", "__delitem__"})
 _SEQUENCES = (list, tuple, deque)
 
@@ -117,6 +119,8 @@ def asked_by(function: Any, owner: object) -> frozenset[str]:
         return asked
     name: str = getattr(function, "__name__", "")
     asked = _ASKED.get(name)
+    if name in COPYING:
+        return _ANY
     if owner is None or (asked is None and name not in _OF_NUMBERS):
         return ANY_METHOD
     cls = definer(owner, name)
@@ -205,7 +209,7 @@ def python_methods(cls: type) -> frozenset[str]:
     if known is None:
         if len(_known) >= _MOST_CLASSES:
             _known.clear()
-        known = _known[cls] = frozenset([name for name in ANY_METHOD if not is_of_c(lookup(cls, f"__{name}__"))])
+        known = _known[cls] = frozenset([name for name in _ANY if not is_of_c(lookup(cls, f"__{name}__"))])
     return known
 
 

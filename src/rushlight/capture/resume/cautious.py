@@ -36,6 +36,7 @@ from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, Break
 from rushlight.capture.resume.caches import result_of
 from rushlight.capture.resume.calling import (
+    COPYING,
     OF_ABSTRACT,
     OVER_ITERATORS,
     PAIR,
@@ -348,8 +349,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
             name, value = [*rest, MISSING][:2]
             if type(name) is str and self.sets(owner, name, value):
                 return None
-        if function is vars and args:
-            self.owner(args[0], "__dict__")
+        if (function is vars and args) or (owner is not None and getattr(function, "__name__", "") in COPYING):
+            self.owner(args[0] if function is vars else owner, "__dict__")
         module = module_of(function)
         ours = module.partition(".")[0] == _PACKAGE
         if ours:
@@ -489,6 +490,9 @@ def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
     """Breaks before a function is given what may change elsewhere, or that the graph knows nothing of."""
     if type(value) is Opaque or (interpreter.reached.knows(value) and not _only_keeps(function)):
         raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
+    kind = type(value)
+    if kind is FunctionType and issubclass(type(getattr(function, "__self__", None)), BaseExceptionGroup):
+        raise Break(breaks.CALLED_BACK, "C asks a function about the parts of an exception group")
     within = value if type(value) in (list, tuple) and not _keeps_whole(function) else ()
     for part in (value, *within):
         if type(part) in _SHOWING and id(part) not in interpreter.made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import takewhile
@@ -16,6 +16,7 @@ from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, Reason, Retrace
 from rushlight.capture.resume.opaque import Life, Opaque
+from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter
@@ -125,7 +126,7 @@ class Continuation(Traced):
     It is given neither the `fixed` values, which belong to the place, nor those that are the `same` list or dict as an
     earlier one, nor those that are `passed` by: of these it is told, behind the others, which are None. Something
     happens when those die that are `mortal`. A trace ends after `limit` instructions, for a `reason`, and before
-    calls of code that is `graphless`, and before it looks at state that is `restless`: another at each call.
+    what runs `long`, or code without graphs, and before it looks at state that is `restless`: another at each call.
     """
 
     shapes: tuple[FrameShape, ...]
@@ -135,7 +136,7 @@ class Continuation(Traced):
     mortal: frozenset[int] = frozenset()
     limit: int | None = None
     reason: Reason | None = None
-    graphless: Collection[CodeType] = ()
+    long: Long | None = None
     restless: set[str] = field(default_factory=set[str])
 
     @staticmethod
@@ -190,7 +191,9 @@ class Continuation(Traced):
         absent = dict(zip(sorted(self.passed), given[len(self.given()) :], strict=True))
         values: list[Any] = []
         interpreter = TracingInterpreter(self.limit, reached)
-        interpreter.graphless = self.graphless
+        if self.long is not None:
+            interpreter.graphless, interpreter.long = self.long.codes, self.long
+            interpreter.patience = Patience(self.long, len(STATE.tracer.builder.calls))
         for slot in range(sum([shape.locals + shape.stack for shape in self.shapes])):
             if slot in self.fixed:
                 values.append(self.fixed[slot])

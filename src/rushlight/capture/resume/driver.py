@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from inspect import CO_VARARGS
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from rushlight.capture.entry.entry import MISS, Entry
-from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.binding import binder, parameter_count
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
@@ -19,8 +17,9 @@ from rushlight.capture.interpreter.suspended import as_of_python
 from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.graphless import Graphless, OpenCalls
+from rushlight.capture.resume.growth import Growth
 from rushlight.capture.resume.opaque import is_mortal
-from rushlight.capture.resume.reached import is_passed
+from rushlight.capture.resume.patience import ALL, Long, PatientInterpreter
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.capture.resume.tracing import is_within
 from rushlight.eager.dispatch import STATE
@@ -67,7 +66,6 @@ Outcome = tuple[Exit, list[Any]]
 """Where a graph ended, and the values that it gave."""
 FAILED: Outcome = (Exit((), Recipe([], []), (), None, 0, 0, None), [])  # a graph failed, and has done nothing
 _NO_KEYWORDS: dict[str, Any] = {}
-ALL = sys.maxsize  # instructions: Python runs the rest of a call
 
 
 def note_failure(error: Exception | Break) -> None:
@@ -241,34 +239,6 @@ class Start:
         return replace(observed, args=tuple(args), kwargs=kwargs | (rest[0] if rest else {}))
 
 
-class Growth:
-    """Which lists of numbers and texts grow from place to place of a call: their values tell nothing of later turns."""
-
-    __slots__ = ("_grown", "_sizes")
-
-    def __init__(self) -> None:
-        self._sizes: dict[int, int] = {}
-        self._grown: set[int] = set()
-
-    def note(self, state: Sequence[object]) -> None:
-        """Looks at the lists of the state at a place."""
-        for value in state:
-            if type(value) is list and self._sizes.setdefault(id(value), len(value)) < len(value):
-                self._grown.add(id(value))
-
-    def passes(self, value: object) -> bool:
-        """Whether graphs of a new place pass by a value, so that they serve the turns to come."""
-        if type(value) is BuiltinFunctionType:
-            return is_passed(value) or self.passes(value.__self__)
-        if (
-            type(value) is list
-            and id(value) in self._grown
-            and not any(issubclass(type(part), Handle) for part in value)
-        ):
-            return True
-        return is_passed(value)
-
-
 class Driver:
     """All parts of one function. `compile_part` makes what runs the graphs of a continuation."""
 
@@ -278,6 +248,7 @@ class Driver:
         self._positions: set[tuple[int, int]] = set()  # of the places: the innermost body, and its next instruction
         self.start: Start | None = None
         self._graphless = Graphless()
+        self._long = Long(self._graphless.codes)
         self._restless = set[str]()
         self._compile_part = compile_part
         self._limit = settings.get().part_limit or None
@@ -287,6 +258,7 @@ class Driver:
         self.parts.clear()
         self._positions.clear()
         self._graphless.clear()
+        self._long.clear()
         self._restless.clear()
         self.start = None
 
@@ -314,7 +286,7 @@ class Driver:
             except RushlightError as error:  # Python runs the call, and raises what the program raises
                 note_failure(error)
                 steps = ALL
-        interpreter = Interpreter(self._graphless.is_leaf)
+        interpreter = PatientInterpreter(self._graphless.is_leaf, self._long)
         begun = begin(interpreter, self.function, args, kwargs)
         if type(begun) is not Frame:
             return begun
@@ -328,7 +300,7 @@ class Driver:
         result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
         return self._finish(interpreter, _steps_behind(outcome[0])) if interpreter.frames else result
 
-    def _finish(self, interpreter: Interpreter, steps: int) -> Any:
+    def _finish(self, interpreter: PatientInterpreter, steps: int) -> Any:
         try:
             result = interpreter.in_loop(partial(self._run, interpreter, steps))
         finally:
@@ -338,14 +310,12 @@ class Driver:
         interpreter.result = None
         return as_of_python(result)
 
-    def _run(self, interpreter: Interpreter, steps: int) -> Any:
+    def _run(self, interpreter: PatientInterpreter, steps: int) -> Any:
         """The result of running the frames: first some instructions, then in turns graphs and instructions."""
         frames, growth, calls = interpreter.frames, Growth(), OpenCalls(self._graphless)
         while True:
-            for _ in range(steps):
-                interpreter.step()
-                if not frames:
-                    return interpreter.result
+            if not interpreter.go(steps):
+                return interpreter.result
             if calls.codes and (code := calls.left(frames)) is not None:
                 self._forget_places_in(code)
             part = self._part(frames, growth) if self._may_have_part(frames) and _can_be_traced(interpreter) else None
@@ -363,6 +333,8 @@ class Driver:
                     steps = ALL
                 elif outcome is not None:
                     self._graphless.fruitful |= outcome[0].fruitful
+                    if outcome[0].calls:
+                        interpreter.restart()
                     result, steps = self._leave(interpreter, part, outcome, before), _steps_behind(outcome[0])
                     if not frames:
                         return result
@@ -373,7 +345,7 @@ class Driver:
             elif part is not None:
                 steps += part.steps or 0
 
-    def _leave(self, interpreter: Interpreter, part: Part, outcome: Outcome, before: list[Any]) -> Any:
+    def _leave(self, interpreter: PatientInterpreter, part: Part, outcome: Outcome, before: list[Any]) -> Any:
         """Has the interpreter go on where a graph has ended; the result where no frame is left."""
         ended, leaves = outcome
         frames = interpreter.frames
@@ -415,7 +387,7 @@ class Driver:
             self._positions.add((id(frames[-1].body), frames[-1].position))
             growth.note(state_of(frames))
             continuation = Continuation.of(frames, growth.passes)
-            continuation = replace(continuation, graphless=self._graphless.codes, restless=self._restless)
+            continuation = replace(continuation, long=self._long, restless=self._restless)
             part = self.parts[place] = Part(continuation, self._compile_part, self._limit)
         return part
 
@@ -446,7 +418,7 @@ def _called_by(function: Any) -> FunctionType | None:
     return called if type(called) is FunctionType else None
 
 
-def _can_be_traced(interpreter: Interpreter) -> bool:
+def _can_be_traced(interpreter: PatientInterpreter) -> bool:
     """Whether a graph may begin here.
 
     It may not while an exception is handled or a class is made, nor while the method of a tensor waits for arguments:

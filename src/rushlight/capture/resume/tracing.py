@@ -16,9 +16,9 @@ from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.classes import detach
-from rushlight.capture.resume.noting import NotingInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
+from rushlight.capture.resume.timing import CALL_BACK, TimedInterpreter
 from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -39,7 +39,7 @@ def is_within(frame: Frame) -> bool:
     return frame.then is not None or frame.generator is not None or frame.names is not None
 
 
-class TracingInterpreter(NotingInterpreter):
+class TracingInterpreter(TimedInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
     __slots__ = (
@@ -49,7 +49,6 @@ class TracingInterpreter(NotingInterpreter):
         "fruitful",
         "limit",
         "outside",
-        "reason",
         "settings",
         "steady",
     )
@@ -57,7 +56,6 @@ class TracingInterpreter(NotingInterpreter):
     def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
         super().__init__(reached)
         self.limit = limit
-        self.reason: Reason | None = None
         self.settings = _settings()
         self.steady = 0
         self.outside = 0  # instructions before the last state that is in no constructor, generator or class body
@@ -151,7 +149,7 @@ class TracingInterpreter(NotingInterpreter):
     def _trace(self, frames: list[Frame]) -> bool:
         depth, is_outside = len(frames), True
         while frames:
-            if self.count == self.limit:
+            if self.count == self.limit or self.reason is not None:
                 return False
             STATE.tracer.moment = self.count
             frame = frames[-1]
@@ -166,6 +164,7 @@ class TracingInterpreter(NotingInterpreter):
                 return False
             except BaseException as error:
                 if isinstance(error, _AGAIN) or self.is_interrupt(error, frame):
+                    self.note_long(error, frame, at)
                     raise
                 of_call = is_of_call(self, error)
                 if _is_of_tracing(error) and not of_call:
@@ -176,6 +175,9 @@ class TracingInterpreter(NotingInterpreter):
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
                     return False
                 self._unwind(error)
+            else:
+                if frame.position <= at:
+                    self.turned(frame)
             del stack, frame  # what dies in an instruction does so before the next one
             if self._deaths:
                 self.look_for_deaths()
@@ -184,6 +186,7 @@ class TracingInterpreter(NotingInterpreter):
             self.count += 1
             if len(frames) != depth:
                 self._follow(frames)
+                self.switched(depth)
                 depth, is_outside = len(frames), not any(map(self._is_within, frames))
             if is_outside:
                 self.outside = self.count
@@ -236,6 +239,7 @@ class TracingInterpreter(NotingInterpreter):
 
     def _run_frames(self) -> None:
         self.used = True
+        self.spends(CALL_BACK)
         with self._uncovered():
             super()._run_frames()
 
