@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.ir.dtype import compute_dtype, int32, int64
 from rushlight.ir.loops import Operand
-from rushlight.ir.scalar import Scalar, cast, constant, guard, lift, select
+from rushlight.ir.scalar import Scalar, apply, cast, constant, guard, lift, select
 from rushlight.ir.type import TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array, At, convert, normal, same_shape
@@ -19,8 +19,8 @@ from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import require
 from rushlight.sym import guard_or_false, lt
 
-FEW = 16  # steps of a bisection of most sequences, which take a third of the time of 40
-MANY = 40  # of any that fits in memory
+STEPS = (5, 10, 16)  # of bisections of short sequences, each for two thirds of the time of the next
+MANY = 40  # of one of any sequence that fits in memory
 
 count_before = define(
     "count_before(Tensor sorted_sequence, Tensor input, bool right, int steps=40) -> Tensor",
@@ -69,18 +69,21 @@ def count_before_ref(sorted_sequence: Array, input: Array, right: bool, steps: i
 @count_before.lower
 def count_before_lower(at: At, sorted_sequence: Operand, input: Operand, right: bool, steps: int) -> Scalar:
     dtype = compute_dtype(sorted_sequence.dtype)
+    places = int32 if steps < MANY and dtype.itemsize <= 4 else int64  # as wide as the lanes of what is compared
     value = cast(input[at if input.shape else ()], dtype)
     row = at[: len(sorted_sequence.shape) - 1]
     size = lift(sorted_sequence.shape[-1], int64)
-    low, high = constant(0, int64), size
+    one, low, left = constant(1, places), constant(0, places), cast(size, places)
+    last = left - one
     for _ in range(steps):
-        middle = low + ((high - low) >> 1)
-        searching = low < high
-        probe = select(middle < size, middle, size - 1)
-        boundary = cast(sorted_sequence[(*row, probe)], dtype)
+        half = left >> one
+        middle = low + half
+        # Where nothing is left to search, `low` may be the end.
+        boundary = cast(sorted_sequence[(*row, cast(apply("minimum", middle, last), int64))], dtype)
         behind = value < boundary if right else value <= boundary
-        before = searching & ~behind
-        low, high = select(before, middle + 1, low), select(before, high, middle)
+        before = (constant(0, places) < left) & ~behind
+        low, left = select(before, middle + one, low), select(before, left - half - one, half)
+    low = cast(low, int64)
     return guard(size > 0, low, constant(0, int64))  # nothing is read of an empty sequence
 
 
@@ -113,11 +116,17 @@ def searchsorted_decompose(
     if isinstance(input, Value):
         dtype = promote_dtypes(sorted_sequence.dtype, input.dtype)
         sorted_sequence, input = convert(sorted_sequence, dtype), convert(input, dtype)
-    short = not sorted_sequence.shape or guard_or_false(
-        lt(sorted_sequence.shape[-1], 1 << FEW), "40 steps of bisection"
-    )
-    counts = count_before(sorted_sequence, input, right or side == "right", FEW if short else MANY)
+    counts = count_before(sorted_sequence, input, right or side == "right", _steps_of(sorted_sequence))
     return convert(counts, int32) if out_int32 else counts
+
+
+def _steps_of(sequence: Value) -> int:
+    """The steps of a bisection of a sequence."""
+    if not sequence.shape:
+        return STEPS[0]
+    size = sequence.shape[-1]
+    enough = (steps for steps in STEPS if guard_or_false(lt(size, 1 << steps), "40 steps of bisection"))
+    return next(enough, MANY)
 
 
 @searchsorted.ref
