@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from rushlight.runtime.generator import DEFAULT_SEED, Generator
+import rushlight as rl
+from rushlight.runtime.generator import DEFAULT_SEED, Generator, default_generator
 from rushlight.support.errors import ArgumentValueError
 
 
@@ -18,12 +19,25 @@ def test_ordinals_count_calls():
 def test_state_brings_back_the_stream():
     generator = Generator(1)
     generator.next_ordinal()
-    state = generator.get_state()
+    position, state = generator.position(), generator.get_state()
     later = [generator.next_ordinal() for _ in range(3)]
+    assert [Generator(9).go_to(position).next_ordinal()] == later[:1]
     assert [Generator(9).set_state(state).next_ordinal()] == later[:1]
     assert generator.set_state(state).next_ordinal() == later[0]
-    with pytest.raises(ArgumentValueError):
+    for other in (state[1:], state.to(rl.int64)):
+        with pytest.raises(ArgumentValueError):
+            generator.set_state(other)
+    with pytest.raises(TypeError):
         generator.set_state((1, -1))
+
+
+def test_states_of_all_generators_are_tensors_of_bytes():
+    generator = Generator((1 << 64) - 3)
+    generator.set_state(rl.get_rng_state())
+    assert generator.position() == default_generator.position()
+    assert generator.get_state().dtype is rl.uint8 and rl.equal(generator.get_state(), rl.get_rng_state())
+    generator.manual_seed(-3).next_ordinal(7)
+    assert Generator().set_state(generator.get_state()).position() == ((1 << 64) - 3, 7)
 
 
 def test_manual_seed_starts_again():

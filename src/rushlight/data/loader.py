@@ -184,7 +184,7 @@ class _Prefetching(Iterator[object]):
 
     def __init__(self, loader: DataLoader[object]) -> None:
         # Looked at, not drawn from: the order of samples must not depend on whether there are workers.
-        seed, ordinal = (loader.generator or default_generator).get_state()
+        seed, ordinal = (loader.generator or default_generator).position()
         self._tasks = loader.tasks()
         self._timeout = loader.timeout
         self._workers = [

@@ -45,11 +45,11 @@ from rushlight.eager.memory import array_of, copied
 from rushlight.eager.mutation import Mutation, in_place
 from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.storage.formats import laid_out
-from rushlight.ir.dtype import float32, float64, int64, uint64
+from rushlight.ir.dtype import float32, float64, int64, uint8, uint64
 from rushlight.ir.type import CPU, Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
-from rushlight.runtime.generator import Generator, before_change, default_generator
+from rushlight.runtime.generator import Generator, before_change, default_generator, state_format
 from rushlight.support.errors import fail, require
 from rushlight.term import Op
 
@@ -438,17 +438,32 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The default stream's state: seed and ordinal, as a tensor."""
+    """The default stream's state, as a uint8 tensor of 16 elements."""
     refuse_in_graphs("get_rng_state", "it tells what earlier calls have drawn")
-    seed_now, ordinal = default_generator.get_state()
-    return copied(np.array([_signed(seed_now), ordinal], np.int64), int64)
+    return default_generator.get_state()
+
+
+def _state_of(position: tuple[int, int]) -> Tensor:
+    """The state of a generator: its seed and its ordinal, of 8 bytes each."""
+    return copied(np.array(position, "<u8").view(np.uint8), uint8)
+
+
+def _position_of(state: object) -> tuple[int, int]:
+    """The seed and the ordinal in a state. Errors: A001 for no tensor, A002 for one that is no state."""
+    given = required_tensor(state)
+    fits = given.dtype is uint8 and tuple(given.shape) == (16,)
+    require(fits, "A002", "set_state: a uint8 tensor of 16 elements, a generator's state, is expected", state=given)
+    seed_then, ordinal = [int(number) for number in np.ascontiguousarray(array_of(given)).view("<u8")]
+    return seed_then, ordinal
+
+
+state_format[:] = [(_state_of, _position_of)]
 
 
 @checked
 def set_rng_state(new_state: Any) -> None:
     """Continues the default stream from a state that `get_rng_state` returned."""
-    seed_then, ordinal = [int(number) for number in array_of(new_state)]
-    default_generator.set_state((seed_then % _WHOLE, ordinal))
+    default_generator.set_state(new_state)
 
 
 @contextmanager
@@ -470,8 +485,8 @@ def fork_rng(
     if not enabled:
         yield
         return
-    before = default_generator.get_state()
+    before = default_generator.position()
     try:
         yield
     finally:
-        default_generator.set_state(before)
+        default_generator.go_to(before)

@@ -188,13 +188,13 @@ def _values(module: GraphModule, args: tuple[Any, ...], options: dict[str, Any])
     if len(args) + len(rest) != len(names):
         fail("A002", "pipeline: the example has other arguments than the model", expected=names, given=len(args))
     buffers = {one: one.clone() for one in module.buffers()}
-    state = default_generator.get_state()
+    state = default_generator.position()
     running = _Noting(module)
     with no_grad():
         try:
             running.run(*args, *rest)
         finally:
-            default_generator.set_state(state)
+            default_generator.go_to(state)
             for buffer, before in buffers.items():
                 buffer.copy_(before)
     return running.env

@@ -7,6 +7,7 @@ or in how many pieces it is computed. Operators take (seed, ordinal) as two inte
 import os
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from rushlight.ir.type import CPU, Device
 from rushlight.support.errors import require
@@ -76,21 +77,32 @@ class Generator:
             if after is not None and self._ordinal == after:
                 self._ordinal = after - count
 
-    def get_state(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """(seed, ordinal of the next call)."""
         with _LOCK:
             return self._seed, self._ordinal
 
-    def set_state(self, state: tuple[int, int]) -> "Generator":
-        """Continue from a state that `get_state` returned."""
-        fits = isinstance(state, tuple) and len(state) == 2 and all(isinstance(part, int) for part in state)
-        require(fits and state[1] >= 0, "A002", "set_state: not a generator's state", state=state)
+    def go_to(self, position: tuple[int, int]) -> "Generator":
+        """Continue from a position that `position` returned."""
         _changes()
-        seed, ordinal = state
+        seed, ordinal = position
         with _LOCK:
             self._seed = seed & _MASK
             self._ordinal = ordinal
         return self
+
+    def get_state(self) -> Any:
+        """The state as a uint8 tensor of 16 elements: the seed and the ordinal of the next call."""
+        write, _ = state_format[0]
+        return write(self.position())
+
+    def set_state(self, new_state: Any) -> "Generator":
+        """Continue from a state that `get_state` returned. Errors: A001, A002 for anything else."""
+        _, read = state_format[0]
+        return self.go_to(read(new_state))
+
+    graphsafe_get_state = get_state
+    graphsafe_set_state = set_state
 
 
 def _changes() -> None:
@@ -100,6 +112,8 @@ def _changes() -> None:
 
 before_change: list[Callable[[], None]] = []
 """What is told before a program sets a seed or a state; it may refuse."""
+state_format: list[tuple[Callable[[tuple[int, int]], Any], Callable[[Any], tuple[int, int]]]] = []
+"""How a position is written as a tensor, and read: the layer of tensors says it."""
 default_generator = Generator()
 """The generator of calls that name none."""
 

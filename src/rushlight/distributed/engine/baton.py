@@ -42,7 +42,7 @@ class Baton:
 
     def __init__(self, count: int, seed: int, stuck: Callable[[], None]) -> None:
         self._draw = random.Random(seed)
-        self._before = default_generator.get_state()
+        self._before = default_generator.position()
         self._runners = [_Runner(self._before) for _ in range(count)]
         self._stuck = stuck
         self._finished = threading.Event()
@@ -54,14 +54,14 @@ class Baton:
     def join(self) -> None:
         """Waits until all threads are done."""
         self._finished.wait()
-        default_generator.set_state(self._before)
+        default_generator.go_to(self._before)
 
     def enter(self, me: int) -> None:
         """Begins a thread: waits for its first turn."""
         runner = self._runners[me]
         runner.turn.acquire()
         runner.thread = threading.get_ident()
-        default_generator.set_state(runner.random_state)
+        default_generator.go_to(runner.random_state)
 
     def leave(self, me: int) -> None:
         """Ends a thread."""
@@ -90,10 +90,10 @@ class Baton:
         runner.awaits = awaited
         chosen = self._next(awaited)
         if chosen is not runner:
-            runner.random_state = default_generator.get_state()
+            runner.random_state = default_generator.position()
             chosen.turn.release()
             runner.turn.acquire()
-            default_generator.set_state(runner.random_state)
+            default_generator.go_to(runner.random_state)
         runner.awaits = None
 
     def _next(self, awaited: Awaited | None) -> _Runner:

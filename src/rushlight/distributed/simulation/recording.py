@@ -144,7 +144,7 @@ def record(program: Callable[[], object], rank: int, world: int) -> Trace:
                 failures.append(failure)
             recorder.end()
 
-    before = default_generator.get_state()
+    before = default_generator.position()
     gc.collect()  # what an earlier rank has left does not count
     memory = CPU
     memory.reset_peak()
@@ -152,7 +152,7 @@ def record(program: Callable[[], object], rank: int, world: int) -> Trace:
     thread = threading.Thread(target=run, name=f"rank {rank}")
     thread.start()
     thread.join()
-    default_generator.set_state(before)
+    default_generator.go_to(before)
     if failures:
         failures[0].add_note(f"raised in rank {rank} of {world}, which ran without data")
         raise failures[0]

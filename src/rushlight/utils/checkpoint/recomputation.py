@@ -25,14 +25,14 @@ class Surroundings:
     __slots__ = ("_autocast", "_included", "_maps", "_random")
 
     def __init__(self, preserve_random: bool) -> None:
-        self._random = default_generator.get_state() if preserve_random else None
+        self._random = default_generator.position() if preserve_random else None
         self._autocast = STATE.autocast
         self._included = STATE.included & AUTOCAST
         self._maps = STATE.maps
 
     def run(self, function: Callable[[], object]) -> object:
         """Calls a function, recorded, as if it were then; the random state is what it was before the call."""
-        before = default_generator.get_state()
+        before = default_generator.position()
         scope = Scope(
             grad=True,
             maps=self._maps,
@@ -42,13 +42,13 @@ class Surroundings:
             excluded=STATE.excluded & ~AUTOCAST,
         )
         if self._random is not None:
-            default_generator.set_state(self._random)
+            default_generator.go_to(self._random)
         try:
             with scope:
                 return function()
         finally:
             if self._random is not None:
-                default_generator.set_state(before)
+                default_generator.go_to(before)
 
 
 class Recomputation:
