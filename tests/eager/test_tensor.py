@@ -482,3 +482,19 @@ def test_devices_are_named_as_in_pytorch():
 def test_pythons_own_errors_name_tensor():
     with pytest.raises(TypeError, match=r"Tensor\.add\(\) takes"):
         ones(3).add(1, 2, 3)
+
+
+def test_reversed_is_a_tensor():
+    x = arange(6).reshape(3, 2)
+    assert reversed(x).tolist() == [[4, 5], [2, 3], [0, 1]]
+    assert reversed(tensor(3)).item() == 3
+
+
+def test_a_tensor_without_elements_has_no_address():
+    x = arange(3)
+    assert zeros(0).data_ptr() == x[3:].data_ptr() == 0 != x.data_ptr()
+
+
+def test_new_takes_its_size_by_name():
+    made = arange(3).new(size=(2, 3))
+    assert made.shape == (2, 3) and made.dtype is arange(3).dtype

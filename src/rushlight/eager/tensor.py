@@ -305,6 +305,10 @@ class Reading(GeneratedMethods):
             fail("A001", "iter: a tensor without dims cannot be iterated over")
         return iter(functions.unbind(self, 0))
 
+    def __reversed__(self) -> Tensor:
+        """The tensor flipped along its first dim, which is what PyTorch's `reversed(x)` gives."""
+        return functions.flip(self, (0,)) if self.form.shape else self
+
     def __contains__(self, value: object) -> bool:
         return bool((self == required_operand(value)).any())
 
@@ -430,8 +434,8 @@ class Tensor(
         return wrap_size(self.offset if STATE.tracer is None else STATE.tracer.offset(self))
 
     def data_ptr(self) -> int:
-        """The address of the first element; 0 without data."""
-        return 0 if self.storage is None else self.address()
+        """The address of the first element; 0 where there is none, and without data."""
+        return 0 if self.storage is None or not self.form.numel else self.address()
 
     def is_floating_point(self) -> bool:
         """Whether its dtype is a real floating-point one."""

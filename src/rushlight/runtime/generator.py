@@ -40,6 +40,7 @@ class Generator:
     def manual_seed(self, seed: int) -> "Generator":
         """Start the stream of `seed` from its beginning."""
         require(isinstance(seed, int), "A001", "manual_seed: an int is expected", seed=seed)
+        require(-(1 << 63) <= seed <= _MASK, "A002", "manual_seed: a seed has at most 64 bits", seed=seed)
         _changes()
         with _LOCK:
             self._seed = seed & _MASK

@@ -153,9 +153,9 @@ class MemoryMethods(GeneratedMethods):
             require(not open_ or fitting == 1, "A002", "dim_order: the order is not unique", tensor=self)
         return _order_of(self)
 
-    def new(self, *args: object, device: object = None) -> Tensor:
+    def new(self, *args: object, device: object = None, size: object = None) -> Tensor:
         """A tensor of this dtype as the older constructors make it: from data, or undefined in a shape."""
-        return made(args, self.dtype, device)
+        return made(args if size is None else tuple(shape_of((size,))), self.dtype, device)
 
     def resize(self, *sizes: object) -> Tensor:
         """The older name of `reshape`."""
