@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+from rushlight import nn
 from rushlight.support import events
 
 CALLS = 40
@@ -198,3 +199,59 @@ def test_what_computes_behind_many_breaks_stays_in_graphs() -> None:
     assert next(draws) == 60
     assert rl.compiler.graph_count() == 1
     assert not any(event.code == "B025" for event in events.events("graph_break"))
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
+        return x * self.factor if self.training else x
+
+
+MODULES: dict[str, list[Callable[[], nn.Module]]] = {
+    "loss": [lambda: nn.MSELoss(), lambda: nn.MSELoss(reduction="sum"), lambda: nn.SmoothL1Loss(beta=0.5)],
+    "beta": [lambda: nn.SmoothL1Loss(beta=0.5), lambda: nn.SmoothL1Loss(beta=0.25), lambda: nn.HuberLoss()],
+    "activation": [lambda: nn.Softplus(2), lambda: nn.LeakyReLU(0.5), lambda: nn.Dropout(0.5).eval()],
+    "program": [lambda: Scaled(2.0), lambda: Scaled(3.0).eval(), lambda: Scaled(4.0)],
+}
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_modules_without_tensors_that_each_call_makes_are_compared_by_what_they_hold(kind: str) -> None:
+    def function(make: Callable[[], nn.Module], x: rl.Tensor) -> tuple[rl.Tensor, nn.Module]:
+        module = make()
+        print(end="")
+        given = (x, x / 2) if "Loss" in type(module).__name__ else (x,)
+        y = module(*given)
+        print(end="")
+        return y + module(*given), module
+
+    compiled = rl.compile(function, backend="eager")
+    seen: list[nn.Module] = []
+    before = -1
+    for step in range(12):
+        make, x = MODULES[kind][step % 3], rl.arange(step % 2 + 2) - 0.5
+        (got, module), (expected, like) = compiled(make, x), function(make, x)
+        assert got.tolist() == expected.tolist()
+        assert vars(module) == vars(like)
+        assert type(module) is type(like)
+        assert not any(module is other for other in seen)
+        seen.append(module)
+        if step == 5:
+            before = rl.compiler.graph_count()
+    assert rl.compiler.graph_count() == before
+
+
+def test_methods_of_c_that_wait_for_their_arguments_make_no_graphs_without_end() -> None:
+    def function(x: rl.Tensor) -> str:
+        return "{} {}".format(len(str(print(end=""))), x.sum().item())
+
+    compiled = rl.compile(function, backend="eager")
+    made: list[int] = []
+    for _ in range(6):
+        before = rl.compiler.graph_count()
+        assert compiled(rl.ones(2)) == "4 2.0"
+        made.append(rl.compiler.graph_count() - before)
+    assert made[0] and not any(made[2:])

@@ -12,6 +12,14 @@ from rushlight.support.errors import error
 _EMPTY = CellType()  # which only empty cells are equal to
 
 
+def _agree(owner: object, before: dict[str, object]) -> bool:
+    """Whether an object has the variables that it had, and no others."""
+    held = object.__getattribute__(owner, "__dict__")
+    if len(held) != len(before):
+        return False
+    return all(type(held.get(name, _EMPTY)) is type(value) and held[name] == value for name, value in before.items())
+
+
 class Names:
     """Names in a generated function for the objects that it mentions; `space` are those that there are."""
 
@@ -109,6 +117,12 @@ class Arguments:
         variable = self.objects[id(owner)]
         held = f"hasattr({variable}, {name!r})" if is_slot else f"{name!r} in getattr({variable}, '__dict__', ())"
         self._guard("attribute", f"{variable}.{name}", "absent", held)
+
+    def guard_variables(self, owner: object) -> None:
+        """Guards that one of the objects holds numbers, texts and empty containers that are equal to those it held."""
+        variable, held = self.objects[id(owner)], object.__getattribute__(owner, "__dict__")
+        before = {name: value.copy() if isinstance(value, (dict, set)) else value for name, value in held.items()}
+        self._guard("attribute", variable, "as it was", f"not {self.names(_agree)}({variable}, {self.names(before)})")
 
     def guard_empty(self, cell: object) -> None:
         """Guards that one of the objects, a cell, is empty."""

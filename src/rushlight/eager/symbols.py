@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rushlight.eager.dispatch import STATE
 from rushlight.support.errors import RushlightError, error
 from rushlight.sym import (
     Condition,
@@ -71,7 +72,10 @@ class SymBool:
         return hash(bool(self))
 
     def __repr__(self) -> str:
-        return str(self.condition)
+        return str(self.condition) if STATE.interpreter is None else repr(bool(self))  # the program reads the text
+
+    def __format__(self, spec: str) -> str:
+        return format(bool(self), spec) if spec else repr(self)
 
 
 def _decided(condition: bool | Condition) -> bool | SymBool:
@@ -192,7 +196,10 @@ class SymInt:
         return self
 
     def __repr__(self) -> str:
-        return format_size(self.expr)
+        return format_size(self.expr) if STATE.interpreter is None else repr(int(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec else repr(self)
 
     def __deepcopy__(self, memo: object) -> SymInt:
         return self
@@ -263,7 +270,12 @@ class SymFloat:
         return hash(float(self))
 
     def __repr__(self) -> str:
+        if STATE.interpreter is not None:
+            return repr(float(self))
         return f"float({self._numerator})" if self._scale == 1.0 else f"{self._scale} * float({self._numerator})"
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else repr(self)
 
 
 Number = int | float | SymInt | SymFloat

@@ -20,7 +20,18 @@ from rushlight.eager.composite.memory import MemoryMethods
 from rushlight.eager.composite.methods import CompositeMethods
 from rushlight.eager.creation import require_gradient, tensor
 from rushlight.eager.dispatch import STATE, called, name_operation
-from rushlight.eager.handle import PARAMETER_MARK, PYTHON, Handle, adopt, adopted, gradient_of, move, share, wrap
+from rushlight.eager.handle import (
+    PARAMETER_MARK,
+    PYTHON,
+    Handle,
+    adopt,
+    adopted,
+    fail_without_data,
+    gradient_of,
+    move,
+    share,
+    wrap,
+)
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
 from rushlight.eager.memory import asked_array_of, first_element, require_host_memory, tensor_of
@@ -322,7 +333,12 @@ class Reading(GeneratedMethods):
         if self.form.shape and spec:
             fail("A001", "format: a tensor with dims has no format", spec=spec, hint="format its item(), or its text")
         plain = spec or (self.__class__ is adopted() and not self.form.shape and self.storage is not None)
-        return format(self.item(), spec) if plain else repr(self)
+        if not plain:
+            return repr(self)
+        value = self.item()
+        if isinstance(value, Handle):  # which a trace computes
+            fail_without_data(self)
+        return format(value, spec)
 
 
 class Tensor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import BuiltinFunctionType, MethodType
 from typing import Any
 
 from rushlight.capture.arguments import Names
@@ -11,11 +12,15 @@ from rushlight.capture.guard import Guard
 from rushlight.ir.type import TensorType
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
+_BOUND = (MethodType, BuiltinFunctionType)
 _MOST_FORMS = 64  # that a guard remembers
 
 
 def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
     """That a value is still the same: equal for plain values, identical for objects."""
+    if type(value) in _BOUND:  # each look-up makes one; those of the same object and function are equal
+        failed = f"{text}.__class__ is not {names(type(value))} or {text} != {names(value)}"
+        return Guard("object", path, f"the same {type(value).__name__}", failed)
     if not issubclass(type(value), _PLAIN):  # `isinstance` would ask the object for its class
         return Guard("object", path, f"the same {type(value).__name__}", f"{text} is not {names(value)}")
     if value is None or isinstance(value, bool):

@@ -135,6 +135,7 @@ _OF_AUTOGRAD = frozenset(
 _TAKES_NUMBERS = frozenset(
     map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
 )
+_READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
 # Objects of C that show what may change elsewhere.
 _SHOWING = frozenset({np.ndarray, array, memoryview, type({}.keys()), type({}.values()), type({}.items()), local})
 _KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
@@ -334,7 +335,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
-        if type(function) is FunctionType and function.__code__ in self.graphless:
+        kind: type = type(function)
+        if kind is FunctionType and function.__code__ in self.graphless:
             raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
         for value in (*args, *kwargs.values()):
             _gives(self, function, value)
@@ -488,7 +490,8 @@ def _constructs(cls: Any, function: Any) -> None:
 
 def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
     """Breaks before a function is given what may change elsewhere, or that the graph knows nothing of."""
-    if type(value) is Opaque or (interpreter.reached.knows(value) and not _only_keeps(function)):
+    known = interpreter.reached.knows(value) and not _only_keeps(function)
+    if type(value) is Opaque or (known and not (_only_reads(function) and interpreter.reached.shows_all(value))):
         raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
     kind = type(value)
     if kind is FunctionType and issubclass(type(getattr(function, "__self__", None)), BaseExceptionGroup):
@@ -563,6 +566,11 @@ def _writes_itself(kind: type) -> bool:
 def _only_keeps(function: Any) -> bool:
     """Whether a function of C looks at no attribute of its arguments."""
     return _stores(function) or function is callable or id(function) in _TAKES_NUMBERS | OF_ABSTRACT
+
+
+def _only_reads(function: Any) -> bool:
+    """Whether a function is ours and changes nothing of a module without tensors, whose method it is."""
+    return getattr(function, "__name__", "") in _READING and is_ours(module_of(function))
 
 
 def _is_unwrapped(function: Any) -> bool:

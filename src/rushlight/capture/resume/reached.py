@@ -81,6 +81,8 @@ def is_object(value: object) -> bool:
         return True
     if kind is FunctionType and isinstance(value, FunctionType):
         return not is_ours(value.__globals__.get("__name__", "")) and _is_of_call(value)
+    if hasattr(kind, MARK) and not issubclass(kind, type):
+        return is_bare(value) and not getweakrefcount(value)
     if not is_of_program(kind) or issubclass(kind, (type, Enum, BaseException)):
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__del__") or getweakrefcount(value):  # somebody is told when it dies
@@ -88,6 +90,19 @@ def is_object(value: object) -> bool:
     if sees_everything(kind):
         return False
     return native_base(kind) in (object, SimpleNamespace)
+
+
+def is_bare(module: object) -> bool:
+    """Whether a module holds numbers and texts alone, as losses and activations do: each call may have its own."""
+    variables = variables_of(module)
+    return variables is not None and all(map(_is_bare_value, variables.values()))
+
+
+def _is_bare_value(value: Any) -> bool:
+    kind = type(value)
+    if kind is tuple:
+        return all(map(_is_bare_value, value))
+    return kind in PLAIN or (kind in (dict, set) and not any(value.values() if kind is dict else value))
 
 
 def _is_of_call(function: FunctionType) -> bool:
@@ -290,6 +305,13 @@ class ReachedObjects:
     def own_attribute(self, owner: object, name: str) -> object:
         """What one of the objects has in its `__dict__`; MISSING if nothing."""
         return self.attribute(owner, name, lambda owner, name: MISSING)
+
+    def shows_all(self, module: object) -> bool:
+        """Whether a function of ours may look at all that one of the objects holds, a module: it is guarded then."""
+        if not hasattr(type(module), MARK) or any(owner is module for owner, _, _ in self.written.values()):
+            return False
+        self.arguments.guard_variables(module)
+        return True
 
     def guard_apart(self, value: object, other: object) -> None:
         """Guards that one of the objects is not another object."""

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.eager.arguments import default_dtype
-from rushlight.eager.handle import Handle, is_wrapper
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import Handle, fail_without_data, is_wrapper
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind, bool_, complex64, int64
 from rushlight.support.errors import fail
@@ -189,12 +190,19 @@ def suffixes_of(tensor: Handle) -> list[str]:
     return suffixes
 
 
+def _is_asked_by_program(tensor: Handle) -> bool:
+    """Whether a program whose bytecode is traced wants the text of a value, as `"{}".format(x)` does within C."""
+    return STATE.interpreter is not None and not (STATE.maps or is_wrapper(tensor) or tensor.form.device.type == "meta")
+
+
 def format_tensor(tensor: Handle, title: str = "tensor") -> str:
     """What `repr(tensor)` says."""
     form = tensor.form
     suffixes = suffixes_of(tensor)
     if tensor.storage is None:
         sizes = ", ".join([str(size) for size in form.shape])
+        if _is_asked_by_program(tensor):
+            fail_without_data(tensor)
         where = "device='meta'" if form.device.type == "meta" else "device='fake'"
         if is_wrapper(tensor):
             title, where = type(tensor).__name__, ""
