@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import sys
 
 import pytest
@@ -460,3 +461,52 @@ def test_a_function_that_an_exception_group_asks_is_called_once():
     log = []
     assert rl.compile(parts)(rl.ones(2), log)[0] == (2,)
     assert log == ["ExceptionGroup", "ValueError", "KeyError"]
+
+
+def numbers(n, log):
+    try:
+        for i in range(n):
+            got = yield i
+            if got:
+                log.append(got)
+    finally:
+        log.append("end")
+
+
+def test_a_generator_that_c_drives_for_long_is_cpythons_from_there_on():
+    def computes(x, n, log):
+        total = 0
+        for at, i in enumerate(numbers(n, log)):
+            total += at * i
+        made = numbers(n, log)
+        pairs = dict(zip(made, range(n // 2), strict=False))
+        rest = [next(made), made.send("sent"), made.gi_frame is None]
+        made.close()
+        log.append((made.gi_frame, list(made)))
+        return x + total + len(pairs), rest, sum(itertools.chain(numbers(n, log), numbers(2, log)))
+
+    expected = []
+    result = computes(rl.ones(2), 300, expected)
+    with settings.override(loop_budget=500):
+        compiled = rl.compile(computes)
+        for _ in range(3):
+            log = []
+            found = compiled(rl.ones(2), 300, log)
+            assert (found[0].tolist(), found[1:]) == (result[0].tolist(), result[1:])
+            assert log == expected
+
+
+def test_what_an_iterable_refuses_is_said_when_a_chain_comes_to_it():
+    class Refusing:
+        def __iter__(self):
+            return self
+
+    def chains(x):
+        made = itertools.chain([1], Refusing())
+        first = next(made)
+        try:
+            next(made)
+        except TypeError as error:
+            return first, str(error), x + 1
+
+    assert rl.compile(chains)(rl.ones(1))[:2] == (1, "iter() returned non-iterator of type 'Refusing'")

@@ -202,6 +202,9 @@ class Evaluator(Hooks, ABC):
     def resume(self, generator: Suspended, value: object, thrown: tuple[object, ...] | None, consume: Consume) -> None:
         """Runs a generator until it yields or ends."""
 
+    def of_python(self, generator: Suspended) -> object:
+        """A generator of CPython's own that goes on in place of one, which has ended then; None if it is to go on."""
+
     def dies(self, generator: Suspended) -> None:
         """Ends a generator that nobody holds any more."""
         generator.note_death()

@@ -278,9 +278,85 @@ def _closed(suspended: ref[Resumable]) -> None:
 
 
 class InterpretedGenerator(Resumable):
-    """A generator whose frame is interpreted. For programs it is one of CPython's, also in the text of errors."""
+    """A generator whose frame is interpreted. For programs it is one of CPython's, also in the text of errors.
 
-    __slots__ = ()
+    Where C drives it for long one of CPython's own goes on `instead`.
+    """
+
+    __slots__ = ("_instead",)
+
+    def __init__(self, interpreter: Evaluator, frame: Frame) -> None:
+        super().__init__(interpreter, frame)
+        self._instead: Any = None
+
+    @classmethod
+    def ended(cls, interpreter: Evaluator, code: CodeType, names: tuple[str, str]) -> Resumable:
+        """One that has ended."""
+        made: Any = super().ended(interpreter, code, names)
+        made._instead = None
+        return made
+
+    @property
+    def instead(self) -> Any:
+        """The generator of CPython's that goes on in its place; None if it is interpreted."""
+        return self._instead
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its body runs no more."""
+        return self._frame is None and (self._instead is None or self._instead.gi_frame is None)
+
+    def close(self) -> None:
+        """Ends it by GeneratorExit. Errors: RuntimeError where it yields instead."""
+        if self._instead is None:
+            super().close()
+        else:
+            self._instead.close()
+
+    def discard(self) -> None:
+        """Ends the generator without a word to its frame, or lets go of the one that goes on instead."""
+        super().discard()
+        self._instead = None
+
+    def delegate(self) -> object:
+        """The iterator that a suspended frame delegates to; None if it does not."""
+        return super().delegate() if self._instead is None else self._instead.gi_yieldfrom
+
+    def _view(self) -> Any:
+        return super()._view() if self._instead is None else self._instead.gi_frame
+
+    def _is_suspended(self) -> bool:
+        return super()._is_suspended() if self._instead is None else self._instead.gi_suspended
+
+    def _advanced(self, value: object, thrown: tuple[object, ...] | None) -> object:
+        if self._instead is None and self._interpreter.hands_over:
+            self._instead = self._interpreter.of_python(self)
+            self._started |= self._instead is not None
+        if self._instead is None:
+            return super()._advanced(value, thrown)
+        return self._instead.send(value) if thrown is None else self._instead.throw(*thrown)
+
+    def resume(self, interpreter: Evaluator, value: object, consume: Consume) -> bool:
+        """Puts the frame on top again, to go on with a value; at the end `consume` is told at once."""
+        if self._instead is None:
+            return super().resume(interpreter, value, consume)
+        try:
+            made, finished = self._instead.send(value), False
+        except StopIteration as stop:
+            made, finished = stop.value, True
+        consume(made, finished)
+        return False
+
+    def raise_in(self, interpreter: Evaluator, thrown: tuple[object, ...], consume: Consume) -> None:
+        """Puts the frame on top again and raises an error in it. One that it delegates to gets the error first."""
+        if self._instead is None:
+            super().raise_in(interpreter, thrown, consume)
+            return
+        try:
+            made, finished = self._instead.throw(*thrown), False
+        except StopIteration as stop:
+            made, finished = stop.value, True
+        consume(made, finished)
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - what `isinstance` sees

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, WrapperDescriptorType
@@ -150,11 +151,20 @@ def _with_iterators(interpreter: Evaluator, function: Any, args: tuple[object, .
     taken = args[first : None if count is None else first + count]
     if all(python_method(interpreter, type(value), "__iter__") is None for value in taken):
         return args
-    made = [
-        value if python_method(interpreter, type(value), "__iter__") is None else iterator_of(interpreter, value)
-        for value in taken
-    ]
+    made = [_iterated(interpreter, value, lazily=function is itertools.chain) for value in taken]
     return (*args[:first], *made, *args[first + len(made) :])
+
+
+def _iterated(interpreter: Evaluator, value: object, *, lazily: bool) -> object:
+    """The iterator of a value, or the value itself where C makes it; so it does where that fails, if `lazily`."""
+    if python_method(interpreter, type(value), "__iter__") is None:
+        return value
+    try:
+        return iterator_of(interpreter, value)
+    except TypeError:
+        if lazily:
+            return value
+        raise
 
 
 def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import FunctionType
 
-from rushlight.capture.interpreter.frame import Frame
+from rushlight.capture.interpreter.frame import Frame, Suspended
+from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.interpreter.native_loops import NativeLoop, hand_over
+from rushlight.capture.interpreter.suspended import of_python
 from rushlight.capture.interpreter.tracebacks import without_own_frames
 
 
@@ -20,6 +22,15 @@ class LeavingInterpreter(Interpreter):
     """Runs functions, and has CPython run what it is told to."""
 
     __slots__ = ()
+
+    def of_python(self, generator: Suspended) -> object:
+        """A generator of CPython's own that goes on in place of one, which has ended then; None if it is to go on."""
+        made = (
+            of_python(generator)
+            if issubclass(type(generator), Resumable) and isinstance(generator, Resumable)
+            else None
+        )
+        return None if made is generator else made
 
     def step_natively(self) -> None:
         """Carries out one instruction like `step`; what C calls, and generators, run natively."""

@@ -17,7 +17,7 @@ from rushlight.capture.code.assembling import UNIT, emitted, filled, unlocated
 from rushlight.capture.code.instructions import Code
 from rushlight.capture.interpreter.binding import parameter_count
 from rushlight.capture.interpreter.frame import NULL, UNBOUND, Frame, contents_of
-from rushlight.capture.interpreter.generators import Resumable
+from rushlight.capture.interpreter.generators import InterpretedGenerator, Resumable
 
 _MOST = 1 << 16  # what a jump with one prefix reaches
 _BACK = 3  # units of the jump to the `yield`
@@ -131,7 +131,7 @@ def as_of_python(result: Any, holders: int = 1, seen: set[int] | None = None) ->
     kind = type(result)
     is_alone = sys.getrefcount(result) <= holders + 2  # a variable here, and the count's own
     if issubclass(kind, Resumable):
-        return _of_python(result) if is_alone else result
+        return of_python(result) if is_alone else result
     if kind not in (tuple, list, dict):
         return result
     seen = set() if seen is None else seen
@@ -148,9 +148,13 @@ def as_of_python(result: Any, holders: int = 1, seen: set[int] | None = None) ->
     return tuple(made) if changed and kind is tuple else result
 
 
-def _of_python(value: Resumable) -> Any:
+def of_python(value: Resumable) -> Any:
     """CPython's own in place of an interpreted one, or that one where it runs, or handles an error."""
     frame, names = value.frame, (value.__name__, value.__qualname__)
+    instead = value.instead if isinstance(value, InterpretedGenerator) else None
+    if instead is not None:
+        value.discard()
+        return instead
     if value.has_ended:
         made = Call.of(value.code, None).made(value.code, names)
         made.close()
