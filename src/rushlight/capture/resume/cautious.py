@@ -53,7 +53,7 @@ from rushlight.capture.resume.calling import (
     is_of_c,
 )
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
-from rushlight.capture.resume.identifying import NUMBERS, IdentifyingInterpreter, fixed_number
+from rushlight.capture.resume.identifying import IdentifyingInterpreter, concrete
 from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
@@ -289,7 +289,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
                     self.runs(value)
                 if self.reached.knows(value) and not _writes_itself(type(value)):
                     raise Break(breaks.PASSED_BY, "the text of an object that was there before")
-            return tuple([_concrete(value, {}) for value in args])
+            return tuple([concrete(value, {}) for value in args])
         return args
 
     def owner(self, value: object, name: str) -> object:
@@ -579,26 +579,3 @@ def _is_unwrapped(function: Any) -> bool:
 
 def _number(value: Any) -> Any:
     return value.item() if type(value) is TracedNumber else value
-
-
-def _concrete(value: Any, seen: dict[int, object]) -> Any:
-    """A value whose text is wanted: numbers of the run time are fixed. Errors: Break for a tensor.
-
-    `seen` has what stands for lists and dicts around it, by their identity: one may contain itself.
-    """
-    kind = type(value)
-    if kind in NUMBERS:
-        return fixed_number(value)
-    if issubclass(kind, Handle):
-        raise Break(breaks.VALUE, "the text of a tensor")
-    if kind in (list, dict):
-        if id(value) not in seen:
-            made: Any = kind()
-            seen[id(value)] = made
-            if kind is list:
-                made.extend([_concrete(item, seen) for item in value])
-            else:
-                made.update({key: _concrete(item, seen) for key, item in value.items()})
-        return seen[id(value)]
-    of_shape = issubclass(kind, tuple) and module_of_class(kind).startswith(_PACKAGE)
-    return kind([_concrete(item, seen) for item in value]) if kind is tuple or of_shape else value

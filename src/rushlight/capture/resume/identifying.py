@@ -9,10 +9,12 @@ from typing import Any
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.access import AccessingInterpreter
+from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.identities import THREAD, Identity
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.state.globals import module_of_class
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -144,3 +146,26 @@ def fixed_number(value: Any) -> Any:
     if kind is TracedNumber:
         return value.item()
     return _STANDING_FOR[kind](value) if kind in NUMBERS else value
+
+
+def concrete(value: Any, seen: dict[int, object]) -> Any:
+    """A value whose text is wanted: numbers of the run time are fixed. Errors: Break for a tensor.
+
+    `seen` has what stands for lists and dicts around it, by their identity: one may contain itself.
+    """
+    kind = type(value)
+    if kind in NUMBERS:
+        return fixed_number(value)
+    if issubclass(kind, Handle):
+        raise Break(breaks.VALUE, "the text of a tensor")
+    if kind in (list, dict):
+        if id(value) not in seen:
+            made: Any = kind()
+            seen[id(value)] = made
+            if kind is list:
+                made.extend([concrete(item, seen) for item in value])
+            else:
+                made.update({key: concrete(item, seen) for key, item in value.items()})
+        return seen[id(value)]
+    of_shape = issubclass(kind, tuple) and is_ours(module_of_class(kind))
+    return kind([concrete(item, seen) for item in value]) if kind is tuple or of_shape else value

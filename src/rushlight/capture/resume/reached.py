@@ -184,10 +184,9 @@ class ReachedObjects:
 
     def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
         """Whether each call can append a value to a list of the state, and notes that the trace does so."""
-        known = any(container is target for container, _ in self.walk.containers)
-        if not known or len(values) != 1 or not _is_written(values[0]):
+        if len(values) != 1 or not _is_written(values[0]) or any(copy.original is target for copy in self.copies):
             return False
-        if any(copy.original is target for copy in self.copies):
+        if not any(container is target for container, _ in self.walk.containers):
             return False
         self.walk.appended.add(id(target))
         return True
