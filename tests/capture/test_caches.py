@@ -47,6 +47,18 @@ def _window(count: int) -> rl.Tensor:
     return rl.arange(count) + 1
 
 
+class Logger:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @functools.cache  # noqa: B019 - as programs have it
+    def once(self, text: str) -> None:
+        _LOG.append((self.name, text))
+
+
+_LOGGER = Logger("first")
+
+
 @functools.cache
 def _module() -> ModuleType:
     return functools
@@ -59,7 +71,7 @@ def _list(count: int) -> list[int]:
 
 
 def _all() -> list[Any]:
-    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list]
+    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list, Logger.once]
 
 
 def _empty() -> None:
@@ -75,6 +87,7 @@ FUNCTIONS: dict[str, tuple[bool, Callable[[rl.Tensor], rl.Tensor]]] = {
     "flag": (True, lambda x: x * 2 if _is_there() and not _is_there("nothing") else x),
     "numbers": (True, lambda x: x * _scaled(2, 1.5) + _scaled(2, 1.5) + _scaled(3, 0.5)),
     "tensor": (True, lambda x: x + _window(3).sum() * _window(1)),
+    "method": (True, lambda x: x if _LOGGER.once("called") else x * 2),
     "module": (True, lambda x: x + len(_module().__name__)),
     "full": (False, lambda x: x + _kept_once(1) + _kept_once(2) + _kept_once(1)),
     "typed": (False, lambda x: x * _typed(1) + _typed(1.0)),
@@ -118,3 +131,14 @@ def test_a_kept_tensor_is_read_at_each_call():
     assert compiled(rl.zeros(2)).tolist() == [10, 20]
     _window.cache_clear()
     assert compiled(rl.zeros(2)).tolist() == [1, 2]
+
+
+def test_a_cache_is_asked_for_each_object_that_is_an_argument():
+    def function(x: rl.Tensor, logger: Logger) -> rl.Tensor:
+        logger.once("called")
+        return x * len(logger.name)
+
+    compiled = rl.compile(function, backend="eager")
+    for name in ("a", "bc", "d", "a"):
+        assert compiled(rl.ones(1), Logger(name)).item() == len(name)
+    assert _LOG == [("a", "called"), ("bc", "called"), ("d", "called"), ("a", "called")]

@@ -408,3 +408,14 @@ def test_what_modes_are_given_are_pytorchs_operators():
     assert aten.add.out(x, x, out=x) is x and x.tolist() == [2.0, 2.0]
     assert aten.add.Tensor != aten.sub.Tensor
     assert aten.add.overloads() == ["default"]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_operands_of_einsum_are_arguments_of_their_own(*, listed: bool):
+    def function(a: rl.Tensor, b: rl.Tensor) -> rl.Tensor:
+        return rl.einsum("ij,jk->ik", [a, b]) if listed else rl.einsum("ij,jk->ik", a, b)
+
+    graph = rl.fx.symbolic_trace(function).graph
+    (node,) = [node for node in graph.nodes if node.op == "call_function"]
+    assert node.target is rl.einsum
+    assert [str(argument) for argument in node.args] == ["ij,jk->ik", "a", "b"]

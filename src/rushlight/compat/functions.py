@@ -13,6 +13,8 @@ from rushlight.eager.composite.forms import as_function, with_out
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import spread_attributes
+from rushlight.eager.override.answering import answer, relevant
+from rushlight.eager.override.foreign import foreign_in
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import Size
 from rushlight.ops.record import OPERATORS
@@ -43,13 +45,16 @@ def einsum(equation: str, *operands: object) -> Tensor:
 
     Where nothing is summed, as in `"ii->i"` of one operand, it is a view.
     """
-    listed = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+        if foreign_in(operands):  # who overrides it is given the operands themselves
+            return answer(einsum, relevant(operands), (equation, *operands), {})
     operator = OPERATORS["einsum"]
-    if len(listed) == 1 and _sums_nothing(equation) and operator.decompose_rule is not None:
-        operand = required_tensor(listed[0])
+    if len(operands) == 1 and _sums_nothing(equation) and operator.decompose_rule is not None:
+        operand = required_tensor(operands[0])
         shown: Tensor = operator.decompose_rule(equation=equation, operands=(operand,))
         return operand[...] if shown is operand else shown
-    return operator(equation, tuple(listed))
+    return operator(equation, operands)
 
 
 def _sums_nothing(equation: object) -> bool:

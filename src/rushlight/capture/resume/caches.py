@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Container
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from rushlight.capture.interpreter.hooks import MISSING
-from rushlight.capture.resume.reached import ReachedObjects, Reroot
+from rushlight.capture.interpreter.slots import lookup
+from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.state.reachable import PLAIN
 from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.tensor import Tensor
@@ -16,12 +18,14 @@ from rushlight.eager.tensor import Tensor
 _tensors: WeakKeyDictionary[Any, dict[object, object]] = WeakKeyDictionary()  # that caches gave, where graphs read them
 
 
-def result_of(cache: Any, args: tuple[object, ...], reached: ReachedObjects) -> object:
-    """What a cache that was there before gives for plain arguments; MISSING where each call has to ask it.
+def result_of(cache: Any, args: tuple[object, ...], made: Container[int], reached: ReachedObjects) -> object:
+    """What a cache that was there before gives for arguments that last; MISSING where each call has to ask it.
 
-    What it does not have yet Python computes first. Errors: Reroot then, since that may have changed the state.
+    Those are plain values, and objects that are no arguments and that the trace has not `made`, by identity. A result
+    that is not there yet Python computes first. Errors: Reroot then, since that may have changed the state.
     """
-    if not all(map(_is_plain, args)) or "cache_parameters" not in vars(cache) or cache.cache_parameters()["typed"]:
+    lasting = [_is_plain(value) or (_is_one(value, reached) and id(value) not in made) for value in args]
+    if not all(lasting) or "cache_parameters" not in vars(cache) or cache.cache_parameters()["typed"]:
         return MISSING
     if not _has(cache, args):
         if _is_full(cache):
@@ -44,6 +48,13 @@ def result_of(cache: Any, args: tuple[object, ...], reached: ReachedObjects) -> 
 
 def _is_plain(value: object) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and isinstance(value, tuple) and all(map(_is_plain, value)))
+
+
+def _is_one(value: object, reached: ReachedObjects) -> bool:
+    """Whether an object of the state is equal to itself alone."""
+    kind = type(value)
+    by_identity = lookup(kind, "__hash__") is object.__hash__ and lookup(kind, "__eq__") is object.__eq__
+    return by_identity and is_object(value) and not reached.knows(value)
 
 
 def _is_full(cache: Any) -> bool:

@@ -358,7 +358,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
         if ours:
             _stays_outside(function, module)
         kept = type(function) is CACHED and id(function) not in self.made and not kwargs
-        if kept and (result := result_of(function, args, self.reached)) is not MISSING:
+        if kept and (result := result_of(function, args, self.made, self.reached)) is not MISSING:
             return result
         if not ours:
             self._allow(function, module, args, kwargs)
