@@ -255,3 +255,23 @@ def test_methods_of_c_that_wait_for_their_arguments_make_no_graphs_without_end()
         assert compiled(rl.ones(2)) == "4 2.0"
         made.append(rl.compiler.graph_count() - before)
     assert made[0] and not any(made[2:])
+
+
+def test_modules_with_tensors_behind_a_break_are_part_of_a_graph() -> None:
+    class Holding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", rl.arange(3.0))
+            self.scales = {"first": rl.full((3,), 2.0)}
+
+        def forward(self, x: rl.Tensor) -> rl.Tensor:
+            return x * self.table + self.scales["first"]
+
+    def function(module: nn.Module, x: rl.Tensor) -> rl.Tensor:
+        print(end="")
+        return module(x)
+
+    compiled, before, module = rl.compile(function, backend="eager"), rl.compiler.graph_count(), Holding()
+    for _ in range(3):
+        assert compiled(module, rl.ones(3)).tolist() == [2, 3, 4]
+    assert rl.compiler.graph_count() == before + 1

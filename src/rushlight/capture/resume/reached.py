@@ -102,7 +102,9 @@ def _is_bare_value(value: Any) -> bool:
     kind = type(value)
     if kind is tuple:
         return all(map(_is_bare_value, value))
-    return kind in PLAIN or (kind in (dict, set) and not any(value.values() if kind is dict else value))
+    if kind is dict:
+        return all(part is None for part in value.values())
+    return kind in PLAIN or (kind is set and not value)
 
 
 def _is_of_call(function: FunctionType) -> bool:
