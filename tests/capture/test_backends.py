@@ -127,3 +127,14 @@ def test_an_error_of_the_backend_reaches_the_caller_and_leaves_nothing(fullgraph
     for _ in range(2):
         with pytest.raises(LookupError, match="no kernel"):
             compiled(rl.ones(2))
+
+
+def test_a_size_that_a_guard_has_fixed_is_known_to_operators_that_run_one_by_one():
+    def fills(n):
+        filled = rl.zeros(3, n)
+        filled[0, 0] = 1.0
+        filled[1, 0] = 2.0
+        return filled.reshape(3, 2)  # which asks whether n is 2
+
+    compiled = rl.compile(fills, backend="eager")
+    assert compiled(2).tolist() == fills(2).tolist()

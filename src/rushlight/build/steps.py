@@ -28,7 +28,7 @@ from rushlight.ir.value import map_operands
 from rushlight.runtime import descriptor
 from rushlight.runtime.allocator import allocate_many
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, evaluate, simplify
+from rushlight.sym import Size, SizeExpr, evaluate, free_symbols, simplify
 
 if TYPE_CHECKING:
     from rushlight.build.parts import CompilePart
@@ -102,7 +102,7 @@ class ViewStep:
 class StepExecutable(Executable):
     """A graph as a list of steps."""
 
-    __slots__ = ("_asserts", "_copies", "_last", "_made", "_parameters", "_steps", "_written")
+    __slots__ = ("_asserts", "_copies", "_known", "_last", "_made", "_parameters", "_steps", "_written")
 
     def __init__(self, graph: Graph, parts: Mapping[int, CompilePart] | None = None) -> None:
         """`parts` compile the calls of regions, each by itself; without any, each call is a step."""
@@ -123,6 +123,7 @@ class StepExecutable(Executable):
         self._copies = tuple(maker.copies)
         self._made = maker.direct
         self._written = maker.written
+        self._known = _known_sizes(graph)
         self._asserts = graph.asserts
         asserted = [check.fails for check in graph.asserts]
         self._last = _last_uses(self._steps, [*graph.outputs, *asserted, *self._written.values()])
@@ -145,6 +146,9 @@ class StepExecutable(Executable):
         for call, value in zip(self._parameters, given, strict=False):
             bind_symbols(call.type, value.shape, value.strides, symbols)
             values[id(call)] = value
+        for symbol, size in self._known:
+            if symbol not in symbols and symbols.keys() >= set(free_symbols(size)):
+                symbols[symbol] = evaluate(size, symbols)
         outputs = given[len(self._parameters) :]
         made = {key: outputs[position] for key, position in self._made.items()}
         for step, unused in zip(self._steps, self._last, strict=True):
@@ -161,6 +165,12 @@ class StepExecutable(Executable):
             for position, call in self._written.items()
         ]
         commit_on_host(writes, commit)
+
+
+def _known_sizes(graph: Graph) -> tuple[tuple[SizeExpr, Size], ...]:
+    """The symbols that equal another size, as those do that a guard has fixed: no parameter shows them."""
+    found = [(symbol, scope.resolve(symbol)) for scope in graph.scopes for symbol in scope.symbols.values()]
+    return tuple([(symbol, size) for symbol, size in found if size is not symbol])
 
 
 def has_regions(graph: Graph) -> bool:
