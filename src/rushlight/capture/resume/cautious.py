@@ -146,7 +146,17 @@ _PACKAGE = __name__.partition(".")[0]
 _OUTSIDE = tuple(
     [
         f"{_PACKAGE}.{name}"
-        for name in ["data.", "support.", "runtime.", "build.", "tune.", "export.api", "compat.modes", "compat.cuda"]
+        for name in [
+            "data.",
+            "support.",
+            "sym.",
+            "runtime.",
+            "build.",
+            "tune.",
+            "export.api",
+            "compat.modes",
+            "compat.cuda",
+        ]
     ]
     + [f"{_PACKAGE}.amp.grad_scaler", f"{_PACKAGE}.eager.autograd.check", f"{_PACKAGE}.eager.dispatch.table"]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
