@@ -1,37 +1,23 @@
 """Matrix units: layouts are those of the PTX ISA, emulated products those of numpy, and PTX has the instructions."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import plugins
 import rushlight as rl
 from ptx_assembler import assembled
 from rushlight.build.gpu import UNITS_OF
 from rushlight.build.pipeline import run_passes
 from rushlight.ir.choice import GRID
-from rushlight.ir.grid.matrix_unit import MMA, WGMMA, MatrixUnit
+from rushlight.ir.grid.matrix_unit import MMA, UNITS, WGMMA, MatrixUnit
 from rushlight.ir.kernel_text import kernel_text
 from rushlight.runtime import llvm
 
 F = rl.nn.functional
-UNITS = {"mma": MMA, "wgmma": WGMMA}
 DTYPES = {"float16": rl.float16, "bfloat16": rl.bfloat16}
-
-
-@pytest.fixture(params=UNITS)
-def device(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An emulated GPU with a matrix unit."""
-    with plugins.installed(tmp_path / "site", plugins.EXAMPLES / "simt"):
-        simt = type(rl.backends.get("simt"))
-        name = f"simt_{request.param}"
-        rl.backends.register(type("Simt", (simt,), {"name": name, "unit": UNITS[request.param]})())
-        yield name
-        rl.backends.unregister(name)
 
 
 # What the ISA says of fragments, element by element: "groupID = %laneid >> 2; threadID_in_group = %laneid % 4".

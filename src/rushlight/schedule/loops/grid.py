@@ -15,6 +15,7 @@ from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Statement
 from rushlight.ir.plan import Address, Launch, Plan
 from rushlight.ir.scalar import Buffer, Scalar
 from rushlight.schedule.loops.lane_threads import LaneReductions
+from rushlight.schedule.loops.unit_attention import fuse_attention
 from rushlight.schedule.loops.unit_products import find_product, multiplied
 from rushlight.schedule.lower.rewrite import Index, Substitution, at_position
 from rushlight.sym import (
@@ -40,6 +41,7 @@ Body = tuple[Statement, ...]
 
 def to_grid(plan: Plan, unit: MatrixUnit | None = None) -> Plan:
     """The plan with every kernel as a grid. Launches count blocks, and pass the bytes of each buffer last."""
+    plan = plan if unit is None else fuse_attention(plan, unit)
     grids: list[Kernel] = []
     for kernel in plan.kernels:
         assert isinstance(kernel, Kernel), "plans for grids have loops alone"
@@ -74,6 +76,8 @@ def grid_of(kernel: Kernel, unit: MatrixUnit | None = None) -> Kernel:
         assert isinstance(body[0], Loop)
         body = body[0].body
     extents = tuple([size_of_code(f"bytes of {buffer.name}") for buffer in kernel.buffers])
+    if axes and axes[0].kind is AxisKind.BLOCK:
+        return replace(kernel, sizes=(*kernel.sizes, *extents))
     lanes = LaneReductions(kernel.name)
     matrices = None if unit is None else find_product(axes, body)
     if unit is not None and matrices is not None:

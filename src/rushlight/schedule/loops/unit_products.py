@@ -84,7 +84,7 @@ def find_product(axes: Sequence[Axis], body: Body) -> Product | None:
     term = _only_reduction(stores)
     if term is None or term.op is not _CONTRACT or term.type is not float32:
         return None
-    a, b = (_narrow(operand) for operand in term.operands)
+    a, b = (narrow_operand(operand) for operand in term.operands)
     if a is None or b is None or a.type is not b.type or any(free_axes(index(axis_size(k))) for k in bound_axes(term)):
         return None
     symbols = [axis.symbol for axis in axes]
@@ -105,7 +105,7 @@ def _only_reduction(stores: Sequence[Store]) -> Scalar | None:
     return found[0] if len(found) == 1 and found[0] in set(always) else None
 
 
-def _narrow(operand: Scalar) -> Scalar | None:
+def narrow_operand(operand: Scalar) -> Scalar | None:
     """What an operand was before it was widened from 16 bits."""
     inner = operand.operands[0] if operand.op is _CAST else operand
     return inner if inner.type.kind is Kind.FLOAT and inner.type.bits == 16 else None
@@ -124,7 +124,7 @@ def multiplied(found: Product, unit: MatrixUnit) -> tuple[Axis, Body]:
     return Axis(schedule.block, axis_size(schedule.block)), schedule.body()
 
 
-class _Side:
+class Side:
     """One operand in a block: where its part begins, its slice in shared memory, and the fragments of a thread."""
 
     def __init__(self, name: str, operand: Operand, width: int, groups: int, depth: int, unit: MatrixUnit) -> None:
@@ -137,9 +137,9 @@ class _Side:
         self.parts = self.group_width // self.unit_width
         self.step = unit.shared_step(width, depth)
         dtype = operand.element.type
-        self.shared = _memory(f"shared_{name}", unit.shared_elements(width, depth), dtype, "shared")
+        self.shared = block_memory(f"shared_{name}", unit.shared_elements(width, depth), dtype, "shared")
         self.held = unit.fragment_elements(self.unit_width)
-        self.fragments = _memory(f"fragments_{name}", self.parts * self.held, dtype, "register")
+        self.fragments = block_memory(f"fragments_{name}", self.parts * self.held, dtype, "register")
 
     def at(self, place: Size) -> dict[SizeExpr, Size]:
         """The operand's axes at a place of the block's part."""
@@ -147,9 +147,9 @@ class _Side:
 
     def inside(self, place: Size) -> Scalar | None:
         """Whether a place is within the operand; None if all are."""
-        return _below(self.first + place, self.size, self.width)
+        return below(self.first + place, self.size, self.width)
 
-    def staged(self, thread: SizeExpr, threads: int, slice_: _Slice, batch: Mapping[SizeExpr, Size]) -> Body:
+    def staged(self, thread: SizeExpr, threads: int, slice_: Slice, batch: Mapping[SizeExpr, Size]) -> Body:
         """What a thread copies to shared memory; neighbours copy what lies side by side."""
         turns = self.width * self.depth // threads
         width = next(width for width in AHEAD if width * len(loads(self.operand.element)) <= AHEAD[0] or width == 1)
@@ -161,8 +161,8 @@ class _Side:
         place, depth = (quotient, rest) if along_depth else (rest, quotient)
         images: dict[SizeExpr, Index] = {**batch, **self.at(place), **slice_.at(depth)}
         value = Substitution(images)(self.operand.element)
-        value = _guarded((self.inside(place), slice_.inside(depth)), value)
-        copies = _unrolled([ahead], Store(self.shared, self.unit.shared_place(place, depth, self.step), value))
+        value = guarded((self.inside(place), slice_.inside(depth)), value)
+        copies = unrolled([ahead], Store(self.shared, self.unit.shared_place(place, depth, self.step), value))
         return (Loop(Axis(turn, axis_size(turn)), copies),)
 
     def loaded(self, group: Size, lane: Size, depth: Size) -> Body:
@@ -173,7 +173,7 @@ class _Side:
         place, below = self.unit.fragment_place(self.unit_width, lane, element)
         place = group * self.group_width + part * self.unit_width + place
         value = load(self.shared, index(self.unit.shared_place(place, depth + below, self.step)))
-        return _unrolled([part, element], Store(self.fragments, part * self.held + element, value))
+        return unrolled([part, element], Store(self.fragments, part * self.held + element, value))
 
     def source(self, group: Size, part: Size, depth: Size) -> tuple[Buffer, Size]:
         """Where the unit finds a part of the operand: the memory and the first element."""
@@ -184,7 +184,7 @@ class _Side:
 
 
 @frozen
-class _Slice:
+class Slice:
     """The places along the summed axes that a block multiplies in one turn."""
 
     axes: tuple[SizeExpr, ...]
@@ -197,7 +197,7 @@ class _Slice:
 
     def inside(self, depth: Size) -> Scalar | None:
         """Whether a depth is within the sum; None if all are."""
-        return _below(self.first + depth, count(self.axes), self.depth)
+        return below(self.first + depth, count(self.axes), self.depth)
 
     def is_contiguous(self, element: Scalar) -> bool:
         """Whether neighbours along the last summed axis are neighbours in memory."""
@@ -209,8 +209,8 @@ class _Schedule:
 
     def __init__(self, found: Product, unit: MatrixUnit, tile: Tile) -> None:
         self.found, self.unit, self.tile = found, unit, tile
-        self.a = _Side("a", found.a, tile.rows, tile.row_groups, tile.depth, unit)
-        self.b = _Side("b", found.b, tile.columns, tile.column_groups, tile.depth, unit)
+        self.a = Side("a", found.a, tile.rows, tile.row_groups, tile.depth, unit)
+        self.b = Side("b", found.b, tile.columns, tile.column_groups, tile.depth, unit)
         tiles = [*found.batch, self.a.number, self.b.number]
         self.block = axis_symbol(product([axis_size(axis) for axis in tiles]), "block")
         places = at_position(self.block, tiles)
@@ -218,13 +218,13 @@ class _Schedule:
         for side in (self.a, self.b):
             side.first = places[side.number] * side.width
         self.threads = unit.group * tile.row_groups * tile.column_groups
-        self.result = _memory("result", self.a.parts * self.b.parts * unit.result_elements, float32, "register")
+        self.result = block_memory("result", self.a.parts * self.b.parts * unit.result_elements, float32, "register")
 
     def body(self) -> Body:
         """The statements of a block."""
         axes, depth = bound_axes(self.found.term), self.tile.depth
         step = axis_symbol(ceildiv(count(axes), depth), "step")
-        slice_ = _Slice(axes, step * depth, depth)
+        slice_ = Slice(axes, step * depth, depth)
         inner = axis_symbol(depth // self.unit.depth, "depth")
         multiplied = (*self._loaded(inner * self.unit.depth), self._multiplied(inner * self.unit.depth))
         turns = Loop(Axis(inner, axis_size(inner), AxisKind.UNROLLED), multiplied)
@@ -248,9 +248,9 @@ class _Schedule:
         thread, *_ = self._thread()
         (elements,) = self.result.type.shape
         element = axis_symbol(elements, "element")
-        return self._by_all(thread, _unrolled([element], Store(self.result, element, constant(0.0, float32))))
+        return self._by_all(thread, unrolled([element], Store(self.result, element, constant(0.0, float32))))
 
-    def _staged(self, slice_: _Slice) -> Body:
+    def _staged(self, slice_: Slice) -> Body:
         thread, *_ = self._thread()
         copies = [side.staged(thread, self.threads, slice_, self.batch) for side in (self.a, self.b)]
         return (self._by_all(thread, (*copies[0], *copies[1])),)
@@ -267,7 +267,7 @@ class _Schedule:
         offset = (i * self.b.parts + j) * self.unit.result_elements
         steps = self.a.step, self.b.step
         multiply = Multiply(self.unit, self.result, a, b, offset, a_offset, b_offset, *steps)
-        return self._by_all(thread, _unrolled([i, j], multiply))
+        return self._by_all(thread, unrolled([i, j], multiply))
 
     def _finished(self) -> Loop:
         """Each thread stores what the kernel makes of its elements."""
@@ -281,11 +281,11 @@ class _Schedule:
         place = (i * self.b.parts + j) * self.unit.result_elements + element
         result = load(self.result, index(place))
         inside = (self.a.inside(row), self.b.inside(column))
-        stores = [_placed(store, {self.found.term: result}, images, inside) for store in self.found.stores]
-        return self._by_all(thread, _unrolled([i, j, element], *stores))
+        stores = [placed_store(store, {self.found.term: result}, images, inside) for store in self.found.stores]
+        return self._by_all(thread, unrolled([i, j, element], *stores))
 
 
-def _placed(
+def placed_store(
     store: Store, terms: Mapping[Scalar, Scalar], images: Mapping[SizeExpr, Index], inside: Sequence[Scalar | None]
 ) -> Store:
     """A store of one element of a thread's, made only where that is inside."""
@@ -297,11 +297,11 @@ def _placed(
     sizes = {axis: size for axis, size in images.items() if not isinstance(size, Scalar)}
     offset = image(store.offset) if isinstance(store.offset, Scalar) else substitute(store.offset, sizes)
     where = [part for part in (*inside, None if store.where is None else image(store.where)) if part is not None]
-    value = _guarded(inside, image(store.value))
+    value = guarded(inside, image(store.value))
     return replace(store, offset=offset, value=value, where=_all(where))
 
 
-def _guarded(conditions: Sequence[Scalar | None], value: Scalar) -> Scalar:
+def guarded(conditions: Sequence[Scalar | None], value: Scalar) -> Scalar:
     """A value that is computed where some conditions hold, and 0 elsewhere."""
     condition = _all([one for one in conditions if one is not None])
     return value if condition is None else guard(condition, value, constant(0, value.type))
@@ -314,14 +314,14 @@ def _all(conditions: Sequence[Scalar]) -> Scalar | None:
     return found
 
 
-def _below(place: Size, size: Size, width: int) -> Scalar | None:
+def below(place: Size, size: Size, width: int) -> Scalar | None:
     """Whether a place is less than a size; None where tiles of a width end with the size."""
     if isinstance(size, int) and size % width == 0:
         return None
     return apply("lt", index(place), index(size))
 
 
-def _unrolled(axes: Sequence[SizeExpr], *statements: Statement) -> Body:
+def unrolled(axes: Sequence[SizeExpr], *statements: Statement) -> Body:
     """Statements in loops that are written out, the first axis outermost."""
     body: Body = statements
     for axis in reversed(axes):
@@ -329,5 +329,6 @@ def _unrolled(axes: Sequence[SizeExpr], *statements: Statement) -> Body:
     return body
 
 
-def _memory(name: str, elements: int, dtype: DType, scope: str) -> Buffer:
+def block_memory(name: str, elements: int, dtype: DType, scope: str) -> Buffer:
+    """Memory of a block or of a thread."""
     return Buffer(name, TensorType((elements,), dtype), scope)
