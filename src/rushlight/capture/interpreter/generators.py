@@ -368,6 +368,11 @@ class InterpretedGenerator(Resumable):
     def __next__(self) -> object:
         return self.send(None)
 
+    def __delattr__(self, name: str) -> None:
+        if name in ("__name__", "__qualname__"):
+            raise TypeError(f"{name} must be set to a string object")
+        super().__delattr__(name)
+
     @property
     def gi_code(self) -> CodeType:
         """The code object."""
