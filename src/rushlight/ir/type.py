@@ -217,7 +217,8 @@ def symbols_in(parts: Iterable[object]) -> list[SizeExpr]:
         if isinstance(part, SizeExpr):
             symbols.update(dict.fromkeys(free_symbols(part, seen)))
         elif isinstance(part, TensorType):
-            stack.extend((*reversed(part.strides), *reversed(part.shape)))
+            sizes = (*reversed(part.strides), *reversed(part.shape))
+            stack.extend([size for size in sizes if not isinstance(size, int)])  # most sizes are numbers
         elif isinstance(part, tuple):
             stack.extend(reversed(part))
         elif isinstance(part, Mentions):
