@@ -109,6 +109,7 @@ def test_outside_of_a_compiled_function_a_region_is_one():
     assert rl.compiler.graph_count() == 1
 
 
+@pytest.mark.row("11.6")
 def test_a_region_may_write_and_print(capsys: pytest.CaptureFixture[str]):
     @rl.compiler.region
     def counted(x: rl.Tensor, total: rl.Tensor) -> rl.Tensor:

@@ -36,5 +36,14 @@ def test_every_code_has_a_case() -> None:
     assert not missing, f"codes without a case in tests/errors/cases_*.py: {', '.join(missing)}"
 
 
+@pytest.mark.row("11.9")
+def test_golden_texts_say_where_and_most_what_to_do() -> None:
+    """Forty texts are the least that was promised; a hint is there where one helps."""
+    texts = [path.read_text() for path in (HERE / "golden").glob("*.txt")]
+    assert len(texts) >= 40
+    assert all(" in " in text and ".py:" in text for text in texts)
+    assert sum("hint: " in text for text in texts) >= 0.6 * len(texts)
+
+
 def test_every_golden_text_belongs_to_a_case() -> None:
     assert {path.stem for path in (HERE / "golden").glob("*.txt")} <= {case.name for case in CASES}
