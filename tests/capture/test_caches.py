@@ -47,6 +47,17 @@ def _window(count: int) -> rl.Tensor:
     return rl.arange(count) + 1
 
 
+class Recipe:
+    def __init__(self, scale: int) -> None:
+        self.scale, self.order = scale, [1, 0]
+
+
+@functools.lru_cache(256)
+def _recipe(pattern: str, *, axes: tuple[str, ...], ndim: int) -> Recipe:
+    _LOG.append((pattern, axes, ndim))
+    return Recipe(len(axes) + ndim)
+
+
 class Logger:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,7 +82,7 @@ def _list(count: int) -> list[int]:
 
 
 def _all() -> list[Any]:
-    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list, Logger.once]
+    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list, Logger.once, _recipe]
 
 
 def _empty() -> None:
@@ -88,6 +99,7 @@ FUNCTIONS: dict[str, tuple[bool, Callable[[rl.Tensor], rl.Tensor]]] = {
     "numbers": (True, lambda x: x * _scaled(2, 1.5) + _scaled(2, 1.5) + _scaled(3, 0.5)),
     "tensor": (True, lambda x: x + _window(3).sum() * _window(1)),
     "method": (True, lambda x: x if _LOGGER.once("called") else x * 2),
+    "object": (True, lambda x: x * _recipe("a b", axes=("a",), ndim=2).scale + _recipe("a", axes=(), ndim=1).order[0]),
     "module": (True, lambda x: x + len(_module().__name__)),
     "full": (False, lambda x: x + _kept_once(1) + _kept_once(2) + _kept_once(1)),
     "typed": (False, lambda x: x * _typed(1) + _typed(1.0)),
@@ -142,3 +154,25 @@ def test_a_cache_is_asked_for_each_object_that_is_an_argument():
     for name in ("a", "bc", "d", "a"):
         assert compiled(rl.ones(1), Logger(name)).item() == len(name)
     assert _LOG == [("a", "called"), ("bc", "called"), ("d", "called"), ("a", "called")]
+
+
+def test_an_object_that_is_kept_is_read_at_each_call():
+    compiled = rl.compile(lambda x: x * _recipe("a", axes=(), ndim=3).scale, fullgraph=True)
+    assert compiled(rl.ones(1)).item() == 3
+    _recipe("a", axes=(), ndim=3).scale = 7
+    assert compiled(rl.ones(1)).item() == 7
+    _recipe.cache_clear()
+    assert compiled(rl.ones(1)).item() == 3
+
+
+def test_sizes_are_multiplied_in_place_in_a_graph():
+    def function(x: rl.Tensor) -> rl.Tensor:
+        count = 1
+        for size in x.shape:
+            count *= size
+        return x.reshape(count)
+
+    compiled, before = rl.compile(function, fullgraph=True), rl.compiler.graph_count()
+    for size in (2, 3, 4):
+        assert compiled(rl.ones(size, 3, 2)).shape == (size * 6,)
+    assert rl.compiler.graph_count() == before + 1

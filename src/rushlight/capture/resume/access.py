@@ -26,8 +26,12 @@ from rushlight.capture.state.globals import is_of_users, module_of_class, module
 from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
-_UNCHANGEABLE = frozenset({type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range})  # C raises
+# C raises where one of these is to change; the augmented assignment of a size binds another one.
+_UNCHANGEABLE = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, SymInt, SymFloat, SymBool}
+)
 _OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 

@@ -15,34 +15,38 @@ from rushlight.capture.state.reachable import PLAIN
 from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.tensor import Tensor
 
-_tensors: WeakKeyDictionary[Any, dict[object, object]] = WeakKeyDictionary()  # that caches gave, where graphs read them
+_read: WeakKeyDictionary[Any, dict[object, object]] = WeakKeyDictionary()  # what caches gave
 
 
-def result_of(cache: Any, args: tuple[object, ...], made: Container[int], reached: ReachedObjects) -> object:
+def result_of(
+    cache: Any, args: tuple[object, ...], kwargs: dict[str, object], made: Container[int], reached: ReachedObjects
+) -> object:
     """What a cache that was there before gives for arguments that last; MISSING where each call has to ask it.
 
     Those are plain values, and objects that are no arguments and that the trace has not `made`, by identity. A result
     that is not there yet Python computes first. Errors: Reroot then, since that may have changed the state.
     """
-    lasting = [_is_plain(value) or (_is_one(value, reached) and id(value) not in made) for value in args]
+    asked = args, *kwargs.items()
+    given = (*args, *kwargs.values())
+    lasting = [_is_plain(value) or (_is_one(value, reached) and id(value) not in made) for value in given]
     if not all(lasting) or "cache_parameters" not in vars(cache) or cache.cache_parameters()["typed"]:
         return MISSING
-    if not _has(cache, args):
+    if not _has(cache, args, kwargs):
         if _is_full(cache):
             return MISSING
         with Scope(tracer=None, interpreter=None, included=STATE.included & ~bit(Key.TRACING)):
-            cache(*args)
-        if _has(cache, args):
+            cache(*args, **kwargs)
+        if _has(cache, args, kwargs):
             raise Reroot
         return MISSING
-    value = cache(*args)
-    if type(value) is Tensor:
-        held = _tensors.setdefault(cache, {})
-        held[args] = value
-        reached.read(held, args, value, f"{cache.__qualname__}{args!r}")
+    value = cache(*args, **kwargs)
+    if type(value) is Tensor or is_object(value):
+        held = _read.setdefault(cache, {})
+        held[asked] = value
+        reached.read(held, asked, value, f"{cache.__qualname__}{args!r}")
     elif not (_is_plain(value) or issubclass(type(value), (type, ModuleType))):
         return MISSING
-    reached.walk.assumed.returns(cache, args, value)
+    reached.walk.assumed.returns(cache, args, kwargs, value)
     return value
 
 
@@ -62,8 +66,11 @@ def _is_full(cache: Any) -> bool:
     return kept.maxsize is not None and kept.currsize >= kept.maxsize
 
 
-def _has(cache: Any, args: tuple[object, ...]) -> bool:
+def _has(cache: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     """Whether a cache has a result. One text or integer is its own key, other arguments are a tuple."""
-    key = args[0] if len(args) == 1 and type(args[0]) in (str, int) else args
-    own = vars(cache)
-    return any(type(part) is dict and part is not own and key in part for part in gc.get_referents(cache))
+    own, parts = vars(cache), gc.get_referents(cache)
+    key: object = args[0] if len(args) == 1 and type(args[0]) in (str, int) else args
+    if kwargs:
+        (mark,) = [part for part in parts if type(part) is object]  # which stands before names
+        key = (*args, mark, *[part for pair in kwargs.items() for part in pair])
+    return any(type(part) is dict and part is not own and key in part for part in parts)

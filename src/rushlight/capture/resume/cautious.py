@@ -367,8 +367,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
         ours = module.partition(".")[0] == _PACKAGE
         if ours:
             _stays_outside(function, module)
-        kept = type(function) is CACHED and id(function) not in self.made and not kwargs
-        if kept and (result := result_of(function, args, self.made, self.reached)) is not MISSING:
+        kept = type(function) is CACHED and id(function) not in self.made
+        if kept and (result := result_of(function, args, kwargs, self.made, self.reached)) is not MISSING:
             return result
         if not ours:
             self._allow(function, module, args, kwargs)

@@ -17,6 +17,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.eager.handle import Handle
 
+_COMPARED = (bool, int, float, str, bytes, tuple)
 _OF_CALLS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
@@ -74,7 +75,7 @@ class Assumed:
         self._contents: dict[int, tuple[Any, bytes]] = {}
         self._functions: dict[int, FunctionType] = {}
         self._objects: dict[int, object] = {}
-        self._results: list[tuple[Any, tuple[object, ...], object]] = []
+        self._results: list[tuple[Any, tuple[object, ...], dict[str, object], object]] = []
         self._slots: dict[tuple[int, str], object] = {}
 
     def looks_into(self, cls: type) -> None:
@@ -110,9 +111,9 @@ class Assumed:
         """The trace depends on the class of an object that it finds at each call."""
         self._objects[id(owner)] = owner
 
-    def returns(self, cache: Any, args: tuple[object, ...], value: object) -> None:
+    def returns(self, cache: Any, args: tuple[object, ...], kwargs: dict[str, object], value: object) -> None:
         """A function whose results are kept is asked for one."""
-        self._results.append((cache, args, value))
+        self._results.append((cache, args, kwargs, value))
 
     def lacks(self, variables: dict[str, object], name: str, path: str) -> None:
         """A dict of variables has no such name."""
@@ -172,8 +173,9 @@ class Assumed:
             if hasattr(memory, "shape"):
                 failed += f" or {text}.shape != {names(memory.shape)}"
             yield Guard("constant", f"the {type(memory).__name__} {text}", "as it was", failed)
-        for cache, args, value in self._results:
-            failed = f"not {names(_still_gives)}({names(cache)}, {names(args)}, {names(value)})"
+        for cache, args, kwargs, value in self._results:
+            asked = f"{names(cache)}, {names(args)}, {names(kwargs)}, {names(value)}"
+            failed = f"not {names(_still_gives)}({asked})"
             yield Guard("function", f"{cache.__qualname__}{args!r}", repr(value), failed)
         for operator, revision in self.revised.values():
             failed = f"{names(operator)}.revision != {revision}"
@@ -183,13 +185,13 @@ class Assumed:
             yield Guard("attribute", path, "absent", f"hasattr({names(owner)}, {name!r})")
 
 
-def _still_gives(cache: Any, args: tuple[object, ...], value: object) -> bool:
+def _still_gives(cache: Any, args: tuple[object, ...], kwargs: dict[str, object], value: object) -> bool:
     """Whether a function whose results are kept has the same one. An error is one of the call that asks again."""
     try:
-        result = cache(*args)
+        result = cache(*args, **kwargs)
     except Exception:  # noqa: BLE001 - of the program, which sees it where it calls
         return False
-    return result is value or (type(result) is type(value) and not isinstance(value, Handle) and result == value)
+    return result is value or (type(result) is type(value) and type(value) in _COMPARED and result == value)
 
 
 def variables_of_class(cls: type) -> dict[str, Any]:
