@@ -200,3 +200,22 @@ def test_numbers_meet_what_eager_ones_meet(name: str, fullgraph: bool):
     compiled = rl.compile(MEETINGS[name], backend="eager", fullgraph=fullgraph)
     for value in (0.5, 0.25, 0.75):
         assert outcome(compiled, value) == outcome(MEETINGS[name], value)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_one_more_graph_opens_all_numbers_that_differ(fullgraph):
+    class Schedule(rl.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = 1, 2.0, 3
+
+        def forward(self, x):
+            return x * self.first + x * self.second - self.third
+
+    module = Schedule()
+    compiled = rl.compile(module, fullgraph=fullgraph)
+    before = rl.compiler.graph_count()
+    for _ in range(5):
+        assert compiled(rl.ones(2)).tolist() == module(rl.ones(2)).tolist()
+        module.first, module.second, module.third = module.first + 1, module.second + 0.5, module.third + 2
+    assert rl.compiler.graph_count() - before == (2 if fullgraph else 1)

@@ -27,13 +27,15 @@ class Miss:
     """Why a call does not fit an entry. `guard` is the one that fails, if one does.
 
     `kind` is the guard's, or "tensor" or "size". `nearness` grows with what holds: whether all guards do, and how many
-    of these, or of the questions about tensors and sizes.
+    of these, or of the questions about tensors and sizes. `numbers` are the paths of all numbers that differ where the
+    first of them is why.
     """
 
     kind: str
     reason: str
     nearness: tuple[bool, int]
     guard: Guard | None = None
+    numbers: tuple[str, ...] = ()
 
     @property
     def hint(self) -> str:
@@ -53,13 +55,12 @@ def miss_of(
     local: dict[str, object] = {"args": args, "kwargs": kwargs}
     _run(entry.unpack, space, local)
     holds = entry.state.snapshot.is_empty or entry.state.snapshot.holds()
-    for passed, guard in enumerate(entry.first if holds else entry.guards):
-        try:
-            failed = bool(eval(guard.failed, space, local))  # noqa: S307 - our own text
-        except Exception:  # noqa: BLE001 - an object of the caller's may raise anything
-            failed = True
-        if failed:
-            return Miss(guard.kind, _said(guard, written or {}), (False, passed), guard)
+    guards = entry.first if holds else entry.guards
+    for passed, guard in enumerate(guards):
+        if _fails(guard, space, local):
+            others = guards[passed:] if guard.kind == "number" else ()
+            numbers = [other.path for other in others if other.kind == "number" and _fails(other, space, local)]
+            return Miss(guard.kind, _said(guard, written or {}), (False, passed), guard, tuple(numbers))
     _run(entry.key, space, local)
     key = local.get("key")
     misfit = entry.misfit(key, {}) if isinstance(key, tuple) else None
@@ -67,6 +68,14 @@ def miss_of(
         return None
     name = (written or {}).get(misfit.name, misfit.name)
     return Miss(misfit.kind, f"{name}{misfit.reason}", (True, misfit.passed))
+
+
+def _fails(guard: Guard, space: dict[str, object], local: dict[str, object]) -> bool:
+    """Whether a guard fails for a call."""
+    try:
+        return bool(eval(guard.failed, space, local))  # noqa: S307 - our own text
+    except Exception:  # noqa: BLE001 - an object of the caller's may raise anything
+        return True
 
 
 def _run(lines: tuple[str, ...], space: dict[str, object], local: dict[str, object]) -> None:

@@ -377,6 +377,7 @@ def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str
         misses.append((number, miss))
         if miss.guard is not None:
             function._note_miss(entry, miss.guard)
+            function.dynamic_numbers.update(miss.numbers)
             failed.append((entry, miss.guard))
     ends = function._note_misses(failed)
     if not function.entries:
