@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.eager.dispatch import STATE, call_function, refuse_in_graphs
+from rushlight.eager.execution.tables import forget_plans
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.override.foreign import Foreign, method_of
@@ -23,12 +24,12 @@ from rushlight.ir.dtype import (
     bool_,
     complex64,
     complex128,
-    float32,
     float64,
     from_numpy_dtype,
 )
 from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, Device, set_device_scope
+from rushlight.ops.promote import DEFAULT_DTYPE
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import error, fail
 from rushlight.support.provenance import called_name
@@ -36,8 +37,6 @@ from rushlight.sym import Size, SizeExpr
 
 _INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
-DEFAULT_DTYPE: list[DType] = [float32]
-"""The dtype of Python floats, its only element; compiled functions are guarded on it."""
 
 
 def operand(value: object) -> Any:
@@ -315,11 +314,13 @@ def dtype_of_new(value: Handle | complex) -> DType:
 
 
 def set_default_dtype(dtype: DType) -> None:
-    """Sets the dtype of Python floats for tensors made from now on."""
+    """Sets the dtype of Python floats, to which operators on integers raise these as well."""
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
     refuse_in_graphs("set_default_dtype", "it changes what later calls make")
-    DEFAULT_DTYPE[0] = dtype
+    if dtype is not DEFAULT_DTYPE[0]:
+        DEFAULT_DTYPE[0] = dtype
+        forget_plans()
 
 
 def shape_of(values: Sequence[object]) -> tuple[Size, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from rushlight.eager.arguments import DEFAULT_DTYPE, integer, place
+from rushlight.eager.arguments import integer, place
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, Handle, adopted, is_wrapper, make, share, wrap
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU
+from rushlight.ops.promote import DEFAULT_DTYPE
 from rushlight.support.errors import fail
 
 H = TypeVar("H", bound=Handle)

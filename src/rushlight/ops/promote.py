@@ -24,6 +24,9 @@ from rushlight.sym import (
 )
 
 DEFAULT_FLOAT = float32
+"""The dtype that operators have where they are given none."""
+DEFAULT_DTYPE: list[DType] = [float32]
+"""The dtype of Python floats, to which integers are raised: `set_default_dtype` replaces it."""
 _ORDER = "strides: a result's dims are in the order of the operands' strides"
 
 # torch.promote_types of torch 2.13, row by column; `-` where it raises. Both follow the order of ir.dtype.DTYPES:
@@ -109,8 +112,10 @@ def promote(*types: TensorType | None) -> DType:
 
 def _default_of(dtype: DType) -> DType:
     if dtype.kind is Kind.FLOAT:
-        return DEFAULT_FLOAT
-    return complex64 if dtype.kind is Kind.COMPLEX else dtype
+        return DEFAULT_DTYPE[0]
+    if dtype.kind is Kind.COMPLEX:
+        return complex128 if DEFAULT_DTYPE[0] is float64 else complex64
+    return dtype
 
 
 def promote_numbers(*types: TensorType) -> DType:
@@ -121,7 +126,7 @@ def promote_numbers(*types: TensorType) -> DType:
 def promote_float(*types: TensorType | None) -> DType:
     """`promote`, with integers and bools raised to the default float: for true division and functions such as exp."""
     dtype = promote(*types)
-    return dtype if dtype.kind >= Kind.FLOAT else DEFAULT_FLOAT
+    return dtype if dtype.kind >= Kind.FLOAT else DEFAULT_DTYPE[0]
 
 
 def promote_sum(dtype: DType) -> DType:

@@ -46,7 +46,6 @@ from rushlight.capture.source import (
 from rushlight.capture.state.reachable import Leaf, StateWalk, differs
 from rushlight.capture.state.snapshot import Memory, Snapshot, StateGuards
 from rushlight.capture.values import Output, Reached, Template
-from rushlight.eager.arguments import DEFAULT_DTYPE
 from rushlight.eager.dispatch import STATE, backend_key, bit
 from rushlight.eager.execution.plan import (
     CALL_NAMES,
@@ -61,6 +60,7 @@ from rushlight.eager.execution.plan import (
 )
 from rushlight.eager.handle import AUTOGRAD, SPARSE, Handle, adopted, gradient_of
 from rushlight.ir.type import CPU
+from rushlight.ops.promote import DEFAULT_DTYPE
 from rushlight.runtime import descriptor
 from rushlight.runtime.backend import allocate_on
 from rushlight.runtime.descriptor import Slot, number_slots

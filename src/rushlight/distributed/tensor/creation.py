@@ -9,10 +9,10 @@ from rushlight.distributed.device_mesh import DeviceMesh
 from rushlight.distributed.tensor import dispatch
 from rushlight.distributed.tensor.dtensor import DTensor
 from rushlight.distributed.tensor.spec import DTensorSpec, normalized
-from rushlight.eager.arguments import DEFAULT_DTYPE
 from rushlight.eager.random import random_state
 from rushlight.ir.dtype import DType
 from rushlight.ir.placement import Placement
+from rushlight.ops.promote import DEFAULT_DTYPE
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 

@@ -11,6 +11,7 @@ from rushlight.eager.execution.signature import Signature, Spec, Symbols, stride
 from rushlight.ir.dtype import int64
 from rushlight.ir.graph import Graph, GraphBuilder, Node
 from rushlight.ir.type import CPU, Device
+from rushlight.ops.promote import DEFAULT_DTYPE
 from rushlight.support import settings
 from rushlight.sym import Condition, SizeExpr
 
@@ -57,7 +58,7 @@ def artifact_for(
     `has_sizes`: the last operand is one that `with_run_time_sizes` added. Errors: Declined where the device makes no
     code of the program's graph. `chooser` chooses tiles and blocks in place of the cost model.
     """
-    key = (settings.key(), program, signature.specs, device, chooser)
+    key = (settings.key(), DEFAULT_DTYPE[0], program, signature.specs, device, chooser)
     for artifact in _artifacts.get(key, ()):
         if artifact.accepts(signature.values):
             return artifact.executable
