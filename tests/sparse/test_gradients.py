@@ -275,3 +275,13 @@ def test_gather_has_a_sparse_gradient(dim, compiled):
     read = lambda x: (rl.gather(x, dim, places, sparse_grad=True) * weights).sum()  # noqa: E731 - compiled below
     (rl.compile(read) if compiled else read)(x).backward()
     assert x.grad.is_sparse and x.grad._nnz() == 6 and x.grad.to_dense().tolist() == dense.tolist()
+
+
+def test_a_gradient_keeps_its_places_where_the_input_is_written_afterwards():
+    table, places = rl.nn.Embedding(6, 2, sparse=True), rl.tensor([1, 4])
+    table(places).sum().backward()
+    places[0] = 5
+    assert table.weight.grad is not None
+    assert table.weight.grad.coalesce().indices().tolist() == [[1, 4]]
+    table(places).sum().backward()
+    assert table.weight.grad.to_dense()[:, 0].tolist() == [0, 1, 0, 0, 2, 1]

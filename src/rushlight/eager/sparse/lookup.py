@@ -50,8 +50,9 @@ class Embedding(Function):
         places, learning = ctx.saved_tensors
         rows = grad_outputs[0].reshape(-1, ctx.shape[1])
         rows = rows if learning is None else rows[learning]
-        gradient = sparse(places.unsqueeze(0), rows, ctx.shape) if ctx.is_sparse else _added(places, rows, ctx.shape)
-        return None, gradient, None, None
+        if ctx.is_sparse:  # the gradient lasts, and the program may write to its input
+            return None, sparse(places.clone().unsqueeze(0), rows, ctx.shape), None, None
+        return None, _added(places, rows, ctx.shape), None, None
 
 
 def _added(places: Tensor, rows: Tensor, shape: tuple[int, ...]) -> Tensor:
