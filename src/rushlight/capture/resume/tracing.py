@@ -92,6 +92,7 @@ class TracingInterpreter(TimedInterpreter):
                 return returned
         finally:
             self.escaped = None  # in whose traceback this call is
+            self._variables = None  # which this interpreter is one of
             self.look_for_deaths()
 
     def leave_generators(self, kept: Container[int]) -> None:
