@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -163,6 +165,18 @@ def test_an_object_that_is_kept_is_read_at_each_call():
     assert compiled(rl.ones(1)).item() == 7
     _recipe.cache_clear()
     assert compiled(rl.ones(1)).item() == 3
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_what_a_cache_gave_dies_with_the_cache_and_its_graph(fullgraph: bool):
+    compiled = rl.compile(lambda x: x * _recipe("a", axes=(), ndim=3).scale, fullgraph=fullgraph)
+    assert compiled(rl.ones(1)).item() == 3
+    result = weakref.ref(_recipe("a", axes=(), ndim=3))
+    _recipe.cache_clear()
+    assert result() is not None  # the graph's guards compare with it
+    del compiled
+    gc.collect()
+    assert result() is None
 
 
 def test_sizes_are_multiplied_in_place_in_a_graph():

@@ -6,7 +6,6 @@ import gc
 from collections.abc import Container
 from types import ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.slots import lookup
@@ -14,8 +13,6 @@ from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.state.reachable import PLAIN
 from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.tensor import Tensor
-
-_read: WeakKeyDictionary[Any, dict[object, object]] = WeakKeyDictionary()  # what caches gave
 
 
 def result_of(
@@ -26,7 +23,7 @@ def result_of(
     Those are plain values, and objects that are no arguments and that the trace has not `made`, by identity. A result
     that is not there yet Python computes first. Errors: Reroot then, since that may have changed the state.
     """
-    asked = args, *kwargs.items()
+    asked = cache, args, *kwargs.items()
     given = (*args, *kwargs.values())
     lasting = [_is_plain(value) or (_is_one(value, reached) and id(value) not in made) for value in given]
     if not all(lasting) or "cache_parameters" not in vars(cache) or cache.cache_parameters()["typed"]:
@@ -41,9 +38,8 @@ def result_of(
         return MISSING
     value = cache(*args, **kwargs)
     if type(value) is Tensor or is_object(value):
-        held = _read.setdefault(cache, {})
-        held[asked] = value
-        reached.read(held, asked, value, f"{cache.__qualname__}{args!r}")
+        reached.results[asked] = value
+        reached.read(reached.results, asked, value, f"{cache.__qualname__}{args!r}")
     elif not (_is_plain(value) or issubclass(type(value), (type, ModuleType))):
         return MISSING
     reached.walk.assumed.returns(cache, args, kwargs, value)

@@ -160,6 +160,7 @@ class ReachedObjects:
         walk: StateWalk,
         roots: Sequence[object],
         variables: list[Variable],
+        results: dict[object, object],
         may_fix: bool = False,
     ) -> None:
         self.may_fix = may_fix  # whether the trace may be made again for the sizes of the call alone
@@ -171,6 +172,7 @@ class ReachedObjects:
         self.containers: dict[int, object] = {}  # lists, dicts and tuples that stand for those that were there before
         self.written: dict[tuple[int, str], tuple[object, str, object]] = {}
         self.variables = variables
+        self.results = results  # of caches that the trace has asked
         # Containers of the arguments that each call fills with new objects, and which instruction gives them the first.
         self.refilled: dict[int, tuple[Copy, int]] | None = None
         # Attributes of the state that hold a new object for a while, and which instruction gave it to them.
@@ -275,12 +277,9 @@ class ReachedObjects:
             return
         for defaults in (function.__defaults__, function.__kwdefaults__):
             values = [] if defaults is None else [*(defaults.values() if type(defaults) is dict else defaults)]
-            if any(is_walked(value) for value in values) and not self._is_root(defaults):
+            if any(map(is_walked, values)) and not any(defaults is root for root in self.roots):
                 raise Reroot(defaults)
         self.walk.assumed.calls(function)
-
-    def _is_root(self, defaults: object) -> bool:
-        return any(defaults is root for root in self.roots)
 
     def contents(self, cell: object) -> object:
         """What one of the objects, a cell, holds; UNBOUND if it is empty."""

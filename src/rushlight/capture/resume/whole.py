@@ -37,15 +37,17 @@ StandIn = Callable[[int, str, object], object]
 class FoundState:
     """State that traces of a function have found, and of which no name in its code tells: later ones begin with it.
 
-    `roots` are modules that they reach through objects, and globals that they change. A trace that `fixes` is made for
-    the sizes and numbers of the call alone. One that `shares` has arguments that stand in containers of the state too.
+    `roots` are modules that they reach through objects, and globals that they change; `results` what caches gave. A
+    trace that `fixes` is made for the sizes and numbers of the call alone. One that `shares` has arguments that stand
+    in containers of the state too.
     """
 
-    __slots__ = ("fixes", "may_fix", "restless", "roots", "shares", "variables")
+    __slots__ = ("fixes", "may_fix", "restless", "results", "roots", "shares", "variables")
 
     def __init__(self, *, shares: bool, restless: Collection[str] = ()) -> None:
         self.roots: list[object] = []
         self.variables: list[Variable] = []
+        self.results: dict[object, object] = {}
         self.fixes = self.may_fix = False
         self.shares = shares
         self.restless = restless  # paths of state that is another at each call
@@ -120,7 +122,7 @@ def reached_objects(
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
         return rebuild(value, iter(stand_ins), text, recorder.copies, {})
 
-    state = found.roots, found.variables, found.may_fix
+    state = found.roots, found.variables, found.results, found.may_fix
     reached = ReachedObjects(arguments, stands, recorder.copies, recorder.walk, *state)
     if not found.shares:
         recorder.reachable_ids -= reached.looks.hidden.keys()
