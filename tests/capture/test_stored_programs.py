@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.build import native
 from rushlight.runtime import objects
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightWarning
@@ -100,6 +101,7 @@ def programs(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     (tmp_path / "modules").mkdir()
     made = Programs(tmp_path / "modules")
+    monkeypatch.setattr(native, "_loaded", {})  # code that another test has loaded is not in this one's cache
     with settings.override(verify=False, optimise=0, cache_dir=str(tmp_path / "cache")):
         yield made
     for name in made.texts:
