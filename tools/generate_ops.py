@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from rushlight.eager.boundary import NUMPYS_NAMES
 from rushlight.ir.value import SYNTAX
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Fact, Operator
@@ -43,6 +44,8 @@ CONVERTERS: Mapping[str, str] = {
 }
 UNARY = ("neg", "abs", "invert")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+# Forms that call one operator have these as parameters; the boundary translates the others, after an error.
+ALIASES = {own: name for name, own in NUMPYS_NAMES.items() if own in ("dim", "keepdim")}
 IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 
 
@@ -95,8 +98,9 @@ def imports(body: str, *more: str) -> list[str]:
 
 
 def _extra(body: str) -> set[str]:
-    names = ("input_operand", "listed", "numeric_operand", "operand", "operand_beside", "varied")
-    return {name for name in names if f" {name}(" in body or f"({name}(" in body}
+    names = ("input_operand", "listed", "missing", "numeric_operand", "operand", "operand_beside", "renamed", "varied")
+    used = {name for name in names if f" {name}(" in body or f"({name}(" in body}
+    return used | {"ABSENT"} if "ABSENT" in body else used
 
 
 def method_lines() -> Iterator[str]:
@@ -150,17 +154,48 @@ def default(parameter: Parameter) -> str:
     return "" if parameter.default is REQUIRED else f" = {parameter.default!r}"
 
 
+def aliased(parameters: Iterable[Parameter]) -> list[Parameter]:
+    """The parameters that have a name of NumPy's too."""
+    return [item for item in parameters if item.name in ALIASES]
+
+
+def unset(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """The required parameters that Python cannot ask for, since one of them may come by NumPy's name."""
+    names = [item.name for item in parameters if item.default is REQUIRED]
+    begin = next((at for at, name in enumerate(names) if name in ALIASES), len(names))
+    return [item for item in parameters if item.name in names[begin:]]
+
+
+def renaming(op: Operator, parameters: Sequence[Parameter], indent: str) -> list[str]:
+    """The lines that take arguments by NumPy's names, and ask for those that are missing then."""
+    lines: list[str] = []
+    for item in aliased(parameters):
+        before = "ABSENT" if item.default is REQUIRED else repr(item.default)
+        alias = ALIASES[item.name]
+        lines.append(f"{indent}if {alias} is not ABSENT:")
+        lines.append(f'{indent}    {item.name} = renamed("{item.name}", {item.name}, "{alias}", {alias}, {before})')
+    asked = [item.name for item in unset(parameters)]
+    if asked:
+        lines.append(f"{indent}if {' or '.join([f'{name} is ABSENT' for name in asked])}:")
+        lines.append(f'{indent}    missing("{op.name}", {", ".join([f"{name}={name}" for name in asked])})')
+    return lines
+
+
 def signature(op: Operator, method: bool) -> str:
     """The parameters of a form, `self` aside for a method."""
     parts: list[str] = []
     parameters = others(op) if method else op.schema.parameters
+    free = unset(parameters)
     star = False
     for parameter in parameters:
         if parameter.keyword_only and not star:
             parts.append("*")
             star = True
-        parts.append(f"{parameter.name}: Any{default(parameter)}")
-    return ", ".join(parts)
+        parts.append(f"{parameter.name}: Any{' = ABSENT' if parameter in free else default(parameter)}")
+    named = aliased(parameters)
+    if named and not star:
+        parts.append("*")
+    return ", ".join([*parts, *[f"{ALIASES[item.name]}: Any = ABSENT" for item in named]])
 
 
 def converted(parameter: Parameter, first: str = "") -> str:
@@ -217,7 +252,8 @@ def method(op: Operator, records: dict[str, str]) -> list[str]:
         parameters = signature(op, True)
         head, attributes = f"self, {parameters}" if parameters else "self", attributes_of(op, True)
     text = call(op, name, operands_of(op, True), attributes)
-    return [f"    def {op.name}({head}) -> Any:", *doc_lines(op.doc, "        "), f"        return {text}", ""]
+    lines = [f"    def {op.name}({head}) -> Any:", *doc_lines(op.doc, "        ")]
+    return [*lines, *renaming(op, [] if is_varied(op) else others(op), "        "), f"        return {text}", ""]
 
 
 def in_place_method(op: Operator, records: dict[str, str]) -> list[str]:
@@ -229,6 +265,7 @@ def in_place_method(op: Operator, records: dict[str, str]) -> list[str]:
     return [
         f"    def {op.name}_({head}) -> Any:",
         *doc_lines(f"{op.doc} In place.", "        "),
+        *renaming(op, others(op), "        "),
         f"        return {text}",
         "",
     ]
@@ -298,9 +335,11 @@ def function(op: Operator, records: dict[str, str]) -> list[str]:
     has_out = "out" in op.variants and len(op.schema.results) == 1
     head = signature(op, False)
     if has_out:
-        star = "" if any(item.keyword_only for item in op.schema.parameters) else ", *"
+        is_starred = any(item.keyword_only or item.name in ALIASES for item in op.schema.parameters)
+        star = "" if is_starred else ", *"
         head += f"{star}, out: Any = None"
     lines = [f"def {op.name}({head}) -> Any:", *doc_lines(op.doc, "    ")]
+    lines += renaming(op, op.schema.parameters, "    ")
     operands, attributes = operands_of(op, False), attributes_of(op, False)
     if has_out:
         extended = operands[:-1] + (" " if operands.endswith(",)") else ", ") + "out)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -31,10 +31,20 @@ from rushlight.ir.graph import number_dtype
 from rushlight.ir.type import CPU, Device, set_device_scope
 from rushlight.ops.promote import DEFAULT_DTYPE
 from rushlight.ops.record import OPERATORS
-from rushlight.support.errors import error, fail
+from rushlight.support.errors import error, fail, require
 from rushlight.support.provenance import called_name
 from rushlight.sym import Size, SizeExpr
 
+
+class _Absent:
+    """The class of ABSENT."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = _Absent()
+"""What a parameter is that was not given, where None is a value."""
 _INT = frozenset([int])
 _PLAIN = (float, int, bool, complex)
 
@@ -193,6 +203,18 @@ def varied(values: tuple[object, ...], convert: Callable[[object], object] = int
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         values = tuple(values[0])
     return values if _INT.issuperset(map(type, values)) else tuple([convert(value) for value in values])
+
+
+def renamed(name: str, given: object, alias: str, value: object, default: object) -> Any:
+    """The value of a parameter that was given by NumPy's name for it, as `axis` for `dim`. Errors: A003 for both."""
+    require(given is default, "A003", f"{called_name()}: {name} and {alias} are one argument, which is given twice")
+    return value
+
+
+def missing(function: str, **parameters: object) -> NoReturn:
+    """Raises Python's error for the required arguments that are ABSENT."""
+    names = [repr(name) for name, value in parameters.items() if value is ABSENT]
+    raise TypeError(f"{function}() missing required arguments: {', '.join(names)}")
 
 
 def listed(named: dict[str, Any], name: str, values: tuple[object, ...]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -37,6 +37,10 @@ from rushlight.term import Op
 F = TypeVar("F", bound=Callable[..., object])
 C = TypeVar("C", bound=type[Handle])
 
+NUMPYS_NAMES: Mapping[str, str] = MappingProxyType(
+    {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+)
+"""What PyTorch takes in place of its own names of parameters, by NumPy's."""
 _SYMBOLS = (SymInt, SymFloat, SizeExpr)
 
 
@@ -318,6 +322,9 @@ def checked(function: F, of_tensor: bool = False) -> F:
         except Exception as problem:
             if foreign_in((*args, *kwargs.values())):
                 return _answered(call, args, kwargs, of_tensor)
+            known = _by_own_names(function, kwargs)
+            if known is not None:
+                return call(*args, **known)
             own = type(args[0]).__name__ if function.__name__ == "__init__" and args else function.__name__
             report = misuse(function, args, kwargs, own, of_tensor)
             if report is None:
@@ -330,6 +337,25 @@ def checked(function: F, of_tensor: bool = False) -> F:
     if str(function.__module__).startswith(_OVERRIDABLE):
         catches(made.__code__)
     return made
+
+
+def _by_own_names(function: Callable[..., object], kwargs: Mapping[str, object]) -> dict[str, object] | None:
+    """Arguments that were given by NumPy's names, by those of the parameters; None where there are none.
+
+    Python has refused them, so nothing of the function has run.
+    """
+    if not NUMPYS_NAMES.keys() & kwargs.keys():
+        return None
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return None
+    known: dict[str, object] = {}
+    for name, value in kwargs.items():
+        own = name if name in parameters else NUMPYS_NAMES.get(name, name)
+        if own not in parameters or own in known or (own != name and own in kwargs):
+            return None
+        known[own] = value
+    return known if known.keys() != kwargs.keys() else None
 
 
 # Whose functions are asked for overrides as a whole; within those of other modules each call is asked for its own.

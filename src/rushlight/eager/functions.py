@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.arguments import (
+    ABSENT,
     distance,
     element_type,
     fixed_integer,
@@ -15,12 +16,14 @@ from rushlight.eager.arguments import (
     input_operand,
     integer,
     integers,
+    missing,
     number,
     numeric_operand,
     operand_beside,
     operand_list,
     optional_operand,
     place,
+    renamed,
     required_operand,
 )
 from rushlight.eager.dispatch import call_function, dispatch
@@ -728,8 +731,14 @@ def alias(input: Any) -> Any:
     return call_function(_alias, (input_operand(input),), {})
 
 
-def all(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
+def all(
+    input: Any, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """Whether no element is 0."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _all_out,
@@ -743,8 +752,14 @@ def all(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -
     )
 
 
-def amax(input: Any, dim: Any = (), keepdim: Any = False, *, out: Any = None) -> Any:
+def amax(
+    input: Any, dim: Any = (), keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """The largest element, NaN if there is one. Elements that tie share the gradient."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ())
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _amax_out,
@@ -758,8 +773,14 @@ def amax(input: Any, dim: Any = (), keepdim: Any = False, *, out: Any = None) ->
     )
 
 
-def amin(input: Any, dim: Any = (), keepdim: Any = False, *, out: Any = None) -> Any:
+def amin(
+    input: Any, dim: Any = (), keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """The smallest element, NaN if there is one. Elements that tie share the gradient."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ())
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _amin_out,
@@ -780,8 +801,14 @@ def angle(input: Any, *, out: Any = None) -> Any:
     return call_function(_angle, (input_operand(input),), {})
 
 
-def any(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
+def any(
+    input: Any, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """Whether some element is not 0."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _any_out,
@@ -810,8 +837,14 @@ def arange(start: Any, end: Any, step: Any = 1, *, dtype: Any = None, device: An
     )
 
 
-def argmax(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
+def argmax(
+    input: Any, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """The place of the largest element, the first of equals; NaN is largest. Without a dim, places count row-major."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _argmax_out,
@@ -825,11 +858,17 @@ def argmax(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None
     )
 
 
-def argmin(input: Any, dim: Any = None, keepdim: Any = False, *, out: Any = None) -> Any:
+def argmin(
+    input: Any, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """The place of the smallest element, the first of equals; NaN is smallest.
 
     Without a dim, places count row-major.
     """
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _argmin_out,
@@ -1164,8 +1203,10 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
     )
 
 
-def cat(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """Tensors joined along a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     if out is not None:
         return dispatch(_cat_out, (operand_list(tensors), out), {"dim": fixed_integer(dim)})
     return call_function(_cat, (operand_list(tensors),), {"dim": fixed_integer(dim)})
@@ -1242,8 +1283,10 @@ def cholesky_solve(input: Any, input2: Any, upper: Any = False, *, out: Any = No
     )
 
 
-def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
+def chunk(input: Any, chunks: Any, dim: Any = 0, *, axis: Any = ABSENT) -> Any:
     """At most `chunks` parts of one size, the last smaller."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     return call_function(_chunk, (input_operand(input),), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)})
 
 
@@ -1280,8 +1323,10 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     return call_function(_complex, (required_operand(real), required_operand(imag)), {})
 
 
-def concat(tensors: Any, dim: Any = 0) -> Any:
+def concat(tensors: Any, dim: Any = 0, *, axis: Any = ABSENT) -> Any:
     """Another name of cat."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     return call_function(_concat, (operand_list(tensors),), {"dim": fixed_integer(dim)})
 
 
@@ -1460,8 +1505,10 @@ def cosh(input: Any, *, out: Any = None) -> Any:
     return call_function(_cosh, (input_operand(input),), {})
 
 
-def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08) -> Any:
+def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08, *, axis: Any = ABSENT) -> Any:
     """The cosine of the angle between vectors along a dim; lengths count as at least eps."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 1)
     return call_function(
         _cosine_similarity,
         (required_operand(x1), required_operand(x2)),
@@ -1469,8 +1516,10 @@ def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-08) -> Any:
     )
 
 
-def count_nonzero(input: Any, dim: Any = None) -> Any:
+def count_nonzero(input: Any, dim: Any = None, *, axis: Any = ABSENT) -> Any:
     """The number of elements that are not 0."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
     return call_function(_count_nonzero, (input_operand(input),), {"dim": fixed_integers(dim)})
 
 
@@ -1483,8 +1532,10 @@ def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any 
     )
 
 
-def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
+def cross(input: Any, other: Any, dim: Any = None, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """The cross products of vectors along a dim, by default the first one with three elements."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
     if out is not None:
         return dispatch(_cross_out, (input_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)})
     return call_function(_cross, (input_operand(input), required_operand(other)), {"dim": fixed_integer(dim)})
@@ -1510,18 +1561,30 @@ def cross_entropy(
     )
 
 
-def cummax(input: Any, dim: Any) -> Any:
+def cummax(input: Any, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """The largest element so far along a dim, and the last place where it stood."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("cummax", dim=dim)
     return named_results(_cummax, call_function(_cummax, (input_operand(input),), {"dim": fixed_integer(dim)}))
 
 
-def cummin(input: Any, dim: Any) -> Any:
+def cummin(input: Any, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """The smallest element so far along a dim, and the last place where it stood."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("cummin", dim=dim)
     return named_results(_cummin, call_function(_cummin, (input_operand(input),), {"dim": fixed_integer(dim)}))
 
 
-def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(input: Any, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, out: Any = None) -> Any:
     """Running products along a dim; ints and bools are multiplied as int64."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("cumprod", dim=dim)
     if out is not None:
         return dispatch(
             _cumprod_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
@@ -1529,8 +1592,12 @@ def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     return call_function(_cumprod, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
-def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(input: Any, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, out: Any = None) -> Any:
     """Running sums along a dim; ints and bools are summed as int64."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("cumsum", dim=dim)
     if out is not None:
         return dispatch(
             _cumsum_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
@@ -1809,8 +1876,12 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     )
 
 
-def gather(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
+def gather(input: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """Along a dim, the elements at the places that `index` gives; the other dims' places are its own."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT:
+        missing("gather", dim=dim, index=index)
     if out is not None:
         return dispatch(_gather_out, (input_operand(input), required_operand(index), out), {"dim": fixed_integer(dim)})
     return call_function(_gather, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
@@ -1842,8 +1913,10 @@ def geqrf(input: Any) -> Any:
     return named_results(_geqrf, call_function(_geqrf, (input_operand(input),), {}))
 
 
-def glu(input: Any, dim: Any = -1) -> Any:
+def glu(input: Any, dim: Any = -1, *, axis: Any = ABSENT) -> Any:
     """The first half along a dim times the sigmoid of the second."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, -1)
     return call_function(_glu, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
@@ -1885,8 +1958,21 @@ def hardtanh(input: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
     return call_function(_hardtanh, (input_operand(input),), {"min_val": number(min_val), "max_val": number(max_val)})
 
 
-def hash_tensor(input: Any, dim: Any = None, *, keepdim: Any = False, mode: Any = 0, out: Any = None) -> Any:
+def hash_tensor(
+    input: Any,
+    dim: Any = None,
+    *,
+    keepdim: Any = False,
+    mode: Any = 0,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+    out: Any = None,
+) -> Any:
     """The exclusive or of the bits of elements as float64 or int64, in uint64; of none I007. A host call. mode: 0."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _hash_tensor_out,
@@ -1955,8 +2041,21 @@ def imag(input: Any) -> Any:
     return call_function(_imag, (input_operand(input),), {})
 
 
-def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def index_add(
+    input: Any,
+    dim: Any = ABSENT,
+    index: Any = ABSENT,
+    source: Any = ABSENT,
+    *,
+    alpha: Any = 1,
+    axis: Any = ABSENT,
+    out: Any = None,
+) -> Any:
     """The input with slices of the source, times alpha, added at the places of a 1-D index."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT or source is ABSENT:
+        missing("index_add", dim=dim, index=index, source=source)
     if out is not None:
         return dispatch(
             _index_add_out,
@@ -1970,8 +2069,12 @@ def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1, 
     )
 
 
-def index_select(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
+def index_select(input: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """The slices of a dim at the places in a 1-D index."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT:
+        missing("index_select", dim=dim, index=index)
     if out is not None:
         return dispatch(
             _index_select_out, (input_operand(input), required_operand(index), out), {"dim": fixed_integer(dim)}
@@ -2155,8 +2258,10 @@ def linalg_cholesky_ex(A: Any, *, upper: Any = False, check_errors: Any = False)
     )
 
 
-def linalg_cross(input: Any, other: Any, *, dim: Any = -1, out: Any = None) -> Any:
+def linalg_cross(input: Any, other: Any, *, dim: Any = -1, axis: Any = ABSENT, out: Any = None) -> Any:
     """The cross products of vectors of three elements along a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, -1)
     if out is not None:
         return dispatch(
             _linalg_cross_out, (input_operand(input), required_operand(other), out), {"dim": fixed_integer(dim)}
@@ -2385,8 +2490,10 @@ def linalg_svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
     return call_function(_linalg_svdvals, (required_operand(A),), {"driver": driver})
 
 
-def linalg_vecdot(x: Any, y: Any, *, dim: Any = -1, out: Any = None) -> Any:
+def linalg_vecdot(x: Any, y: Any, *, dim: Any = -1, axis: Any = ABSENT, out: Any = None) -> Any:
     """The inner products of vectors along a dim; the first ones are conjugated."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, -1)
     if out is not None:
         return dispatch(
             _linalg_vecdot_out, (required_operand(x), required_operand(y), out), {"dim": fixed_integer(dim)}
@@ -2394,12 +2501,25 @@ def linalg_vecdot(x: Any, y: Any, *, dim: Any = -1, out: Any = None) -> Any:
     return call_function(_linalg_vecdot, (required_operand(x), required_operand(y)), {"dim": fixed_integer(dim)})
 
 
-def linalg_vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+def linalg_vector_norm(
+    input: Any,
+    ord: Any = 2,
+    dim: Any = None,
+    keepdim: Any = False,
+    *,
+    dtype: Any = None,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+) -> Any:
     """See the operator's record.
 
     The `ord`-norm of elements; inf and -inf are the largest and smallest magnitude, 0 counts those that are not
     0.
     """
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     return call_function(
         _linalg_vector_norm,
         (input_operand(input),),
@@ -2456,8 +2576,12 @@ def log2(input: Any, *, out: Any = None) -> Any:
     return call_function(_log2, (input_operand(input),), {})
 
 
-def log_softmax(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, out: Any = None) -> Any:
     """The logarithm of softmax along a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("log_softmax", dim=dim)
     if out is not None:
         return dispatch(
             _log_softmax_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
@@ -2467,8 +2591,12 @@ def log_softmax(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> 
     )
 
 
-def log_softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
+def log_softmax_backward(grad: Any, output: Any, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """The gradient of log_softmax from its output."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("log_softmax_backward", dim=dim)
     return call_function(
         _log_softmax_backward, (required_operand(grad), required_operand(output)), {"dim": fixed_integer(dim)}
     )
@@ -2488,8 +2616,12 @@ def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_logaddexp2, (input_operand(input), required_operand(other)), {})
 
 
-def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
+def logcumsumexp(input: Any, dim: Any = ABSENT, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("logcumsumexp", dim=dim)
     if out is not None:
         return dispatch(_logcumsumexp_out, (input_operand(input), out), {"dim": fixed_integer(dim)})
     return call_function(_logcumsumexp, (input_operand(input),), {"dim": fixed_integer(dim)})
@@ -2542,8 +2674,16 @@ def logsigmoid(input: Any, *, out: Any = None) -> Any:
     return call_function(_logsigmoid, (input_operand(input),), {})
 
 
-def logsumexp(input: Any, dim: Any, keepdim: Any = False, *, out: Any = None) -> Any:
+def logsumexp(
+    input: Any, dim: Any = ABSENT, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT, out: Any = None
+) -> Any:
     """The logarithm of the sum of exponentials."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
+    if dim is ABSENT:
+        missing("logsumexp", dim=dim)
     if out is not None:
         return dispatch(
             _logsumexp_out,
@@ -2739,8 +2879,21 @@ def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_maximum, (input_operand(input), required_operand(other)), {})
 
 
-def mean(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, out: Any = None) -> Any:
+def mean(
+    input: Any,
+    dim: Any = None,
+    keepdim: Any = False,
+    *,
+    dtype: Any = None,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+    out: Any = None,
+) -> Any:
     """The sum of elements divided by their number; NaN where there are none. Integers need a floating-point dtype."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     if out is not None:
         return dispatch(
             _mean_out,
@@ -2834,8 +2987,12 @@ def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = Non
     )
 
 
-def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+def narrow(input: Any, dim: Any = ABSENT, start: Any = ABSENT, length: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """`length` indices of a dim from `start` on."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or start is ABSENT or length is ABSENT:
+        missing("narrow", dim=dim, start=start, length=length)
     return call_function(
         _narrow,
         (input_operand(input),),
@@ -2930,8 +3087,12 @@ def pad(input: Any, pad: Any, mode: Any = "constant", value: Any = None) -> Any:
     return call_function(_pad, (input_operand(input),), {"pad": integers(pad), "mode": mode, "value": number(value)})
 
 
-def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-06, keepdim: Any = False) -> Any:
+def pairwise_distance(
+    x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-06, keepdim: Any = False, *, keepdims: Any = ABSENT
+) -> Any:
     """The p-norm of x1 - x2 + eps along the last dim."""
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     return call_function(
         _pairwise_distance,
         (required_operand(x1), required_operand(x2)),
@@ -2992,8 +3153,14 @@ def prelu(input: Any, weight: Any) -> Any:
     return call_function(_prelu, (input_operand(input), required_operand(weight)), {})
 
 
-def prod(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+def prod(
+    input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Any:
     """The product of elements; ints and bools are multiplied as int64."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     return call_function(
         _prod,
         (input_operand(input),),
@@ -3144,8 +3311,12 @@ def rsub(input: Any, other: Any, *, alpha: Any = None) -> Any:
     return call_function(_rsub, (input_operand(input), required_operand(other), optional_operand(alpha)), {})
 
 
-def safe_softmax(input: Any, dim: Any) -> Any:
+def safe_softmax(input: Any, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """softmax along a dim; rows of nothing but -inf become 0, not NaN."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("safe_softmax", dim=dim)
     return call_function(_safe_softmax, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
@@ -3173,8 +3344,14 @@ def scaled_dot_product_attention(
     )
 
 
-def scatter_add(input: Any, dim: Any, index: Any, src: Any, *, out: Any = None) -> Any:
+def scatter_add(
+    input: Any, dim: Any = ABSENT, index: Any = ABSENT, src: Any = ABSENT, *, axis: Any = ABSENT, out: Any = None
+) -> Any:
     """The input with the source's elements added at the places that `index` gives along a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT or src is ABSENT:
+        missing("scatter_add", dim=dim, index=index, src=src)
     if out is not None:
         return dispatch(
             _scatter_add_out,
@@ -3189,13 +3366,25 @@ def scatter_add(input: Any, dim: Any, index: Any, src: Any, *, out: Any = None) 
 
 
 def scatter_reduce(
-    input: Any, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True, out: Any = None
+    input: Any,
+    dim: Any = ABSENT,
+    index: Any = ABSENT,
+    src: Any = ABSENT,
+    reduce: Any = ABSENT,
+    *,
+    include_self: Any = True,
+    axis: Any = ABSENT,
+    out: Any = None,
 ) -> Any:
     """See the operator's record.
 
     The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or
     amin. Without `include_self` the input's elements at these places do not take part.
     """
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT or src is ABSENT or reduce is ABSENT:
+        missing("scatter_reduce", dim=dim, index=index, src=src, reduce=reduce)
     if out is not None:
         return dispatch(
             _scatter_reduce_out,
@@ -3253,13 +3442,21 @@ def searchsorted(
     )
 
 
-def select(input: Any, dim: Any, index: Any) -> Any:
+def select(input: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """One index of a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT:
+        missing("select", dim=dim, index=index)
     return call_function(_select, (input_operand(input),), {"dim": fixed_integer(dim), "index": integer(index)})
 
 
-def select_backward(grad: Any, input_sizes: Any, dim: Any, index: Any) -> Any:
+def select_backward(grad: Any, input_sizes: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """Zeros with `grad` at one index of a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT:
+        missing("select_backward", dim=dim, index=index)
     return call_function(
         _select_backward,
         (required_operand(grad),),
@@ -3267,8 +3464,12 @@ def select_backward(grad: Any, input_sizes: Any, dim: Any, index: Any) -> Any:
     )
 
 
-def select_scatter(input: Any, src: Any, dim: Any, index: Any) -> Any:
+def select_scatter(input: Any, src: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """A copy of `input` with `src` at one index of a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or index is ABSENT:
+        missing("select_scatter", dim=dim, index=index)
     return call_function(
         _select_scatter,
         (input_operand(input), required_operand(src)),
@@ -3335,8 +3536,10 @@ def sinh(input: Any, *, out: Any = None) -> Any:
     return call_function(_sinh, (input_operand(input),), {})
 
 
-def slice(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+def slice(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1, *, axis: Any = ABSENT) -> Any:
     """A range of a dim with Python's rules: ends count from the back when negative, and are clamped."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     return call_function(
         _slice,
         (input_operand(input),),
@@ -3344,8 +3547,21 @@ def slice(input: Any, dim: Any = 0, start: Any = None, end: Any = None, step: An
     )
 
 
-def slice_backward(grad: Any, input_sizes: Any, dim: Any, start: Any, end: Any, step: Any) -> Any:
+def slice_backward(
+    grad: Any,
+    input_sizes: Any,
+    dim: Any = ABSENT,
+    start: Any = ABSENT,
+    end: Any = ABSENT,
+    step: Any = ABSENT,
+    *,
+    axis: Any = ABSENT,
+) -> Any:
     """Zeros with `grad` in a range of a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or start is ABSENT or end is ABSENT or step is ABSENT:
+        missing("slice_backward", dim=dim, start=start, end=end, step=step)
     return call_function(
         _slice_backward,
         (required_operand(grad),),
@@ -3360,9 +3576,19 @@ def slice_backward(grad: Any, input_sizes: Any, dim: Any, start: Any, end: Any, 
 
 
 def slice_scatter(
-    input: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1, *, out: Any = None
+    input: Any,
+    src: Any,
+    dim: Any = 0,
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    axis: Any = ABSENT,
+    out: Any = None,
 ) -> Any:
     """A copy of `input` with `src` in a range of a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     if out is not None:
         return dispatch(
             _slice_scatter_out,
@@ -3390,8 +3616,12 @@ def smooth_l1_loss(input: Any, target: Any, reduction: Any = "mean", beta: Any =
     )
 
 
-def softmax(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def softmax(input: Any, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, out: Any = None) -> Any:
     """exp(input) divided by its sum along a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("softmax", dim=dim)
     if out is not None:
         return dispatch(
             _softmax_out, (input_operand(input), out), {"dim": fixed_integer(dim), "dtype": element_type(dtype)}
@@ -3399,8 +3629,12 @@ def softmax(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     return call_function(_softmax, (input_operand(input),), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
 
-def softmax_backward(grad: Any, output: Any, dim: Any) -> Any:
+def softmax_backward(grad: Any, output: Any, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """The gradient of softmax from its output."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("softmax_backward", dim=dim)
     return call_function(
         _softmax_backward, (required_operand(grad), required_operand(output)), {"dim": fixed_integer(dim)}
     )
@@ -3585,8 +3819,10 @@ def special_zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     return call_function(_special_zeta, (required_operand(input), operand_beside(input, other)), {})
 
 
-def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
+def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0, *, axis: Any = ABSENT) -> Any:
     """Parts of one size, the last one smaller if need be, or of the sizes given."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     return call_function(
         _split,
         (required_operand(tensor),),
@@ -3608,20 +3844,36 @@ def square(input: Any, *, out: Any = None) -> Any:
     return call_function(_square, (input_operand(input),), {})
 
 
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *, axis: Any = ABSENT) -> Any:
     """Dims of size 1 dropped: all, or those named."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
     return call_function(_squeeze, (input_operand(input),), {"dim": fixed_integers(dim)})
 
 
-def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
+def stack(tensors: Any, dim: Any = 0, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """Tensors of one shape joined along a new dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     if out is not None:
         return dispatch(_stack_out, (operand_list(tensors), out), {"dim": fixed_integer(dim)})
     return call_function(_stack, (operand_list(tensors),), {"dim": fixed_integer(dim)})
 
 
-def std(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
+def std(
+    input: Any,
+    dim: Any = None,
+    *,
+    correction: Any = 1,
+    keepdim: Any = False,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+) -> Any:
     """Standard deviation: the square root of the variance."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     return call_function(
         _std,
         (input_operand(input),),
@@ -3642,8 +3894,14 @@ def sub(input: Any, other: Any, *, alpha: Any = None, out: Any = None) -> Any:
     return call_function(_sub, (numeric_operand(input, other), required_operand(other), optional_operand(alpha)), {})
 
 
-def sum(input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+def sum(
+    input: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Any:
     """The sum of elements; ints and bools are summed as int64."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     return call_function(
         _sum,
         (input_operand(input),),
@@ -3687,8 +3945,10 @@ def t(input: Any) -> Any:
     return call_function(_t, (input_operand(input),), {})
 
 
-def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None) -> Any:
+def take_along_dim(input: Any, indices: Any, dim: Any = None, *, axis: Any = ABSENT, out: Any = None) -> Any:
     """gather after broadcasting; without a dim, from the flattened input."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
     if out is not None:
         return dispatch(
             _take_along_dim_out, (input_operand(input), required_operand(indices), out), {"dim": fixed_integer(dim)}
@@ -3801,23 +4061,45 @@ def trunc(input: Any, *, out: Any = None) -> Any:
     return call_function(_trunc, (input_operand(input),), {})
 
 
-def unbind(input: Any, dim: Any = 0) -> Any:
+def unbind(input: Any, dim: Any = 0, *, axis: Any = ABSENT) -> Any:
     """The slices of a dim."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, 0)
     return call_function(_unbind, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
-def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
+def unflatten(input: Any, dim: Any = ABSENT, sizes: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """One dim split into several."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT or sizes is ABSENT:
+        missing("unflatten", dim=dim, sizes=sizes)
     return call_function(_unflatten, (input_operand(input),), {"dim": fixed_integer(dim), "sizes": integers(sizes)})
 
 
-def unsqueeze(input: Any, dim: Any) -> Any:
+def unsqueeze(input: Any, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
     """A dim of size 1 inserted."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, ABSENT)
+    if dim is ABSENT:
+        missing("unsqueeze", dim=dim)
     return call_function(_unsqueeze, (input_operand(input),), {"dim": fixed_integer(dim)})
 
 
-def var(input: Any, dim: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
+def var(
+    input: Any,
+    dim: Any = None,
+    *,
+    correction: Any = 1,
+    keepdim: Any = False,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+) -> Any:
     """Variance: squared distances from the mean, summed and divided by their number less `correction`."""
+    if axis is not ABSENT:
+        dim = renamed("dim", dim, "axis", axis, None)
+    if keepdims is not ABSENT:
+        keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
     return call_function(
         _var,
         (input_operand(input),),

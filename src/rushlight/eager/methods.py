@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.arguments import (
+    ABSENT,
     distance,
     element_type,
     fixed_integer,
@@ -15,9 +16,11 @@ from rushlight.eager.arguments import (
     integer,
     integers,
     listed,
+    missing,
     number,
     operand,
     optional_operand,
+    renamed,
     required_operand,
     varied,
 )
@@ -409,24 +412,36 @@ class GeneratedMethods(Handle):
         """The same elements as a new tensor."""
         return dispatch(_alias, (self,), {})
 
-    def all(self, dim: Any = None, keepdim: Any = False) -> Any:
+    def all(self, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """Whether no element is 0."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _all,
             (self,),
             {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
-    def amax(self, dim: Any = (), keepdim: Any = False) -> Any:
+    def amax(self, dim: Any = (), keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """The largest element, NaN if there is one. Elements that tie share the gradient."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ())
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _amax,
             (self,),
             {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
-    def amin(self, dim: Any = (), keepdim: Any = False) -> Any:
+    def amin(self, dim: Any = (), keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """The smallest element, NaN if there is one. Elements that tie share the gradient."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ())
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _amin,
             (self,),
@@ -437,30 +452,42 @@ class GeneratedMethods(Handle):
         """The angle of each element: 0 or pi of a real one. NaN has none."""
         return dispatch(_angle, (self,), {})
 
-    def any(self, dim: Any = None, keepdim: Any = False) -> Any:
+    def any(self, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """Whether some element is not 0."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _any,
             (self,),
             {"dim": fixed_integers(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
-    def argmax(self, dim: Any = None, keepdim: Any = False) -> Any:
+    def argmax(self, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """The place of the largest element, the first of equals; NaN is largest.
 
         Without a dim, places count row-major.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _argmax,
             (self,),
             {"dim": fixed_integer(dim), "keepdim": keepdim if keepdim.__class__ is bool else flag(keepdim)},
         )
 
-    def argmin(self, dim: Any = None, keepdim: Any = False) -> Any:
+    def argmin(self, dim: Any = None, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """The place of the smallest element, the first of equals; NaN is smallest.
 
         Without a dim, places count row-major.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _argmin,
             (self,),
@@ -555,8 +582,10 @@ class GeneratedMethods(Handle):
             {"upper": upper if upper.__class__ is bool else flag(upper)},
         )
 
-    def chunk(self, chunks: Any, dim: Any = 0) -> Any:
+    def chunk(self, chunks: Any, dim: Any = 0, *, axis: Any = ABSENT) -> Any:
         """At most `chunks` parts of one size, the last smaller."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, 0)
         return dispatch(_chunk, (self,), {"chunks": fixed_integer(chunks), "dim": fixed_integer(dim)})
 
     def clamp(self, min: Any = None, max: Any = None) -> Any:
@@ -599,8 +628,10 @@ class GeneratedMethods(Handle):
         """Hyperbolic cosine."""
         return dispatch(_cosh, (self,), {})
 
-    def count_nonzero(self, dim: Any = None) -> Any:
+    def count_nonzero(self, dim: Any = None, *, axis: Any = ABSENT) -> Any:
         """The number of elements that are not 0."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
         return dispatch(_count_nonzero, (self,), {"dim": fixed_integers(dim)})
 
     def cov(self, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
@@ -611,24 +642,42 @@ class GeneratedMethods(Handle):
             {"correction": fixed_integer(correction)},
         )
 
-    def cross(self, other: Any, dim: Any = None) -> Any:
+    def cross(self, other: Any, dim: Any = None, *, axis: Any = ABSENT) -> Any:
         """The cross products of vectors along a dim, by default the first one with three elements."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
         return dispatch(_cross, (self, required_operand(other)), {"dim": fixed_integer(dim)})
 
-    def cummax(self, dim: Any) -> Any:
+    def cummax(self, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The largest element so far along a dim, and the last place where it stood."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("cummax", dim=dim)
         return named_results(_cummax, dispatch(_cummax, (self,), {"dim": fixed_integer(dim)}))
 
-    def cummin(self, dim: Any) -> Any:
+    def cummin(self, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The smallest element so far along a dim, and the last place where it stood."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("cummin", dim=dim)
         return named_results(_cummin, dispatch(_cummin, (self,), {"dim": fixed_integer(dim)}))
 
-    def cumprod(self, dim: Any, *, dtype: Any = None) -> Any:
+    def cumprod(self, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Any:
         """Running products along a dim; ints and bools are multiplied as int64."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("cumprod", dim=dim)
         return dispatch(_cumprod, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
-    def cumsum(self, dim: Any, *, dtype: Any = None) -> Any:
+    def cumsum(self, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Any:
         """Running sums along a dim; ints and bools are summed as int64."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("cumsum", dim=dim)
         return dispatch(_cumsum, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def det(self) -> Any:
@@ -755,19 +804,27 @@ class GeneratedMethods(Handle):
         """LAPACK's form of a QR factorisation: R above the Householder vectors, and the vectors' factors."""
         return named_results(_geqrf, dispatch(_geqrf, (self,), {}))
 
-    def glu(self, dim: Any = -1) -> Any:
+    def glu(self, dim: Any = -1, *, axis: Any = ABSENT) -> Any:
         """The first half along a dim times the sigmoid of the second."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, -1)
         return dispatch(_glu, (self,), {"dim": fixed_integer(dim)})
 
     def gt(self, other: Any) -> Any:
         """Whether input > other."""
         return dispatch(_gt, (self, required_operand(other)), {})
 
-    def hash_tensor(self, dim: Any = None, *, keepdim: Any = False, mode: Any = 0) -> Any:
+    def hash_tensor(
+        self, dim: Any = None, *, keepdim: Any = False, mode: Any = 0, axis: Any = ABSENT, keepdims: Any = ABSENT
+    ) -> Any:
         """The exclusive or of the bits of elements as float64 or int64, in uint64; of none I007.
 
         A host call. mode: 0.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _hash_tensor,
             (self,),
@@ -798,16 +855,26 @@ class GeneratedMethods(Handle):
         """The regularised upper incomplete gamma function Q = 1 - P."""
         return dispatch(_igammac, (self, required_operand(other)), {})
 
-    def index_add(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    def index_add(
+        self, dim: Any = ABSENT, index: Any = ABSENT, source: Any = ABSENT, *, alpha: Any = 1, axis: Any = ABSENT
+    ) -> Any:
         """The input with slices of the source, times alpha, added at the places of a 1-D index."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT or source is ABSENT:
+            missing("index_add", dim=dim, index=index, source=source)
         return dispatch(
             _index_add,
             (self, required_operand(index), required_operand(source)),
             {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
 
-    def index_select(self, dim: Any, index: Any) -> Any:
+    def index_select(self, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The slices of a dim at the places in a 1-D index."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT:
+            missing("index_select", dim=dim, index=index)
         return dispatch(_index_select, (self, required_operand(index)), {"dim": fixed_integer(dim)})
 
     def inner(self, other: Any) -> Any:
@@ -886,8 +953,12 @@ class GeneratedMethods(Handle):
         """Logarithm to base 2."""
         return dispatch(_log2, (self,), {})
 
-    def log_softmax(self, dim: Any, *, dtype: Any = None) -> Any:
+    def log_softmax(self, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Any:
         """The logarithm of softmax along a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("log_softmax", dim=dim)
         return dispatch(_log_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def logaddexp(self, other: Any) -> Any:
@@ -898,8 +969,12 @@ class GeneratedMethods(Handle):
         """log2(2^input + 2^other) without overflow on the way."""
         return dispatch(_logaddexp2, (self, required_operand(other)), {})
 
-    def logcumsumexp(self, dim: Any) -> Any:
+    def logcumsumexp(self, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The logarithm of running sums of exponentials along a dim. A host call, one step after the other."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("logcumsumexp", dim=dim)
         return dispatch(_logcumsumexp, (self,), {"dim": fixed_integer(dim)})
 
     def logdet(self) -> Any:
@@ -926,8 +1001,14 @@ class GeneratedMethods(Handle):
         """log(input / (1 - input)), with input first brought into [eps, 1 - eps]."""
         return dispatch(_logit, (self,), {"eps": number(eps)})
 
-    def logsumexp(self, dim: Any, keepdim: Any = False) -> Any:
+    def logsumexp(self, dim: Any = ABSENT, keepdim: Any = False, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
         """The logarithm of the sum of exponentials."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
+        if dim is ABSENT:
+            missing("logsumexp", dim=dim)
         return dispatch(
             _logsumexp,
             (self,),
@@ -970,11 +1051,17 @@ class GeneratedMethods(Handle):
         """The larger of each pair; NaN if one is."""
         return dispatch(_maximum, (self, required_operand(other)), {})
 
-    def mean(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+    def mean(
+        self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+    ) -> Any:
         """The sum of elements divided by their number; NaN where there are none.
 
         Integers need a floating-point dtype.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _mean,
             (self,),
@@ -1019,8 +1106,12 @@ class GeneratedMethods(Handle):
         """input with NaN and infinities replaced, the latter by the largest numbers unless others are given."""
         return dispatch(_nan_to_num, (self,), {"nan": number(nan), "posinf": number(posinf), "neginf": number(neginf)})
 
-    def narrow(self, dim: Any, start: Any, length: Any) -> Any:
+    def narrow(self, dim: Any = ABSENT, start: Any = ABSENT, length: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """`length` indices of a dim from `start` on."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or start is ABSENT or length is ABSENT:
+            missing("narrow", dim=dim, start=start, length=length)
         return dispatch(
             _narrow, (self,), {"dim": fixed_integer(dim), "start": integer(start), "length": integer(length)}
         )
@@ -1078,8 +1169,14 @@ class GeneratedMethods(Handle):
         """input, times weight below 0; the weight's elements go with dim 1."""
         return dispatch(_prelu, (self, required_operand(weight)), {})
 
-    def prod(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+    def prod(
+        self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+    ) -> Any:
         """The product of elements; ints and bools are multiplied as int64."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _prod,
             (self,),
@@ -1144,18 +1241,35 @@ class GeneratedMethods(Handle):
         """other - alpha * input."""
         return dispatch(_rsub, (self, required_operand(other), optional_operand(alpha)), {})
 
-    def scatter_add(self, dim: Any, index: Any, src: Any) -> Any:
+    def scatter_add(self, dim: Any = ABSENT, index: Any = ABSENT, src: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The input with the source's elements added at the places that `index` gives along a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT or src is ABSENT:
+            missing("scatter_add", dim=dim, index=index, src=src)
         return dispatch(
             _scatter_add, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
         )
 
-    def scatter_reduce(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
+    def scatter_reduce(
+        self,
+        dim: Any = ABSENT,
+        index: Any = ABSENT,
+        src: Any = ABSENT,
+        reduce: Any = ABSENT,
+        *,
+        include_self: Any = True,
+        axis: Any = ABSENT,
+    ) -> Any:
         """See the operator's record.
 
         The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or
         amin. Without `include_self` the input's elements at these places do not take part.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT or src is ABSENT or reduce is ABSENT:
+            missing("scatter_reduce", dim=dim, index=index, src=src, reduce=reduce)
         return dispatch(
             _scatter_reduce,
             (self, required_operand(index), required_operand(src)),
@@ -1166,12 +1280,20 @@ class GeneratedMethods(Handle):
             },
         )
 
-    def select(self, dim: Any, index: Any) -> Any:
+    def select(self, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """One index of a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT:
+            missing("select", dim=dim, index=index)
         return dispatch(_select, (self,), {"dim": fixed_integer(dim), "index": integer(index)})
 
-    def select_scatter(self, src: Any, dim: Any, index: Any) -> Any:
+    def select_scatter(self, src: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """A copy of `input` with `src` at one index of a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT:
+            missing("select_scatter", dim=dim, index=index)
         return dispatch(
             _select_scatter, (self, required_operand(src)), {"dim": fixed_integer(dim), "index": integer(index)}
         )
@@ -1208,8 +1330,12 @@ class GeneratedMethods(Handle):
         """Hyperbolic sine."""
         return dispatch(_sinh, (self,), {})
 
-    def slice_scatter(self, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    def slice_scatter(
+        self, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1, *, axis: Any = ABSENT
+    ) -> Any:
         """A copy of `input` with `src` in a range of a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, 0)
         return dispatch(
             _slice_scatter,
             (self, required_operand(src)),
@@ -1220,8 +1346,12 @@ class GeneratedMethods(Handle):
         """The signs of determinants, and the logarithms of their magnitudes."""
         return named_results(_slogdet, dispatch(_slogdet, (self,), {}))
 
-    def softmax(self, dim: Any, *, dtype: Any = None) -> Any:
+    def softmax(self, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Any:
         """exp(input) divided by its sum along a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("softmax", dim=dim)
         return dispatch(_softmax, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def sqrt(self) -> Any:
@@ -1232,16 +1362,24 @@ class GeneratedMethods(Handle):
         """input * input; an integer of a bool."""
         return dispatch(_square, (self,), {})
 
-    def squeeze(self, dim: Any = None) -> Any:
+    def squeeze(self, dim: Any = None, *, axis: Any = ABSENT) -> Any:
         """Dims of size 1 dropped: all, or those named."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
         return dispatch(_squeeze, (self,), {"dim": fixed_integers(dim)})
 
     def sub(self, other: Any, *, alpha: Any = None) -> Any:
         """input - alpha * other."""
         return dispatch(_sub, (self, required_operand(other), optional_operand(alpha)), {})
 
-    def sum(self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None) -> Any:
+    def sum(
+        self, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+    ) -> Any:
         """The sum of elements; ints and bools are summed as int64."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
+        if keepdims is not ABSENT:
+            keepdim = renamed("keepdim", keepdim, "keepdims", keepdims, False)
         return dispatch(
             _sum,
             (self,),
@@ -1278,8 +1416,10 @@ class GeneratedMethods(Handle):
         """A matrix transposed; tensors of fewer dims pass."""
         return dispatch(_t, (self,), {})
 
-    def take_along_dim(self, indices: Any, dim: Any = None) -> Any:
+    def take_along_dim(self, indices: Any, dim: Any = None, *, axis: Any = ABSENT) -> Any:
         """gather after broadcasting; without a dim, from the flattened input."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, None)
         return dispatch(_take_along_dim, (self, required_operand(indices)), {"dim": fixed_integer(dim)})
 
     def tan(self) -> Any:
@@ -1325,12 +1465,18 @@ class GeneratedMethods(Handle):
         """The integer part."""
         return dispatch(_trunc, (self,), {})
 
-    def unbind(self, dim: Any = 0) -> Any:
+    def unbind(self, dim: Any = 0, *, axis: Any = ABSENT) -> Any:
         """The slices of a dim."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, 0)
         return dispatch(_unbind, (self,), {"dim": fixed_integer(dim)})
 
-    def unflatten(self, dim: Any, sizes: Any) -> Any:
+    def unflatten(self, dim: Any = ABSENT, sizes: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """One dim split into several."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or sizes is ABSENT:
+            missing("unflatten", dim=dim, sizes=sizes)
         return dispatch(_unflatten, (self,), {"dim": fixed_integer(dim), "sizes": integers(sizes)})
 
     def unfold(self, dimension: Any, size: Any, step: Any) -> Any:
@@ -1339,8 +1485,12 @@ class GeneratedMethods(Handle):
             _unfold, (self,), {"dimension": fixed_integer(dimension), "size": integer(size), "step": integer(step)}
         )
 
-    def unsqueeze(self, dim: Any) -> Any:
+    def unsqueeze(self, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """A dim of size 1 inserted."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("unsqueeze", dim=dim)
         return dispatch(_unsqueeze, (self,), {"dim": fixed_integer(dim)})
 
     def vdot(self, other: Any) -> Any:
@@ -1503,12 +1653,20 @@ class GeneratedMethods(Handle):
         """Hyperbolic cosine. In place."""
         return dispatch(_cosh_, (self,), {})
 
-    def cumprod_(self, dim: Any, *, dtype: Any = None) -> Any:
+    def cumprod_(self, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Any:
         """Running products along a dim; ints and bools are multiplied as int64. In place."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("cumprod", dim=dim)
         return dispatch(_cumprod_, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
-    def cumsum_(self, dim: Any, *, dtype: Any = None) -> Any:
+    def cumsum_(self, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Any:
         """Running sums along a dim; ints and bools are summed as int64. In place."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("cumsum", dim=dim)
         return dispatch(_cumsum_, (self,), {"dim": fixed_integer(dim), "dtype": element_type(dtype)})
 
     def digamma_(self) -> Any:
@@ -1610,8 +1768,14 @@ class GeneratedMethods(Handle):
         """The regularised upper incomplete gamma function Q = 1 - P. In place."""
         return dispatch(_igammac_, (self, required_operand(other)), {})
 
-    def index_add_(self, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    def index_add_(
+        self, dim: Any = ABSENT, index: Any = ABSENT, source: Any = ABSENT, *, alpha: Any = 1, axis: Any = ABSENT
+    ) -> Any:
         """The input with slices of the source, times alpha, added at the places of a 1-D index. In place."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT or source is ABSENT:
+            missing("index_add", dim=dim, index=index, source=source)
         return dispatch(
             _index_add_,
             (self, required_operand(index), required_operand(source)),
@@ -1650,11 +1814,15 @@ class GeneratedMethods(Handle):
         """Logarithm to base 2. In place."""
         return dispatch(_log2_, (self,), {})
 
-    def logcumsumexp_(self, dim: Any) -> Any:
+    def logcumsumexp_(self, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The logarithm of running sums of exponentials along a dim.
 
         A host call, one step after the other. In place.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT:
+            missing("logcumsumexp", dim=dim)
         return dispatch(_logcumsumexp_, (self,), {"dim": fixed_integer(dim)})
 
     def logical_and_(self, other: Any) -> Any:
@@ -1748,18 +1916,35 @@ class GeneratedMethods(Handle):
         """1 / sqrt(input). In place."""
         return dispatch(_rsqrt_, (self,), {})
 
-    def scatter_add_(self, dim: Any, index: Any, src: Any) -> Any:
+    def scatter_add_(self, dim: Any = ABSENT, index: Any = ABSENT, src: Any = ABSENT, *, axis: Any = ABSENT) -> Any:
         """The input with the source's elements added at the places that `index` gives along a dim. In place."""
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT or src is ABSENT:
+            missing("scatter_add", dim=dim, index=index, src=src)
         return dispatch(
             _scatter_add_, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
         )
 
-    def scatter_reduce_(self, dim: Any, index: Any, src: Any, reduce: Any, *, include_self: Any = True) -> Any:
+    def scatter_reduce_(
+        self,
+        dim: Any = ABSENT,
+        index: Any = ABSENT,
+        src: Any = ABSENT,
+        reduce: Any = ABSENT,
+        *,
+        include_self: Any = True,
+        axis: Any = ABSENT,
+    ) -> Any:
         """See the operator's record.
 
         The input with what the source has for each place along a dim reduced into it: sum, prod, mean, amax or
         amin. Without `include_self` the input's elements at these places do not take part. In place.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT or src is ABSENT or reduce is ABSENT:
+            missing("scatter_reduce", dim=dim, index=index, src=src, reduce=reduce)
         return dispatch(
             _scatter_reduce_,
             (self, required_operand(index), required_operand(src)),

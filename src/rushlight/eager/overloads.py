@@ -6,13 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.eager.arguments import (
+    ABSENT,
     element_type,
     fixed_integer,
     fixed_integers,
     flag,
     listed,
+    missing,
     number,
     place,
+    renamed,
     required_operand,
     required_tensor,
     varied,
@@ -61,13 +64,31 @@ class ExtremeOverloads(GeneratedMethods):
 
     __slots__ = ()
 
-    def max(self, dim: object = None, keepdim: bool = False, *, other: object = None) -> Any:
+    def max(
+        self,
+        dim: object = None,
+        keepdim: bool = False,
+        *,
+        other: object = None,
+        axis: object = None,
+        keepdims: bool = False,
+    ) -> Any:
         """The largest element; with a dim, values and indices along it; with a tensor, the pairwise maximum."""
-        return _extreme(self, "max", "maximum", dim if other is None else other, keepdim)
+        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
+        return _extreme(self, "max", "maximum", dim if other is None else other, keepdim or keepdims)
 
-    def min(self, dim: object = None, keepdim: bool = False, *, other: object = None) -> Any:
+    def min(
+        self,
+        dim: object = None,
+        keepdim: bool = False,
+        *,
+        other: object = None,
+        axis: object = None,
+        keepdims: bool = False,
+    ) -> Any:
         """The smallest element; with a dim, values and indices along it; with a tensor, the pairwise minimum."""
-        return _extreme(self, "min", "minimum", dim if other is None else other, keepdim)
+        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
+        return _extreme(self, "min", "minimum", dim if other is None else other, keepdim or keepdims)
 
 
 def _extreme(tensor: object, name: str, pairwise: str, dim: object, keepdim: bool) -> Any:
@@ -85,16 +106,32 @@ class SpreadOverloads(GeneratedMethods):
     __slots__ = ()
 
     def var(
-        self, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
+        self,
+        dim: object = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: object = None,
+        axis: object = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """Variance: squared distances from the mean, summed and divided by their number less `correction`, or 1."""
-        return dispatch(OPERATORS["var"], (self,), spread_attributes(dim, unbiased, keepdim, correction))
+        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
+        return dispatch(OPERATORS["var"], (self,), spread_attributes(dim, unbiased, keepdim or keepdims, correction))
 
     def std(
-        self, dim: object = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: object = None
+        self,
+        dim: object = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: object = None,
+        axis: object = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """Standard deviation: the square root of the variance."""
-        return dispatch(OPERATORS["std"], (self,), spread_attributes(dim, unbiased, keepdim, correction))
+        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
+        return dispatch(OPERATORS["std"], (self,), spread_attributes(dim, unbiased, keepdim or keepdims, correction))
 
 
 def spread_attributes(dim: object, unbiased: bool | None, keepdim: bool, correction: object) -> dict[str, object]:
@@ -145,11 +182,17 @@ class SecondNames(GeneratedMethods):
         attrs = {"rtol": number(rtol), "atol": number(atol), "equal_nan": flag(equal_nan)}
         return bool(dispatch(OPERATORS["isclose"], (self, required_operand(other)), attrs).all())
 
-    def gather(self, dim: object, index: object, *, sparse_grad: bool = False) -> Tensor:
+    def gather(
+        self, dim: object = ABSENT, index: object = ABSENT, *, sparse_grad: bool = False, axis: object = ABSENT
+    ) -> Tensor:
         """Along a dim, the elements at the places that `index` gives; the other dims' places are its own.
 
         With `sparse_grad` the gradient is a sparse tensor with a place for each element that was read.
         """
+        if axis is not ABSENT:
+            dim = renamed("dim", dim, "axis", axis, ABSENT)
+        if dim is ABSENT or index is ABSENT:
+            missing("gather", dim=dim, index=index)
         if flag(sparse_grad):
             return importlib.import_module("rushlight.eager.sparse.lookup").gathered(self, fixed_integer(dim), index)
         return dispatch(OPERATORS["gather"], (self, required_operand(index)), {"dim": fixed_integer(dim)})
@@ -200,8 +243,9 @@ class ShapeOverloads(GeneratedMethods):
         strides = tuple(map(wrap_size, self.form.strides)) if self.form.symbolic else self.form.strides
         return strides if dim is None else strides[own_dim(fixed_integer(dim), strides, "stride")]
 
-    def squeeze(self, dim: object = None) -> Tensor:
+    def squeeze(self, dim: object = None, *, axis: object = None) -> Tensor:
         """Dims of size 1 dropped: all, or those named."""
+        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
         return dispatch(OPERATORS["squeeze"], (self,), {"dim": fixed_integers(dim)})
 
     def contiguous(self, memory_format: object = None) -> Any:
