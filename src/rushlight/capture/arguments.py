@@ -130,7 +130,7 @@ class Arguments:
         self._guard("attribute", f"{variable}.{name}", "absent", held)
 
     def guard_variables(self, owner: object) -> None:
-        """Guards that one of the objects holds numbers, texts and empty containers that are equal to those it held."""
+        """Guards that one of the objects holds numbers, texts and empty containers equal to those it held."""
         variable, held = self.objects[id(owner)], object.__getattribute__(owner, "__dict__")
         before = {name: value.copy() if isinstance(value, (dict, set)) else value for name, value in held.items()}
         self._guard("attribute", variable, "as it was", f"not {self.names(_agree)}({variable}, {self.names(before)})")

@@ -303,7 +303,7 @@ def _is_mask_fill(index: Handle, value: object) -> bool:
 
 
 def _squeezed(value: object, ndim: int) -> Any:
-    """A value without leading dims of size 1 that its target of `ndim` dims lacks, as PyTorch allows in assignments."""
+    """A value without leading dims of size 1 that its target of `ndim` dims lacks."""
     while isinstance(value, Handle) and value.ndim > ndim and is_extra(value.form.shape[0]):
         value = dispatch(_SELECT, (value,), {"dim": 0, "index": 0})
     return value

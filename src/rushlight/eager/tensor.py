@@ -316,7 +316,7 @@ class Reading(GeneratedMethods):
             fail("A001", "iter: a tensor without dims cannot be iterated over")
         return iter(functions.unbind(self, 0))
 
-    def __reversed__(self) -> Tensor:
+    def __reversed__(self) -> Any:
         """The tensor flipped along its first dim, which is what PyTorch's `reversed(x)` gives."""
         return functions.flip(self, (0,)) if self.form.shape else self
 

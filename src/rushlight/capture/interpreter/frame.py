@@ -203,7 +203,7 @@ class Evaluator(Hooks, ABC):
         """Runs a generator until it yields or ends."""
 
     def of_python(self, generator: Suspended) -> object:
-        """A generator of CPython's own that goes on in place of one, which has ended then; None if it is to go on."""
+        """A generator of CPython's own that goes on in place of one, which then ends; None for none."""
 
     def dies(self, generator: Suspended) -> None:
         """Ends a generator that nobody holds any more."""

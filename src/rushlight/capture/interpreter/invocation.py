@@ -156,7 +156,7 @@ def _with_iterators(interpreter: Evaluator, function: Any, args: tuple[object, .
 
 
 def _iterated(interpreter: Evaluator, value: object, *, lazily: bool) -> object:
-    """The iterator of a value, or the value itself where C makes it; so it does where that fails, if `lazily`."""
+    """The iterator of a value; the value itself where C makes it, and, if `lazily`, where that fails."""
     if python_method(interpreter, type(value), "__iter__") is None:
         return value
     try:

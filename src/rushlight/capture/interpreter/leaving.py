@@ -24,7 +24,7 @@ class LeavingInterpreter(Interpreter):
     __slots__ = ()
 
     def of_python(self, generator: Suspended) -> object:
-        """A generator of CPython's own that goes on in place of one, which has ended then; None if it is to go on."""
+        """A generator of CPython's own that goes on in place of one, which then ends; None for none."""
         made = (
             of_python(generator)
             if issubclass(type(generator), Resumable) and isinstance(generator, Resumable)

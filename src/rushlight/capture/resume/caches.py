@@ -18,7 +18,7 @@ from rushlight.eager.tensor import Tensor
 def result_of(
     cache: Any, args: tuple[object, ...], kwargs: dict[str, object], made: Container[int], reached: ReachedObjects
 ) -> object:
-    """What a cache that was there before gives for arguments that last; MISSING where each call has to ask it.
+    """What an earlier cache gives for arguments that last; MISSING where each call has to ask it.
 
     Those are plain values, and objects that are no arguments and that the trace has not `made`, by identity. A result
     that is not there yet Python computes first. Errors: Reroot then, since that may have changed the state.

@@ -191,7 +191,7 @@ def suffixes_of(tensor: Handle) -> list[str]:
 
 
 def _is_asked_by_program(tensor: Handle) -> bool:
-    """Whether a program whose bytecode is traced wants the text of a value, as `"{}".format(x)` does within C."""
+    """Whether a program that is interpreted wants the text of a value, as `"{}".format(x)` does in C."""
     return STATE.interpreter is not None and not (STATE.maps or is_wrapper(tensor) or tensor.form.device.type == "meta")
 
 

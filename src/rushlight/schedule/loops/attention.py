@@ -229,7 +229,7 @@ def _is_zero(term: Scalar) -> bool:
 
 
 def _is_exponential(term: Scalar, highest: Scalar, keys: SizeExpr) -> bool:
-    """Whether a term depends on the maximum as `exp(score - maximum)` does, times what does not depend on it."""
+    """Whether a term depends on the maximum as `exp(score - maximum)` does, times what does not."""
     for part in postorder([term]):
         if is_shifted(part, highest) and keys in free_axes(part):
             power = exp(part)
