@@ -182,8 +182,8 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
 def resize_(input: Tensor, *sizes: object, memory_format: object = None) -> Tensor:
     """Give the tensor another shape, row-major, over the elements of its memory.
 
-    Of its own shape it stays as it is. Where there are too few it gets new memory, with the old elements first and the others undefined. Errors: A006 in a
-    compiled function, G002 for a tensor that requires gradients.
+    Of its own shape it stays as it is. Where there are too few it gets new memory, with the old elements first and
+    the others undefined. Errors: A006 in a compiled function, G002 for a tensor that requires gradients.
     """
     target = _movable("resize_", input)
     form = form_of(shape_of(sizes), target.dtype, target.device)
