@@ -212,9 +212,9 @@ def renamed(name: str, given: object, alias: str, value: object, default: object
 
 
 def missing(function: str, **parameters: object) -> NoReturn:
-    """Raises Python's error for the required arguments that are ABSENT."""
-    names = [repr(name) for name, value in parameters.items() if value is ABSENT]
-    raise TypeError(f"{function}() missing required arguments: {', '.join(names)}")
+    """Fails with A003 for the required arguments that are ABSENT."""
+    names = [name for name, value in parameters.items() if value is ABSENT]
+    fail("A003", f"{function}: required arguments are missing: {', '.join(names)}")
 
 
 def listed(named: dict[str, Any], name: str, values: tuple[object, ...]) -> tuple[Any, ...]:

@@ -320,10 +320,10 @@ def index_put_samples(rng: np.random.Generator) -> Iterator[Sample]:
     rows, columns = integers(rng, -3, 3, 4), integers(rng, 0, 5, 2, 1)
     yield Sample(normal(rng, 3, 5), [np.array([0, 2])], normal(rng, 2, 5), (0,))
     yield Sample(normal(rng, 3, 5), [np.array([1])], 2.5, (1,))
-    yield Sample(normal(rng, 9, 5), [np.array([0, 3, 4, 8])], normal(rng, 4, 5), (0,), False, True)
-    yield Sample(normal(rng, 3, 7), [np.array([1, 6])], normal(rng, 3, 2), (1,), False, True)
     yield Sample(normal(rng, 3, 5), [rows, columns], normal(rng, 2, 4), (0, 1), True)
     yield Sample(normal(rng, 3, 4, 5), [rows, columns], normal(rng, 4), (0, 2), True)
+    yield Sample(normal(rng, 9, 5), [np.array([0, 3, 4, 8])], normal(rng, 4, 5), (0,), False, True)
+    yield Sample(normal(rng, 3, 7), [np.array([1, 6])], normal(rng, 3, 2), (1,), False, True)
 
 
 masked_fill = define(

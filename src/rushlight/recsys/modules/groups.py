@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed.optim.in_backward import APPLIED, CLASSES, KEYWORDS
 from rushlight.eager.composite.places import write_rows
+from rushlight.eager.dispatch import STATE
 from rushlight.nn import Parameter
 from rushlight.nn.functional import pad
 from rushlight.ops.ragged import segment_sum
@@ -69,7 +70,7 @@ class TableGroup:
         parts = (self.weight, self.states, self.step.double(), ascending[starts], gradients, ends, members[order], kept)
         if self.sums is OWN_COLUMNS:
             numbers = {name: float(number) for name, number in asdict(self.rule).items()}
-            _compiled(type(self.rule))(numbers, *parts)
+            _compiled(type(self.rule), STATE.ranks)(numbers, *parts)
         else:  # figures of rows are exchanged between ranks
             _update(self.sums, self.rule, *parts)
 
@@ -98,9 +99,13 @@ def _update(
         write_rows(states[name], named, state)
 
 
-@cache
-def _compiled(kind: type[RowRule]) -> Any:
-    """The update by rules of a kind, compiled for any numbers."""
+@lru_cache(64)
+def _compiled(kind: type[RowRule], ranks: str | None) -> Any:
+    """The update by rules of a kind, compiled for any numbers.
+
+    Each rank, which may be a thread of this process, has a function of its own: graphs are guarded on their ranks.
+    """
+    del ranks
 
     def update(numbers: Mapping[str, float], *parts: Any) -> None:
         _update(OWN_COLUMNS, kind(**numbers), *parts)
