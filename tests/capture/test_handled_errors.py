@@ -114,6 +114,18 @@ def test_a_handled_error_is_part_of_one_graph(function):
     assert not rl.compiler.explain(function)(*args).breaks
 
 
+def test_every_way_to_ask_for_the_text_is_part_of_a_graph():
+    def written(x, y):
+        try:
+            return x + y
+        except RuntimeError as error:
+            return str(error), f"{error}", "{}".format(error), error.__str__(), repr(error), x * 2  # noqa: UP032
+
+    compiled = rl.compile(written, fullgraph=True)
+    for args in ((rl.ones(4), rl.ones(3)), (rl.ones(5), rl.ones(2)), (rl.ones(4), rl.ones(4))):
+        assert described(compiled(*args)) == described(written(*args))
+
+
 def test_sizes_stay_open_where_nothing_fails():
     compiled = rl.compile(added, fullgraph=True)
     for size in (2, 3, 5):

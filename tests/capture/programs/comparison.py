@@ -20,10 +20,12 @@ import rushlight as rl
 
 FOLDER = str(Path(__file__).parent)
 _HEAP_TYPE = 1 << 9
-# What Python itself puts into a class: weak references, caches, and sets as tuples in an order that varies.
+# What Python itself puts into a class: weak references, caches (`__slotnames__` is that of copyreg, made by the first
+# copy of an object, which may have been one of another program), and sets as tuples in an order that varies.
 _CLASS_MACHINERY = {
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__conditional_annotations__",
-    "__dict__", "__doc__", "__firstlineno__", "__module__", "__static_attributes__", "__weakref__", "_abc_impl",
+    "__dict__", "__doc__", "__firstlineno__", "__module__", "__slotnames__", "__static_attributes__", "__weakref__",
+    "_abc_impl",
 }  # fmt: skip
 
 Program = Callable[[rl.Tensor, types.SimpleNamespace], object]

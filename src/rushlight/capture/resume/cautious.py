@@ -163,6 +163,7 @@ _OUTSIDE = tuple(
 
 
 _ERRORS = f"{_PACKAGE}.support.errors"
+_CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
 _RANDOM = f"{_PACKAGE}.runtime.generator"
 _OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
 
@@ -449,8 +450,11 @@ class CautiousInterpreter(IdentifyingInterpreter):
 
 def _stays_outside(function: Any, module: str) -> None:
     """Breaks before a function of ours that has effects, or may have."""
+    of_method: str = getattr(function, "__name__", "")
+    if module == _CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
+        return
     if module.startswith(_OUTSIDE) and module != _ERRORS:
-        name = f"{module}.{getattr(function, '__name__', '')}"
+        name = f"{module}.{of_method}"
         if module == _RANDOM:
             raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
         raise Break(breaks.CALL, f"{name} is called")
