@@ -30,6 +30,7 @@ TEXTS: dict[str, Callable[[rl.Tensor], Any]] = {
     "index": lambda x: "{0[0]} {0[1]:5d}".format([x.argmax().item(), x.argmax().item()]),
     "join": lambda x: ", ".join(map(str, [x.sum().item(), x.shape[0]])),
     "map": lambda x: "".join(map("{}".format, [x.sum(), x.shape])),
+    "methods": lambda x: x.shape.__repr__() + x.shape[0].__format__(">4") + repr(x.shape),
     "named": lambda x: "{a} {b!r}".format(a=x, b=x.shape),
     "percent": lambda x: "%s" % x.sum().item(),
     "percent_dict": lambda x: "%(a)s %(b)5.1f" % {"a": x.sum(), "b": x.sum().item()},
@@ -60,3 +61,12 @@ def test_the_text_of_sizes_fixes_them_in_a_graph():
     compiled = rl.compile(lambda x: (x + 1, TEXTS["sizes"](x)), fullgraph=True)
     for size in (3, 4, 5):
         assert compiled(rl.ones(size))[1] == TEXTS["sizes"](rl.ones(size))
+
+
+def test_messages_of_functions_of_ours_fix_no_sizes():
+    compiled = rl.compile(lambda x, lengths: rl.nn.utils.rnn.pack_padded_sequence(x, lengths).data, fullgraph=True)
+    rl.compiler.reset()
+    for size in (3, 4, 5):
+        x, lengths = rl.rand(size, size + 1, 2), rl.full((size + 1,), size)
+        assert bool((compiled(x, lengths) == x.reshape(-1, 2)).all())
+    assert rl.compiler.graph_count() == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
@@ -13,15 +14,17 @@ class ProgramNumbers:
     """Keeps account of the numbers of a program.
 
     `fixed` are the values that it relies on, by the numbers' text; `sizes` the symbols of integers that are sizes,
-    indices, or compared. `written` is how users write a number, by its text. `variables` are what long
-    texts are called, with these; without `abbreviates` there are none.
+    indices, or compared. `written` is how users write a number, by its text; `given` tells the same of the arguments,
+    and of what has been read of objects among these. `variables` are what long texts are called, with these; without
+    `abbreviates` there are none.
     """
 
-    __slots__ = ("abbreviates", "fixed", "made", "scope", "sizes", "variables", "written")
+    __slots__ = ("abbreviates", "fixed", "given", "made", "scope", "sizes", "variables", "written")
 
-    def __init__(self, scope: Scope, written: dict[str, str], abbreviates: bool = True) -> None:
+    def __init__(self, scope: Scope, given: Callable[[], dict[str, str]], abbreviates: bool = True) -> None:
         self.scope = scope
-        self.written = written
+        self.given = given
+        self.written = given()
         self.abbreviates = abbreviates
         self.variables: dict[str, str] = {}
         self.fixed: dict[str, float] = {}
@@ -56,7 +59,6 @@ class ProgramNumbers:
 
     def _as_written(self, text: str) -> str:
         """A number's text with the names that users know."""
-        if not self.written:
-            return text
-        names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in self.written]))
-        return names.sub(lambda match: self.written[match[0]], text)
+        written = self.given() | self.written  # objects are opened as the program goes
+        names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in written]) or "(?!)")
+        return names.sub(lambda match: written[match[0]], text)

@@ -9,6 +9,8 @@ from types import CodeType
 
 _GIVEN = re.compile(r"(args|kwargs)\[(\d+|'\w+')\](.*)")
 _LEAF = re.compile(rf"(a\d+) = {_GIVEN.pattern}")
+# An attribute of an object, or a leaf of what that gave.
+_READ = re.compile(r"(a\w+) = (a\w+)(?:\.__dict__\['(\w+)'\]|(.*))")
 
 
 def written_arguments(function: object, unpack: Iterable[str]) -> dict[str, str]:
@@ -23,20 +25,21 @@ def written_arguments(function: object, unpack: Iterable[str]) -> dict[str, str]
     return {name: path for name, path in paths.items() if path[:1] not in ("", "[", ".")}
 
 
-def written_variables(names: Sequence[str], values: Sequence[object], unpack: Iterable[str]) -> dict[str, str]:
+def written_variables(names: Sequence[str], values: Sequence[object], unpack: Sequence[str]) -> dict[str, str]:
     """The same for a part, which is given variables by position: `names` are theirs, "" that of one without a name.
 
     Where one of them is an object whose call has begun, what follows it is written as its caller does.
     """
     paths = {name: f"{names[int(key)]}{rest}" for name, _, key, rest in _leaves(unpack) if names[int(key)]}
     code, skipped = _code_of(values[0]) if names[:3] == ["self", "args", "kwargs"] else (None, 0)
-    if code is None:
-        return paths
     for name, path in paths.items():
-        inner = _GIVEN.fullmatch(path)
-        if inner is not None:
+        inner = None if code is None else _GIVEN.fullmatch(path)
+        if code is not None and inner is not None:
             where, key, rest = inner.groups()
             paths[name] = (_parameter(code, skipped, where, key) or f"{where}[{key}]") + rest
+    for name, owner, attribute, rest in [read.groups() for read in map(_READ.fullmatch, unpack) if read is not None]:
+        if owner in paths:
+            paths[name] = f"{paths[owner]}.{attribute}" if attribute else f"{paths[owner]}{rest}"
     return paths
 
 

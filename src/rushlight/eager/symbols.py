@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import is_text_of_program
 from rushlight.support.errors import RushlightError, error
 from rushlight.sym import (
     Condition,
@@ -72,7 +72,7 @@ class SymBool:
         return hash(bool(self))
 
     def __repr__(self) -> str:
-        return str(self.condition) if STATE.interpreter is None else repr(bool(self))  # the program reads the text
+        return repr(bool(self)) if is_text_of_program() else str(self.condition)
 
     def __format__(self, spec: str) -> str:
         return format(bool(self), spec) if spec else repr(self)
@@ -196,7 +196,7 @@ class SymInt:
         return self
 
     def __repr__(self) -> str:
-        return format_size(self.expr) if STATE.interpreter is None else repr(int(self))
+        return repr(int(self)) if is_text_of_program() else format_size(self.expr)
 
     def __format__(self, spec: str) -> str:
         return format(int(self), spec) if spec else repr(self)
@@ -270,7 +270,7 @@ class SymFloat:
         return hash(float(self))
 
     def __repr__(self) -> str:
-        if STATE.interpreter is not None:
+        if is_text_of_program():
             return repr(float(self))
         return f"float({self._numerator})" if self._scale == 1.0 else f"{self._scale} * float({self._numerator})"
 

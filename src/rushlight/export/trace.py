@@ -105,7 +105,8 @@ class Tracing:
         self._require_fits(spec)
         walk = self._found.walk(self.function, arguments.leaves)
         opened = spec.open(examples=examples)
-        numbers = ProgramNumbers(opened.scope, written_arguments(self.function, arguments.unpack), abbreviates=False)
+        written = partial(written_arguments, self.function, arguments.unpack)
+        numbers = ProgramNumbers(opened.scope, written, abbreviates=False)
         recorder = ExportRecorder(walk, names, Frozen(walk, False), numbers)
         recorder.tracer.outside = self.outside
 

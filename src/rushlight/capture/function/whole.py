@@ -342,7 +342,7 @@ class WholeFunction(CompiledFunction):
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
-        numbers = ProgramNumbers(scope, self._written(arguments.args, arguments.unpack))
+        numbers = ProgramNumbers(scope, partial(self._written, arguments.args, arguments.unpack))
         recorder = Recorder(walk, names, frozen, numbers)
 
         def stand_in(position: int, name: str, value: object) -> object:

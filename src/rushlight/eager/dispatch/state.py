@@ -5,6 +5,8 @@ This is the only module that holds such state.
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -53,6 +55,8 @@ class State(threading.local):
 
 
 STATE = State()
+_TEXTS = frozenset({"__format__", "__repr__", "__str__"})
+_OURS = re.compile(rf"{__name__.partition('.')[0]}\.(?!capture\.)")  # modules but for those that stand for the program
 
 
 def call_user(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
@@ -65,6 +69,16 @@ def tell_made(value: object) -> None:
     """Tells who traces the program's bytecode of an object that is new: the program may change it."""
     if STATE.interpreter is not None:
         STATE.interpreter.makes(value)
+
+
+def is_text_of_program() -> bool:
+    """Whether a program whose bytecode is traced asks for a text, and not a function of ours for what it may say."""
+    if STATE.interpreter is None:
+        return False
+    frame, name = sys._getframe(1), ""
+    while frame is not None and _OURS.match(frame.f_globals.get("__name__", "")):
+        frame, name = frame.f_back, frame.f_code.co_name
+    return name in _TEXTS
 
 
 def refuse_in_graphs(name: str, reason: str = "") -> None:

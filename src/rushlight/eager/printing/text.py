@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rushlight.eager.arguments import default_dtype
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, is_text_of_program
 from rushlight.eager.handle import Handle, fail_without_data, is_wrapper
 from rushlight.eager.memory import array_of
 from rushlight.ir.dtype import Kind, bool_, complex64, int64
@@ -192,7 +192,7 @@ def suffixes_of(tensor: Handle) -> list[str]:
 
 def _is_asked_by_program(tensor: Handle) -> bool:
     """Whether a program that is interpreted wants the text of a value, as `"{}".format(x)` does in C."""
-    return STATE.interpreter is not None and not (STATE.maps or is_wrapper(tensor) or tensor.form.device.type == "meta")
+    return is_text_of_program() and not (STATE.maps or is_wrapper(tensor) or tensor.form.device.type == "meta")
 
 
 def format_tensor(tensor: Handle, title: str = "tensor") -> str:
