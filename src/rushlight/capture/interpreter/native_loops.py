@@ -77,8 +77,9 @@ class _Handed:
 class _Flow:
     """What a loop runs: the instructions `inside`, and behind which of them it is left.
 
-    `states` has for each instruction how high the stack is, and how many exceptions are being handled. An instruction
-    at which an exception is handled is inside, and so is what raises it again.
+    It `is_loop` if its first instruction is reached again: a jump back from a handler may lead to code that does not
+    lead to the handler. `states` has for each instruction how high the stack is, and how many exceptions are being
+    handled. An instruction at which an exception is handled is inside, and so is what raises it again.
     """
 
     def __init__(self, code: Code, head: int, depth: int, inside: set[int]) -> None:
@@ -89,7 +90,7 @@ class _Flow:
         self.origins: set[int] = set()  # handlers that are told where the error was raised
         self.states: dict[int, tuple[int, int]] = {}
         self.exits: set[int] = set()
-        self.is_consistent = True
+        self.is_consistent, self.is_loop = True, False
         self._pending: list[int] = []
         self._reach(head, depth, 0)
         while self._pending and self.is_consistent:
@@ -113,6 +114,7 @@ class _Flow:
 
     def _reach(self, at: int, depth: int, handled: int) -> None:
         state = depth, handled
+        self.is_loop |= at == self.head and at in self.states
         if at in self.states:
             self.is_consistent &= self.states[at] == state
             return
@@ -286,7 +288,8 @@ def _loop_at(code: Code, head: int, depth: int) -> NativeLoop | None:
     inside = _natural(code, head)
     while inside:
         flow = _Flow(code, head, depth, set(inside))
-        if not flow.is_consistent or any(code.instructions[at].name in _REFUSED for at in flow.states):
+        names = {code.instructions[at].name for at in flow.states}
+        if not (flow.is_consistent and flow.is_loop) or not names.isdisjoint(_REFUSED):
             return None
         units = units_of(len(code.raw.co_code) // UNIT + _TAIL * len(flow.exits))
         crowded = flow.crowded(units)

@@ -7,8 +7,8 @@ import gc
 import itertools
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FunctionType, GenericAlias, MappingProxyType, TracebackType, UnionType
 from typing import Any, NamedTuple
@@ -79,8 +79,7 @@ def parts_of(value: Any) -> Parts | None:
 
 
 def _of_iterator(value: Any) -> Parts | None:
-    with catch_warnings():
-        simplefilter("ignore", DeprecationWarning)  # of itertools, from 3.12 to the end of this protocol in 3.14
+    with _no_warnings():
         function, args, *rest = value.__reduce__()
     if any(map(_is_written_in_python, args)):  # its class may be made anew, and has its methods at the end alone
         return None
@@ -93,10 +92,19 @@ def _of_iterator(value: Any) -> Parts | None:
     def resumed(parts: list[Any]) -> object:
         iterator = function(*parts[:count], **dict(zip(keywords, parts[count:named], strict=True)))
         if state:
-            iterator.__setstate__(*parts[named:])
+            with _no_warnings():
+                iterator.__setstate__(*parts[named:])
         return iterator
 
     return Parts([*args, *keywords.values(), *state], resumed, True)
+
+
+@contextmanager
+def _no_warnings() -> Generator[None]:
+    """A scope without those of itertools, from 3.12 to the end of this protocol in 3.14."""
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def _is_written_in_python(iterator: object) -> bool:
