@@ -72,7 +72,7 @@ def tell_made(value: object) -> None:
 
 
 def is_text_of_program() -> bool:
-    """Whether a program whose bytecode is traced asks for a text, and not a function of ours for what it may say."""
+    """Whether a program that is interpreted asks for a text, and not a function of ours for a message."""
     if STATE.interpreter is None:
         return False
     frame, name = sys._getframe(1), ""
