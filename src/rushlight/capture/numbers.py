@@ -57,6 +57,11 @@ class ProgramNumbers:
             symbol = self.sizes[text] = self.scope.symbol(hint=number.value, lower=None, source=origin)
         return symbol
 
+    def settle(self) -> None:
+        """Keeps how numbers are written as the trace ends, and lets go of its arguments."""
+        self.written = self.given() | self.written
+        self.given = dict
+
     def _as_written(self, text: str) -> str:
         """A number's text with the names that users know."""
         written = self.given() | self.written  # objects are opened as the program goes

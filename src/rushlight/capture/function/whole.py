@@ -351,9 +351,12 @@ class WholeFunction(CompiledFunction):
             return aot.stand_in(opened, recorder, position, name, value)
 
         function = self._traced(recorder, arguments, stand_in)
-        program = record(recorder, function, arguments, stand_in, self.dynamic_numbers, unset)
-        if opened is not None:
-            program = aot.finish(opened, program)
+        try:
+            program = record(recorder, function, arguments, stand_in, self.dynamic_numbers, unset)
+            if opened is not None:
+                program = aot.finish(opened, program)
+        finally:
+            numbers.settle()
         reads.leave()
         return program
 
