@@ -59,10 +59,14 @@ class Call:
     number: int = 0
 
     @property
+    def buffer(self) -> Buffer | None:
+        """What the rank gives, or else what it gets; None of a barrier."""
+        return self.taken if self.given is None else self.given
+
+    @property
     def dtype(self) -> str:
         """The name of its buffers' dtype; none of a barrier."""
-        buffer = self.taken if self.given is None else self.given
-        return "" if buffer is None else _name(buffer.dtype)
+        return "" if self.buffer is None else _name(self.buffer.dtype)
 
     @property
     def size(self) -> str:
@@ -71,13 +75,12 @@ class Call:
             return ""
         if self.counts:
             return "+".join([str(count) for count in self.counts])
-        buffer = self.taken if self.given is None else self.given
-        return "" if buffer is None else str(buffer.size)
+        return "" if self.buffer is None else str(self.buffer.size)
 
     @property
     def form(self) -> Hashable:
         """What `agreement` and `description` are made of."""
-        buffer = self.taken if self.given is None else self.given
+        buffer = self.buffer
         kind, size = (None, 0) if buffer is None else (buffer.dtype, buffer.size)
         return self.verb, kind, size, self.counts, self.op, self.root, self.peer, self.note
 
