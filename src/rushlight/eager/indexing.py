@@ -274,7 +274,7 @@ def put(tensor: Handle, index: object, value: object) -> None:
     if isinstance(value, Handle) and not isinstance(value, TracedNumber) and value.dtype is not view.dtype:
         value = OPERATORS["to_dtype"](value, view.dtype)
     value = _squeezed(value, view.ndim - len(dims) + max([index.ndim for index in indices]))
-    dispatch(in_place(_INDEX_PUT), (view, indices, value), {"dims": dims, "accumulate": False, "ascending": False})
+    write_at(view, dims, indices, value)
 
 
 def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) -> None:
@@ -293,8 +293,21 @@ def put_at(tensor: Handle, indices: object, values: object, accumulate: bool) ->
         )
         return
     dims, positions = _places(selection)
-    attrs = {"dims": dims, "accumulate": accumulate, "ascending": False}
-    dispatch(in_place(_INDEX_PUT), (selection.view, positions, source), attrs)
+    write_at(selection.view, dims, positions, source, accumulate=accumulate)
+
+
+def write_at(
+    target: Handle,
+    dims: tuple[int, ...],
+    places: tuple[Handle, ...],
+    values: object,
+    *,
+    accumulate: bool = False,
+    ascending: bool = False,
+) -> Any:
+    """Write values at places of dims, or add them; the target. `ascending`: each place is above the one before."""
+    attrs = {"dims": dims, "accumulate": accumulate, "ascending": ascending}
+    return dispatch(in_place(_INDEX_PUT), (target, places, values), attrs)
 
 
 def _is_mask_fill(index: Handle, value: object) -> bool:

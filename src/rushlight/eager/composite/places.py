@@ -12,6 +12,7 @@ from rushlight.eager.composite.forms import in_place, with_out
 from rushlight.eager.creation import full, zeros
 from rushlight.eager.dispatch import dispatch
 from rushlight.eager.handle import Handle
+from rushlight.eager.indexing import write_at
 from rushlight.eager.mutation import in_place as form_in_place
 from rushlight.eager.symbols import wrap_size
 from rushlight.ir.dtype import Kind, bool_, int64
@@ -74,8 +75,7 @@ def index_copy_(input: Tensor, dim: int, index: object, source: object) -> Tenso
     along, places, values = _slices_to_copy(input, dim, index, source)
     if not input.ndim or not values.ndim:
         return input.copy_(index_copy(input, dim, index, source))
-    attrs = {"dims": (along,), "accumulate": False, "ascending": False}
-    return dispatch(form_in_place(_INDEX_PUT), (input, (places,), values), attrs)
+    return write_at(input, (along,), (places,), values)
 
 
 def write_rows(input: Tensor, places: Tensor, rows: Tensor) -> Tensor:
@@ -83,8 +83,7 @@ def write_rows(input: Tensor, places: Tensor, rows: Tensor) -> Tensor:
 
     These are distinct, so the loop that makes the rows can write them, and threads share it. Errors: I001 for others.
     """
-    attrs = {"dims": (0,), "accumulate": False, "ascending": True}
-    return dispatch(form_in_place(_INDEX_PUT), (input, (places,), rows), attrs)
+    return write_at(input, (0,), (places,), rows, ascending=True)
 
 
 def _slices_to_copy(input: Tensor, dim: int, index: object, source: object) -> tuple[int, Any, Tensor]:
