@@ -74,8 +74,7 @@ class ExtremeOverloads(GeneratedMethods):
         keepdims: bool = False,
     ) -> Any:
         """The largest element; with a dim, values and indices along it; with a tensor, the pairwise maximum."""
-        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
-        return _extreme(self, "max", "maximum", dim if other is None else other, keepdim or keepdims)
+        return _extreme(self, "max", dim, axis, other, keepdim or keepdims)
 
     def min(
         self,
@@ -87,15 +86,16 @@ class ExtremeOverloads(GeneratedMethods):
         keepdims: bool = False,
     ) -> Any:
         """The smallest element; with a dim, values and indices along it; with a tensor, the pairwise minimum."""
-        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
-        return _extreme(self, "min", "minimum", dim if other is None else other, keepdim or keepdims)
+        return _extreme(self, "min", dim, axis, other, keepdim or keepdims)
 
 
-def _extreme(tensor: object, name: str, pairwise: str, dim: object, keepdim: bool) -> Any:
+def _extreme(tensor: object, name: str, dim: object, axis: object, other: object, keepdim: bool) -> Any:
+    dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
+    dim = dim if other is None else other
     if dim is None:
         return dispatch(OPERATORS[name], (tensor,), {})
     if isinstance(dim, Handle) and not isinstance(dim, TracedNumber):
-        return dispatch(OPERATORS[pairwise], (tensor, dim), {})
+        return dispatch(OPERATORS[f"{name}imum"], (tensor, dim), {})
     op = OPERATORS[f"{name}.dim"]
     return named_results(op, dispatch(op, (tensor,), {"dim": fixed_integer(dim), "keepdim": flag(keepdim)}))
 
@@ -116,8 +116,7 @@ class SpreadOverloads(GeneratedMethods):
         keepdims: bool = False,
     ) -> Tensor:
         """Variance: squared distances from the mean, summed and divided by their number less `correction`, or 1."""
-        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
-        return dispatch(OPERATORS["var"], (self,), spread_attributes(dim, unbiased, keepdim or keepdims, correction))
+        return _spread(self, "var", dim, axis, unbiased, keepdim or keepdims, correction)
 
     def std(
         self,
@@ -130,8 +129,14 @@ class SpreadOverloads(GeneratedMethods):
         keepdims: bool = False,
     ) -> Tensor:
         """Standard deviation: the square root of the variance."""
-        dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
-        return dispatch(OPERATORS["std"], (self,), spread_attributes(dim, unbiased, keepdim or keepdims, correction))
+        return _spread(self, "std", dim, axis, unbiased, keepdim or keepdims, correction)
+
+
+def _spread(
+    tensor: object, name: str, dim: object, axis: object, unbiased: bool | None, keepdim: bool, correction: object
+) -> Tensor:
+    dim = dim if axis is None else renamed("dim", dim, "axis", axis, None)
+    return dispatch(OPERATORS[name], (tensor,), spread_attributes(dim, unbiased, keepdim, correction))
 
 
 def spread_attributes(dim: object, unbiased: bool | None, keepdim: bool, correction: object) -> dict[str, object]:
