@@ -101,7 +101,7 @@ def _of_iterator(value: Any) -> Parts | None:
 
 @contextmanager
 def _no_warnings() -> Generator[None]:
-    """A scope without those of itertools, from 3.12 to the end of this protocol in 3.14."""
+    """A scope without itertools' warnings of deprecation, which 3.12 and 3.13 give."""
     with catch_warnings():
         simplefilter("ignore", DeprecationWarning)
         yield

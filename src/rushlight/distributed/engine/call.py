@@ -121,7 +121,7 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 
 def numbered(sequence: int, description: str) -> str:
-    """What is said of a call, after its number where it has one."""
+    """The description of a call behind its number, where it has one."""
     return f"#{sequence} {description}" if sequence else description
 
 
