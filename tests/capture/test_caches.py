@@ -138,6 +138,14 @@ def test_a_cache_that_was_emptied_is_asked_again(monkeypatch: pytest.MonkeyPatch
     assert compiled(rl.ones(1)).item() == 6
 
 
+def test_zeros_that_a_cache_gives_have_signs(monkeypatch: pytest.MonkeyPatch):
+    compiled = rl.compile(lambda x: x / _scaled(2, 0.0), fullgraph=True)
+    assert compiled(rl.ones(1)).item() == float("inf")
+    monkeypatch.setattr(f"{__name__}._FACTOR", -1)
+    _scaled.cache_clear()
+    assert compiled(rl.ones(1)).item() == -float("inf")
+
+
 def test_a_kept_tensor_is_read_at_each_call():
     compiled = rl.compile(lambda x: x + _window(2), fullgraph=True)
     assert compiled(rl.zeros(2)).tolist() == [1, 2]

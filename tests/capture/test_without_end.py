@@ -244,6 +244,21 @@ def test_modules_without_tensors_that_each_call_makes_are_compared_by_what_they_
     assert rl.compiler.graph_count() == before
 
 
+def test_zeros_that_a_module_holds_have_signs_and_nan_is_one_number() -> None:
+    def function(slope: float, x: rl.Tensor) -> rl.Tensor:
+        module = nn.LeakyReLU(slope)
+        print(end="")
+        return 1 / module(x)
+
+    compiled, made = rl.compile(function, backend="eager"), list[int]()
+    for slope in (0.0, -0.0, float("nan")):
+        for _ in range(3):
+            x, before = rl.full((1,), -1.0), rl.compiler.graph_count()
+            assert str(compiled(slope, x)) == str(function(slope, x))
+            made.append(rl.compiler.graph_count() - before)
+    assert not any(made[2::3])
+
+
 def test_methods_of_c_that_wait_for_their_arguments_make_no_graphs_without_end() -> None:
     def function(x: rl.Tensor) -> str:
         return "{} {}".format(len(str(print(end=""))), x.sum().item())

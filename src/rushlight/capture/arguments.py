@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence, Sized
 from types import CellType, FunctionType
 from typing import Any
 
-from rushlight.capture.guard import Guard
+from rushlight.capture.guard import Guard, is_same
 from rushlight.support.errors import error
 
 _EMPTY = CellType()  # which only empty cells are equal to
@@ -28,7 +28,7 @@ def _is_like(value: Any, before: Any) -> bool:
         return value.keys() == before.keys() and all(part is None for part in value.values())
     if type(value) is tuple:
         return len(value) == len(before) and all(map(_is_like, value, before))
-    return value == before
+    return value == before if type(value) is set else is_same(value, before)
 
 
 class Names:

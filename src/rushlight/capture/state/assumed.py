@@ -12,12 +12,11 @@ from collections.abc import Callable, Container, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from rushlight.capture.guard import Guard
+from rushlight.capture.guard import Guard, is_same
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.eager.handle import Handle
 
-_COMPARED = (bool, int, float, str, bytes, tuple)
 _OF_CALLS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
@@ -191,7 +190,7 @@ def _still_gives(cache: Any, args: tuple[object, ...], kwargs: dict[str, object]
         result = cache(*args, **kwargs)
     except Exception:  # noqa: BLE001 - of the program, which sees it where it calls
         return False
-    return result is value or (type(result) is type(value) and type(value) in _COMPARED and result == value)
+    return is_same(result, value)
 
 
 def variables_of_class(cls: type) -> dict[str, Any]:

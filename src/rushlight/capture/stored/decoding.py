@@ -15,6 +15,7 @@ from typing import Any
 from rushlight.build.native import stored_executable
 from rushlight.capture.entry.entry import Planner
 from rushlight.capture.entry.writer import snapshot_guards
+from rushlight.capture.guard import is_same
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
 from rushlight.capture.resume.continuation import Exit
 from rushlight.capture.resume.recipe import AS_GIVEN
@@ -202,21 +203,6 @@ class Decoder:
         if not same:
             raise Unfit(f"{path}.{name}")
         return Part(self.objects[owner], name, held, path)
-
-
-def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are one object, or plain values, or tuples of such, that nothing tells apart."""
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if type(one) is tuple:
-        return len(one) == len(other) and all(map(is_same, one, other))
-    if type(one) is float:
-        return struct.pack("<d", one) == struct.pack("<d", other)
-    if type(one) is frozenset:
-        return one == other and all(type(part) is str for part in one)
-    return type(one) in (int, str, bytes) and one == other
 
 
 def _plain(decoder: Decoder, kind: str, value: Any) -> object:
