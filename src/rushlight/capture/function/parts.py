@@ -130,7 +130,6 @@ class PartFunction(WholeFunction):
         raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
-        super()._note_miss(entry, guard)
         position = _position(entry, guard)
         if guard.kind in ("object", "arguments") and position is not None:
             reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS

@@ -262,8 +262,6 @@ class WholeFunction(CompiledFunction):
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
         """Writes down what the next trace does otherwise, since a guard of an entry has failed."""
-        if guard.kind == "number":
-            self.dynamic_numbers.add(guard.path)
 
     def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
         """Is told of the guards that fail, one of each entry; whether further graphs are without one of them."""
