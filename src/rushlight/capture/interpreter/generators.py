@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import CodeType, GeneratorType
 from typing import Any, NoReturn, SupportsIndex
@@ -277,6 +278,15 @@ def _closed(suspended: ref[Resumable]) -> None:
         owner.close()
 
 
+def _step(consume: Consume, advance: Callable[..., object], *args: object) -> None:
+    """Advances a generator of CPython's, and hands on what it yields or returns."""
+    try:
+        made, finished = advance(*args), False
+    except StopIteration as stop:
+        made, finished = stop.value, True
+    consume(made, finished)
+
+
 class InterpretedGenerator(Resumable):
     """A generator whose frame is interpreted. For programs it is one of CPython's, also in the text of errors.
 
@@ -340,23 +350,15 @@ class InterpretedGenerator(Resumable):
         """Puts the frame on top again, to go on with a value; at the end `consume` is told at once."""
         if self._instead is None:
             return super().resume(interpreter, value, consume)
-        try:
-            made, finished = self._instead.send(value), False
-        except StopIteration as stop:
-            made, finished = stop.value, True
-        consume(made, finished)
+        _step(consume, self._instead.send, value)
         return False
 
     def raise_in(self, interpreter: Evaluator, thrown: tuple[object, ...], consume: Consume) -> None:
         """Puts the frame on top again and raises an error in it. One that it delegates to gets the error first."""
         if self._instead is None:
             super().raise_in(interpreter, thrown, consume)
-            return
-        try:
-            made, finished = self._instead.throw(*thrown), False
-        except StopIteration as stop:
-            made, finished = stop.value, True
-        consume(made, finished)
+        else:
+            _step(consume, self._instead.throw, *thrown)
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride] - what `isinstance` sees
