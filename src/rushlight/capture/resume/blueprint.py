@@ -164,8 +164,12 @@ def is_plain_key(value: object) -> bool:
     kind = type(key)
     if isinstance(key, (tuple, frozenset)) and kind in (tuple, frozenset):
         return all(map(is_plain_key, key))
-    by_identity = lookup(kind, "__hash__") is object.__hash__ and lookup(kind, "__eq__") is object.__eq__
-    return kind in PLAIN or kind is Identity or (by_identity and not issubclass(kind, Handle))
+    return kind in PLAIN or kind is Identity or (is_by_identity(kind) and not issubclass(kind, Handle))
+
+
+def is_by_identity(cls: type) -> bool:
+    """Whether each object of a class is equal to itself alone."""
+    return lookup(cls, "__hash__") is object.__hash__ and lookup(cls, "__eq__") is object.__eq__
 
 
 def _nothing(value: object) -> Sequence[object]:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from rushlight.capture.interpreter.hooks import MISSING
-from rushlight.capture.interpreter.slots import lookup
+from rushlight.capture.resume.blueprint import is_by_identity
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.state.reachable import PLAIN
 from rushlight.eager.dispatch import STATE, Key, Scope, bit
@@ -52,9 +52,7 @@ def _is_plain(value: object) -> bool:
 
 def _is_one(value: object, reached: ReachedObjects) -> bool:
     """Whether an object of the state is equal to itself alone."""
-    kind = type(value)
-    by_identity = lookup(kind, "__hash__") is object.__hash__ and lookup(kind, "__eq__") is object.__eq__
-    return by_identity and is_object(value) and not reached.knows(value)
+    return is_by_identity(type(value)) and is_object(value) and not reached.knows(value)
 
 
 def _is_full(cache: Any) -> bool:
