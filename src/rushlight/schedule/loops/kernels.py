@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement
@@ -327,22 +327,9 @@ def finish_kernel(
     for axis in reversed(parallel):
         body = (Loop(Axis(axis, axis_size(axis), kind), body),)
         kind = AxisKind.PARALLEL
-    buffers: dict[Buffer, None] = {}
-    symbols: dict[SizeExpr, None] = {}
-    for term in postorder(nest.roots()):
-        if term.op is OPS["load"]:
-            buffers[term.attr("buffer")] = None
-        elif term.op is OPS["index"]:
-            _collect(term.attr("expr"), symbols)
-        for axis in bound_axes(term):
-            _collect(axis_size(axis), symbols)
-    for store in nest.stores:
-        buffers[store.buffer] = None
-        for axis in store.inner:
-            _collect(axis_size(axis), symbols)
-    for axis in [*nest.outer, *_loop_axes(body)]:
-        _collect(axis_size(axis), symbols)
-    kernel = Kernel(name, tuple(buffers), tuple(symbols), body)
+    inner = [axis for store in nest.stores for axis in store.inner]
+    sizes = [axis_size(axis) for axis in (*inner, *nest.outer, *_loop_axes(body))]
+    kernel = Kernel(name, *named_in(nest.roots(), [store.buffer for store in nest.stores], sizes), body)
     return Step(kernel, (*kernel.buffers, *kernel.sizes), product([axis_size(axis) for axis in parallel]), work)
 
 
@@ -398,6 +385,25 @@ def _loop_axes(body: tuple[Statement, ...]) -> list[SizeExpr]:
             axes.append(statement.axis.symbol)
             stack.extend(statement.body)
     return axes
+
+
+def named_in(
+    roots: Iterable[Scalar], stored: Iterable[Buffer], sizes: Iterable[Size]
+) -> tuple[tuple[Buffer, ...], tuple[SizeExpr, ...]]:
+    """The buffers and the symbols that a kernel is given: those of its scalars, of its stores, and of other sizes."""
+    buffers: dict[Buffer, None] = {}
+    symbols: dict[SizeExpr, None] = {}
+    for term in postorder(roots):
+        if term.op is OPS["load"]:
+            buffers[term.attr("buffer")] = None
+        elif term.op is OPS["index"]:
+            _collect(term.attr("expr"), symbols)
+        for axis in bound_axes(term):
+            _collect(axis_size(axis), symbols)
+    buffers.update(dict.fromkeys(stored))
+    for size in sizes:
+        _collect(size, symbols)
+    return tuple(buffers), tuple(symbols)
 
 
 def _collect(size: Size, symbols: dict[SizeExpr, None]) -> None:

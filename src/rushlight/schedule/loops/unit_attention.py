@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rushlight.ir.dtype import float32, int64
 from rushlight.ir.grid.matrix_unit import MMA, MatrixUnit
-from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Multiply, Statement, Store
+from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Multiply, Statement, Store, loops_in, stores_in
 from rushlight.ir.plan import Launch, Plan
 from rushlight.ir.scalar import (
     OPS,
@@ -32,6 +32,7 @@ from rushlight.ir.scalar import (
 )
 from rushlight.ops.math.exponential import exp
 from rushlight.schedule.loops.attention import Attention, find_attention, is_shifted
+from rushlight.schedule.loops.kernels import named_in
 from rushlight.schedule.loops.unit_products import (
     Body,
     Operand,
@@ -56,8 +57,6 @@ from rushlight.sym import (
     axis_symbol,
     ceildiv,
     floordiv,
-    free_symbols,
-    is_axis,
     mod,
     product,
 )
@@ -117,36 +116,13 @@ def _kernel_of(attention: Attention, unit: MatrixUnit, name: str) -> Kernel | No
 
 def _named(body: Body) -> tuple[tuple[Buffer, ...], tuple[SizeExpr, ...]]:
     """The buffers outside a block, and the symbols, that some statements have."""
-    buffers: dict[Buffer, None] = {}
-    symbols: dict[SizeExpr, None] = {}
-
-    def note(part: object) -> None:
-        if isinstance(part, SizeExpr):
-            symbols.update(dict.fromkeys([symbol for symbol in free_symbols(part) if not is_axis(symbol)]))
-            for symbol in free_symbols(part):
-                if is_axis(symbol):
-                    note(axis_size(symbol))
-        elif isinstance(part, Scalar):
-            for term in postorder([part]):
-                if term.op is _LOAD:
-                    buffers[term.attr("buffer")] = None
-                if term.op is OPS["index"]:
-                    note(term.attr("expr"))
-                for axis in bound_axes(term):
-                    note(axis)
-
-    stack: list[Statement] = [*body]
-    while stack:
-        statement = stack.pop(0)
-        if isinstance(statement, Loop):
-            note(statement.axis.symbol)
-            stack = [*statement.body, *stack]
-        elif isinstance(statement, Store):
-            for part in (statement.value, statement.offset, statement.where):
-                note(part)
-            buffers[statement.buffer] = None
-    outside = [buffer for buffer in buffers if buffer.scope not in ("shared", "register")]
-    return tuple(outside), tuple(symbols)
+    stores = list(stores_in(body))
+    parts = [part for store in stores for part in (store.value, store.offset, store.where)]
+    sizes = [axis_size(loop.axis.symbol) for loop in loops_in(body)]
+    sizes += [store.offset for store in stores if not isinstance(store.offset, Scalar)]
+    roots = [part for part in parts if isinstance(part, Scalar)]
+    buffers, symbols = named_in(roots, [store.buffer for store in stores], sizes)
+    return tuple([buffer for buffer in buffers if buffer.scope not in ("shared", "register")]), symbols
 
 
 class _Terms:
