@@ -166,6 +166,18 @@ def test_what_is_no_attention_or_is_seen_stays_apart(name: str):
     assert not any(kernel.startswith("attention") for kernel in names(plan_of(APART[name], q, k, v)))
 
 
+def test_a_loop_whose_store_has_a_condition_stays_apart(device: str):
+    def written(table: rl.Tensor, at: rl.Tensor, values: rl.Tensor) -> rl.Tensor:
+        table = table.clone()
+        table[at] = values
+        return table
+
+    given = drawn(9), rl.tensor([1, 4, 1]), drawn(3, seed=1)
+    found = rl.compile(written)(*[one.to(device) for one in given]).cpu()
+    assert found.tolist() == written(*given).tolist()
+    assert not rl.backends.fallbacks()
+
+
 @pytest.mark.parametrize(("dtype", "width"), [(rl.float32, 16), (rl.bfloat16, 200)], ids=["float32", "wide"])
 def test_other_numbers_and_long_rows_stay_apart(dtype: rl.dtype, width: int):
     plan = plan_of(F.scaled_dot_product_attention, *[drawn(2, 3, 33, width, dtype=dtype) for _ in range(3)])

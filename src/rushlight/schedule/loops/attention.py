@@ -5,15 +5,21 @@ Scores may be scaled, masked and biased; weights are what the softmax makes of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.plan import Address, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, load, select
 from rushlight.ops.math.exponential import exp
-from rushlight.schedule.loops.unit_products import LEAST, Body, Product, find_product, narrow_operand
-from rushlight.schedule.lower.rewrite import Index, Substitution, as_size, flat_position, free_axes, rebuild
+from rushlight.schedule.loops.unit_products import (
+    LEAST,
+    Body,
+    Product,
+    find_product,
+    moved_store,
+    narrow_operand,
+)
+from rushlight.schedule.lower.rewrite import Substitution, as_size, flat_position, free_axes, rebuild
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, product, substitute
 from rushlight.term import postorder
@@ -49,7 +55,7 @@ def _nest_of(plan: Plan, launch: Launch) -> _Nest | None:
     given = [word for word in launch.arguments[:count] if isinstance(word, Buffer)]
     buffers = dict(zip(kernel.buffers, given, strict=True))
     words = zip(kernel.sizes, launch.arguments[count:], strict=True)
-    images: dict[SizeExpr, Index] = {symbol: word for symbol, word in words if isinstance(word, int | SizeExpr)}
+    images: dict[SizeExpr, Size] = {symbol: word for symbol, word in words if isinstance(word, int | SizeExpr)}
     axes: list[SizeExpr] = []
     lanes: SizeExpr | None = None
     body: Body = kernel.body
@@ -57,7 +63,7 @@ def _nest_of(plan: Plan, launch: Launch) -> _Nest | None:
         axis = body[0].axis
         if axis.start != 0 or isinstance(axis.extent, Scalar) or lanes is not None or axis.kind is AxisKind.BLOCK:
             return None
-        new = axis_symbol(substitute(axis.extent, _sizes(images)))
+        new = axis_symbol(substitute(axis.extent, images))
         images[axis.symbol] = new
         if axis.kind is AxisKind.PARALLEL:
             axes.append(new)
@@ -67,18 +73,9 @@ def _nest_of(plan: Plan, launch: Launch) -> _Nest | None:
     if not all(isinstance(statement, Store) and statement.combine is None for statement in body):
         return None
     moved = Substitution(images, lambda buffer, operands: load(buffers.get(buffer, buffer), *operands))
-    stores = [_moved(statement, buffers, images, moved) for statement in body if isinstance(statement, Store)]
+    stores = [moved_store(statement, moved, images) for statement in body if isinstance(statement, Store)]
+    stores = [replace(store, buffer=buffers.get(store.buffer, store.buffer)) for store in stores]
     return _Nest(tuple(axes), lanes, tuple(stores))
-
-
-def _sizes(images: Mapping[SizeExpr, Index]) -> dict[SizeExpr, Size]:
-    return {symbol: image for symbol, image in images.items() if not isinstance(image, Scalar)}
-
-
-def _moved(store: Store, buffers: Mapping[Buffer, Buffer], images: Mapping[SizeExpr, Index], at: Substitution) -> Store:
-    buffer = buffers.get(store.buffer, store.buffer)
-    offset = at(store.offset) if isinstance(store.offset, Scalar) else substitute(store.offset, _sizes(images))
-    return replace(store, buffer=buffer, offset=offset, value=at(store.value), where=store.where and at(store.where))
 
 
 @frozen

@@ -7,7 +7,7 @@ After the last slice each thread stores its elements, and computes on the way wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -294,11 +294,17 @@ def placed_store(
     def image(term: Scalar) -> Scalar:
         return at(replace_terms([term], dict(terms), rebuild)[0])
 
+    moved = moved_store(store, image, images)
+    where = [part for part in (*inside, moved.where) if part is not None]
+    return replace(moved, value=guarded(inside, moved.value), where=_all(where))
+
+
+def moved_store(store: Store, image: Callable[[Scalar], Scalar], images: Mapping[SizeExpr, Index]) -> Store:
+    """A store whose scalars have an image, and whose axes others have in an offset that is a size."""
     sizes = {axis: size for axis, size in images.items() if not isinstance(size, Scalar)}
     offset = image(store.offset) if isinstance(store.offset, Scalar) else substitute(store.offset, sizes)
-    where = [part for part in (*inside, None if store.where is None else image(store.where)) if part is not None]
-    value = guarded(inside, image(store.value))
-    return replace(store, offset=offset, value=value, where=_all(where))
+    where = None if store.where is None else image(store.where)
+    return replace(store, offset=offset, value=image(store.value), where=where)
 
 
 def guarded(conditions: Sequence[Scalar | None], value: Scalar) -> Scalar:
