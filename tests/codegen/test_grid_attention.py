@@ -93,7 +93,7 @@ SHAPES = [(1, 9, 11, 16), (2, 70, 100, 64), (1, 1, 130, 40), (1, 64, 64, 128)]
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_attention_is_that_of_float64(device: str, fused: list[str], shape: tuple[int, int, int, int], causal: bool):
     heads, rows, keys, width = shape
-    q, k, v = (drawn(1, heads, size, width, seed=size) for size in (rows, keys, keys + 0))
+    q, k, v = (drawn(1, heads, size, width, seed=seed) for seed, size in enumerate((rows, keys, keys)))
     attend = compiled(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), q, k, v)
     found = attend(q.to(device), k.to(device), v.to(device))
     given = [one.double().numpy() for one in (q, k, v)]
@@ -104,7 +104,7 @@ def test_attention_is_that_of_float64(device: str, fused: list[str], shape: tupl
 
 def test_tiles_without_any_key_and_rows_without_any(device: str, fused: list[str]):
     """Whole tiles of minus infinity leave sums alone; a row of them is no number, as on the CPU."""
-    q, k, v = (drawn(1, 1, size, 32, dtype=rl.float16, seed=size) for size in (40, 150, 150))
+    q, k, v = (drawn(1, 1, size, 32, dtype=rl.float16, seed=seed) for seed, size in enumerate((40, 150, 150)))
     bias = rl.zeros(40, 150, dtype=rl.float16)
     bias[3, :128], bias[4, 40:], bias[5, :] = float("-inf"), float("-inf"), float("-inf")
     attend = compiled(lambda q, k, v, bias: F.scaled_dot_product_attention(q, k, v, attn_mask=bias), q, k, v, bias)
@@ -118,7 +118,7 @@ def test_tiles_without_any_key_and_rows_without_any(device: str, fused: list[str
 
 
 def test_what_no_number_is_stays_in_its_row(device: str):
-    q, k, v = (drawn(1, 1, size, 16, seed=size) for size in (20, 70, 70))
+    q, k, v = (drawn(1, 1, size, 16, seed=seed) for seed, size in enumerate((20, 70, 70)))
     q[0, 0, 7, 3] = float("nan")
     attend = compiled(F.scaled_dot_product_attention, q, k, v)
     found = attend(*[one.to(device) for one in (q, k, v)]).cpu()
