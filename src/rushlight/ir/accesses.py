@@ -36,7 +36,7 @@ class KernelAccesses:
                 self.stores.append((store.buffer, offset, walks))
             if store.combine is not None:
                 self.reads[store.buffer] = None
-            roots += _roots(store)
+            roots += store.roots
         self.reads.update([(term.attr("buffer"), None) for term in postorder(roots) if term.op is _LOAD])
         self.written = dict.fromkeys([buffer for buffer, _, _ in self.stores])
 
@@ -58,7 +58,7 @@ class KernelAccesses:
     def _loads(self, buffer: Buffer) -> Iterator[tuple[int, Size | None]]:
         """By the number of a store, what is read for it."""
         for number, (store, _) in enumerate(self._walks):
-            for term in postorder(_roots(store)):
+            for term in postorder(store.roots):
                 if term.op is _LOAD and term.attr("buffer") is buffer:
                     yield number, _as_size(term.operands[0])
             if store.combine is not None and store.buffer is buffer:
@@ -66,7 +66,7 @@ class KernelAccesses:
 
     def _keeps(self, buffer: Buffer) -> Iterator[Size]:
         """Where reductions keep elements in a buffer."""
-        for term in postorder([root for store, _ in self._walks for root in _roots(store)]):
+        for term in postorder([root for store, _ in self._walks for root in store.roots]):
             if term.op is _KEEP and term.attr("buffer") is buffer:
                 offset = _as_size(term.operands[1])
                 if offset is not None:
@@ -95,10 +95,6 @@ def data_written(kernel: Kernel) -> set[Buffer]:
         for store, walks in _walks(kernel.body, ())
         if walks is None or store.where is not None or _as_size(store.offset) is None
     }
-
-
-def _roots(store: Store) -> list[Scalar]:
-    return [part for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]
 
 
 def _same_elements(

@@ -72,6 +72,11 @@ class Store:
     combine: str | None = None
     where: Scalar | None = None
 
+    @property
+    def roots(self) -> list[Scalar]:
+        """Its scalars: those that it computes for each place."""
+        return [part for part in (self.value, self.offset, self.where) if isinstance(part, Scalar)]
+
 
 @frozen
 class Barrier:

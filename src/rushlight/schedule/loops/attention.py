@@ -41,8 +41,7 @@ class _Nest:
     @property
     def read(self) -> set[Buffer]:
         """The buffers that are read."""
-        roots = [part for store in self.stores for part in (store.value, store.offset, store.where)]
-        terms = postorder([part for part in roots if isinstance(part, Scalar)])
+        terms = postorder([root for store in self.stores for root in store.roots])
         return {term.attr("buffer") for term in terms if term.op is _LOAD}
 
 

@@ -117,10 +117,9 @@ def _kernel_of(attention: Attention, unit: MatrixUnit, name: str) -> Kernel | No
 def _named(body: Body) -> tuple[tuple[Buffer, ...], tuple[SizeExpr, ...]]:
     """The buffers outside a block, and the symbols, that some statements have."""
     stores = list(stores_in(body))
-    parts = [part for store in stores for part in (store.value, store.offset, store.where)]
     sizes = [axis_size(loop.axis.symbol) for loop in loops_in(body)]
     sizes += [store.offset for store in stores if not isinstance(store.offset, Scalar)]
-    roots = [part for part in parts if isinstance(part, Scalar)]
+    roots = [root for store in stores for root in store.roots]
     buffers, symbols = named_in(roots, [store.buffer for store in stores], sizes)
     return tuple([buffer for buffer in buffers if buffer.scope not in ("shared", "register")]), symbols
 

@@ -99,7 +99,7 @@ def find_product(axes: Sequence[Axis], body: Body) -> Product | None:
 
 def _only_reduction(stores: Sequence[Store]) -> Scalar | None:
     """The one reduction of some stores, if it is computed whatever the data."""
-    roots = [part for store in stores for part in (store.value, store.offset, store.where) if isinstance(part, Scalar)]
+    roots = [root for store in stores for root in store.roots]
     found = [term for term in postorder(roots) if bound_axes(term)]
     always = postorder(roots, lambda term: (term.operands[0], term.operands[2]) if term.op is _GUARD else term.operands)
     return found[0] if len(found) == 1 and found[0] in set(always) else None
