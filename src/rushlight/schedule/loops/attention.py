@@ -11,6 +11,7 @@ from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Store
 from rushlight.ir.plan import Address, Launch, Plan, RowBlockKernel
 from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, load, select
 from rushlight.ops.math.exponential import exp
+from rushlight.schedule.gemm.matrices import count
 from rushlight.schedule.loops.unit_products import (
     LEAST,
     Body,
@@ -21,7 +22,7 @@ from rushlight.schedule.loops.unit_products import (
 )
 from rushlight.schedule.lower.rewrite import Substitution, as_size, flat_position, free_axes, rebuild
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, product, substitute
+from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, substitute
 from rushlight.term import postorder
 from rushlight.term import substitute as replace_terms
 
@@ -50,10 +51,10 @@ def _nest_of(plan: Plan, launch: Launch) -> _Nest | None:
     kernel = plan.kernels[launch.kernel]
     if isinstance(kernel, GemmKernel | RowBlockKernel) or any(isinstance(word, Address) for word in launch.arguments):
         return None
-    count = len(kernel.buffers)
-    given = [word for word in launch.arguments[:count] if isinstance(word, Buffer)]
+    number = len(kernel.buffers)
+    given = [word for word in launch.arguments[:number] if isinstance(word, Buffer)]
     buffers = dict(zip(kernel.buffers, given, strict=True))
-    words = zip(kernel.sizes, launch.arguments[count:], strict=True)
+    words = zip(kernel.sizes, launch.arguments[number:], strict=True)
     images: dict[SizeExpr, Size] = {symbol: word for symbol, word in words if isinstance(word, int | SizeExpr)}
     axes: list[SizeExpr] = []
     lanes: SizeExpr | None = None
@@ -161,7 +162,10 @@ def _may_wait(plan: Plan, first: int, last: int, read: set[Buffer]) -> bool:
 def _softmax_of(nest: _Nest, scored: Buffer) -> Softmax | None:
     """The softmax that a nest computes of the rows of `scored`."""
     keys, (store,) = nest.lanes, nest.stores
-    if keys is None or _place(store) != flat_position((*nest.axes, keys), {}):
+    if keys is None:
+        return None
+    place = flat_position((*nest.axes, keys), {})
+    if _place(store) != place:
         return None
     reductions = [term for term in postorder([store.value]) if bound_axes(term)]
     kinds = {term.attr("kind"): term for term in reductions if term.op is not _CONTRACT and len(bound_axes(term)) == 1}
@@ -178,9 +182,7 @@ def _softmax_of(nest: _Nest, scored: Buffer) -> Softmax | None:
     softmax = Softmax(nest.axes, keys, score, weight, summand, highest, whole, scale, divides)
     exact = all(_is_exponential(part, highest, keys) for part in (weight, summand))
     reads = [term for term in postorder([score, weight, summand]) if term.op is _LOAD and term.attr("buffer") is scored]
-    place = flat_position((*nest.axes, keys), {})
-    bound = bound_axes(highest)[0]
-    inner = flat_position((*nest.axes, bound), {})
+    inner = flat_position((*nest.axes, *bound_axes(highest)), {})
     known = all(as_size(read.operands[0]) in (place, inner) for read in reads)
     return softmax if exact and known and not free_axes(scale) & {keys} else None
 
@@ -278,13 +280,13 @@ def _is_load_of(side: Scalar, buffer: Buffer, place: Size) -> bool:
 def _same_sizes(attention: Attention) -> bool:
     """Whether the parts agree in batches, rows and keys, and the depths are not too long."""
     scores, softmax, axes = attention.scores, attention.softmax, attention.axes
-    batches = product([axis_size(axis) for axis in scores.batch])
+    batches = count(scores.batch)
     rows, keys = axis_size(scores.a.axes[0]), axis_size(scores.b.axes[0])
-    depths = [axis_size(axes[-1]), product([axis_size(axis) for axis in bound_axes(scores.term)])]
+    depths = [axis_size(axes[-1]), count(bound_axes(scores.term))]
     return (
         all(isinstance(depth, int) and LEAST <= depth <= MOST_DEPTH for depth in depths)
-        and product([axis_size(axis) for axis in axes[:-2]]) == batches
+        and count(axes[:-2]) == batches
         and rows == axis_size(axes[-2])
-        and product([axis_size(axis) for axis in softmax.axes]) == batches * rows
+        and count(softmax.axes) == batches * rows
         and keys == axis_size(softmax.keys) == axis_size(attention.key)
     )

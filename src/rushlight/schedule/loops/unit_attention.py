@@ -31,6 +31,7 @@ from rushlight.ir.scalar import (
     select,
 )
 from rushlight.ops.math.exponential import exp
+from rushlight.schedule.gemm.matrices import count
 from rushlight.schedule.loops.attention import Attention, find_attention, is_shifted
 from rushlight.schedule.loops.kernels import named_in
 from rushlight.schedule.loops.unit_products import (
@@ -178,8 +179,7 @@ class _Schedule:
         scores = attention.scores
         self.keys = KEYS[unit.name]
         depth, width = (
-            -(-int(product([axis_size(axis) for axis in axes])) // PADDED) * PADDED
-            for axes in (bound_axes(scores.term), attention.axes[-1:])
+            -(-int(count(axes)) // PADDED) * PADDED for axes in (bound_axes(scores.term), attention.axes[-1:])
         )
         width = -(-width // unit.columns) * unit.columns
         self.groups = THREADS // unit.group
@@ -195,7 +195,7 @@ class _Schedule:
         # Keys are multiplied before values are staged, so both lie in one memory.
         self.key.shared = self.value.shared = block_memory("shared_kv", max(one, other), dtype, "shared")
         tiles = self.query.number
-        batches = product([axis_size(axis) for axis in scores.batch])
+        batches = count(scores.batch)
         self.block = axis_symbol(batches * axis_size(tiles), "block")
         self.batch = floordiv(self.block, axis_size(tiles))
         self.row = mod(self.block, axis_size(tiles)) * ROWS
