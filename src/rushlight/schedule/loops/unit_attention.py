@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rushlight.ir.dtype import float32, int64
 from rushlight.ir.grid.matrix_unit import MMA, MatrixUnit
-from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Multiply, Statement, Store, loops_in, stores_in
+from rushlight.ir.kernel import Axis, AxisKind, Barrier, Kernel, Loop, Statement, Store, loops_in, stores_in
 from rushlight.ir.plan import Launch, Plan
 from rushlight.ir.scalar import (
     OPS,
@@ -35,11 +35,13 @@ from rushlight.schedule.gemm.matrices import count
 from rushlight.schedule.loops.attention import Attention, find_attention, is_shifted
 from rushlight.schedule.loops.kernels import named_in
 from rushlight.schedule.loops.unit_products import (
+    Accumulator,
     Body,
     Operand,
     Side,
     Slice,
     block_memory,
+    by_all,
     guarded,
     placed_store,
     unrolled,
@@ -210,17 +212,14 @@ class _Schedule:
         self.highest, self.whole, self.rescale = (
             block_memory(name, ROWS, float32, "shared") for name in ("highest", "whole", "rescale")
         )
-        self.products = self._registers("scores", self.query, self.key)
-        self.result = self._registers("result", self.weight, self.value)
+        self.products = Accumulator("scores_registers", self.query, self.key, unit)
+        self.result = Accumulator("result_registers", self.weight, self.value, unit)
 
     def shared_bytes(self) -> int:
         """The shared memory of a block."""
         buffers = (self.query.shared, self.key.shared, self.weight.shared, self.scores, self.partial)
         rows = (self.highest, self.whole, self.rescale)
         return sum([int(product(buffer.type.shape)) * buffer.type.dtype.itemsize for buffer in (*buffers, *rows)])
-
-    def _registers(self, name: str, a: Side, b: Side) -> Buffer:
-        return block_memory(f"{name}_registers", a.parts * b.parts * self.unit.result_elements, float32, "register")
 
     def body(self) -> Body:
         """The statements of a block."""
@@ -229,8 +228,8 @@ class _Schedule:
         tile: list[Statement] = [
             *self._staged(self.key, depths, self.terms.batch_of(self.attention.scores.batch)),
             Barrier(),
-            self._cleared(self.products),
-            self._multiplied(self.query, self.key, self.products),
+            self.products.cleared(THREADS),
+            self._multiplied(self.products),
             self._scored(),
             Barrier(),
             *self._staged(self.value, keys, self.terms.batch_of(self.attention.axes[:-2])),
@@ -242,11 +241,11 @@ class _Schedule:
             Barrier(),
             self._row_whole(),
             self._rescaled(),
-            self._multiplied(self.weight, self.value, self.result),
+            self._multiplied(self.result),
             Barrier(),
         ]
         return (
-            self._cleared(self.result),
+            self.result.cleared(THREADS),
             self._begun(),
             *self._staged(self.query, depths, self.terms.batch_of(self.attention.scores.batch)),
             Barrier(),
@@ -254,19 +253,10 @@ class _Schedule:
             self._finished(),
         )
 
-    def _thread(self) -> tuple[SizeExpr, Size, Size]:
-        """A thread, its place in its group, and the group's place along rows."""
+    def _thread(self) -> tuple[SizeExpr, Size, tuple[Size, Size]]:
+        """A thread, its place in its group, and the group's places along rows and columns."""
         thread = axis_symbol(THREADS, "thread")
-        return thread, mod(thread, self.unit.group), floordiv(thread, self.unit.group)
-
-    def _by_all(self, thread: SizeExpr, body: Body) -> Loop:
-        return Loop(Axis(thread, axis_size(thread), AxisKind.THREAD), body)
-
-    def _cleared(self, registers: Buffer) -> Loop:
-        thread, *_ = self._thread()
-        (elements,) = registers.type.shape
-        element = axis_symbol(elements, "element")
-        return self._by_all(thread, unrolled([element], Store(registers, element, constant(0.0, float32))))
+        return thread, mod(thread, self.unit.group), (floordiv(thread, self.unit.group), 0)
 
     def _begun(self) -> Loop:
         """No key has been seen."""
@@ -275,50 +265,41 @@ class _Schedule:
             Store(self.highest, row, constant(float("-inf"), float32)),
             Store(self.whole, row, constant(0.0, float32)),
         )
-        return self._by_all(row, stores)
+        return by_all(row, stores)
 
     def _staged(self, side: Side, slice_: Slice, batch: Mapping[SizeExpr, Size]) -> Body:
         thread, *_ = self._thread()
-        return (self._by_all(thread, side.staged(thread, THREADS, slice_, batch)),)
+        return (by_all(thread, side.staged(thread, THREADS, slice_, batch)),)
 
-    def _multiplied(self, a: Side, b: Side, registers: Buffer) -> Loop:
+    def _multiplied(self, result: Accumulator) -> Loop:
         """Adds the product of what two sides have in shared memory."""
-        inner = axis_symbol(a.depth // self.unit.depth, "depth")
+        inner = axis_symbol(result.a.depth // self.unit.depth, "depth")
         depth = inner * self.unit.depth
-        thread, lane, group = self._thread()
-        taken = (*a.loaded(group, lane, depth), *b.loaded(0, lane, depth))
-        loads = (self._by_all(thread, taken),) if taken else ()
-        thread, _, group = self._thread()
-        i, j = axis_symbol(a.parts, "i"), axis_symbol(b.parts, "j")
-        (left, left_place), (right, right_place) = a.source(group, i, depth), b.source(0, j, depth)
-        place = (i * b.parts + j) * self.unit.result_elements
-        multiply = Multiply(self.unit, registers, left, right, place, left_place, right_place, a.step, b.step)
-        body = (*loads, self._by_all(thread, unrolled([i, j], multiply)))
+        thread, lane, groups = self._thread()
+        taken = result.loaded(lane, groups, depth)
+        loads = (by_all(thread, taken),) if taken else ()
+        thread, _, groups = self._thread()
+        body = (*loads, by_all(thread, result.multiplied(groups, depth)))
         return Loop(Axis(inner, axis_size(inner), AxisKind.UNROLLED), body)
 
-    def _elements(self, a: Side, b: Side) -> tuple[SizeExpr, tuple[SizeExpr, ...], Size, Size, Size]:
+    def _elements(self, result: Accumulator) -> tuple[SizeExpr, tuple[SizeExpr, ...], Size, Size, Size]:
         """A thread and its elements of a result: the axes, the place in registers, the row and the column."""
-        thread, lane, group = self._thread()
-        i, j = axis_symbol(a.parts, "i"), axis_symbol(b.parts, "j")
-        element = axis_symbol(self.unit.result_elements, "element")
-        row, column = self.unit.result_place(lane, element)
-        place = (i * b.parts + j) * self.unit.result_elements + element
-        row = row + group * a.group_width + i * self.unit.rows
-        return thread, (i, j, element), place, row, column + j * self.unit.columns
+        thread, lane, groups = self._thread()
+        return thread, *result.element(lane, groups)
 
     def _scored(self) -> Loop:
         """Each thread puts its scores into shared memory; those of no key are the least."""
-        thread, axes, place, row, column = self._elements(self.query, self.key)
-        value = self.terms.score(load(self.products, index(place)), row, column)
+        thread, axes, place, row, column = self._elements(self.products)
+        value = self.terms.score(load(self.products.registers, index(place)), row, column)
         least = constant(float("-inf"), float32)
         for condition in (self.query.inside(row), self.key.inside(column)):
             value = value if condition is None else guard(condition, value, least)
-        return self._by_all(thread, unrolled(axes, Store(self.scores, row * self.width + column, value)))
+        return by_all(thread, unrolled(axes, Store(self.scores, row * self.width + column, value)))
 
     def _by_rows(self, part: Callable[[SizeExpr, Size, Size], Body]) -> Loop:
         """Several threads for each row."""
         thread, *_ = self._thread()
-        return self._by_all(thread, part(thread, floordiv(thread, PARTS), mod(thread, PARTS)))
+        return by_all(thread, part(thread, floordiv(thread, PARTS), mod(thread, PARTS)))
 
     def _column(self, part: Size, at: SizeExpr) -> Size:
         return at * PARTS + part
@@ -335,7 +316,7 @@ class _Schedule:
         tile = reduce("max", (part,), load(self.partial, index(row * PARTS + part)), SEQUENTIAL)
         highest = apply("maximum", before, tile)
         scale = select(apply("eq", before, highest), constant(1.0, float32), exp(before - highest))
-        return self._by_all(row, (Store(self.rescale, row, scale), Store(self.highest, row, highest)))
+        return by_all(row, (Store(self.rescale, row, scale), Store(self.highest, row, highest)))
 
     def _part_weights(self, thread: SizeExpr, row: Size, part: Size) -> Body:
         """Weights, rounded, and the sum of a thread's. Nothing has weight while all scores are minus infinity."""
@@ -363,17 +344,17 @@ class _Schedule:
         row, part = axis_symbol(ROWS, "thread"), axis_symbol(PARTS, "part")
         tile = cast(reduce("sum", (part,), load(self.partial, index(row * PARTS + part)), SEQUENTIAL), float32)
         whole = load(self.whole, row) * load(self.rescale, row) + tile
-        return self._by_all(row, (Store(self.whole, row, whole),))
+        return by_all(row, (Store(self.whole, row, whole),))
 
     def _rescaled(self) -> Loop:
-        thread, axes, place, row, _ = self._elements(self.weight, self.value)
-        value = load(self.result, index(place)) * load(self.rescale, index(row))
-        return self._by_all(thread, unrolled(axes, Store(self.result, place, value)))
+        thread, axes, place, row, _ = self._elements(self.result)
+        value = load(self.result.registers, index(place)) * load(self.rescale, index(row))
+        return by_all(thread, unrolled(axes, Store(self.result.registers, place, value)))
 
     def _finished(self) -> Loop:
         """Each thread divides its elements by their row's sum, and stores what the kernel makes of them."""
         attention, softmax = self.attention, self.attention.softmax
-        thread, axes, place, row, column = self._elements(self.weight, self.value)
+        thread, axes, place, row, column = self._elements(self.result)
         images: dict[SizeExpr, Index] = {
             **self.terms.batch_of(attention.axes[:-2]),
             attention.axes[-2]: self.row + row,
@@ -382,10 +363,10 @@ class _Schedule:
         whole = cast(load(self.whole, index(row)), softmax.whole.type)
         (scale,) = replace_terms([softmax.scale], {softmax.whole: whole}, rebuild)
         scale = self.terms.of_rows(scale, row, 0, constant(0.0, float32))
-        value = load(self.result, index(place))
+        value = load(self.result.registers, index(place))
         value = value / scale if softmax.divides else value * scale
         any_key = apply("lt", constant(0, int64), index(axis_size(softmax.keys)))
         value = guard(any_key, value, constant(0.0, float32))
         inside = (self.query.inside(row), self.value.inside(column))
         stores = [placed_store(store, {attention.term: value}, images, inside) for store in attention.stores]
-        return self._by_all(thread, unrolled(axes, *stores))
+        return by_all(thread, unrolled(axes, *stores))

@@ -183,6 +183,51 @@ class Side:
         return self.shared, self.unit.shared_place(place, depth, self.step)
 
 
+class Accumulator:
+    """The product of two sides in the registers of a thread: a part for each two parts of the sides.
+
+    Methods take the groups of a thread along rows and along columns.
+    """
+
+    def __init__(self, name: str, a: Side, b: Side, unit: MatrixUnit) -> None:
+        self.a, self.b, self.unit = a, b, unit
+        self.registers = block_memory(name, a.parts * b.parts * unit.result_elements, float32, "register")
+
+    def cleared(self, threads: int) -> Loop:
+        """All threads begin with zeros."""
+        thread = axis_symbol(threads, "thread")
+        (elements,) = self.registers.type.shape
+        element = axis_symbol(elements, "element")
+        return by_all(thread, unrolled([element], Store(self.registers, element, constant(0.0, float32))))
+
+    def loaded(self, lane: Size, groups: Sequence[Size], depth: Size) -> Body:
+        """A thread's fragments of both sides at a depth, of those that the unit takes from registers."""
+        rows, columns = groups
+        return (*self.a.loaded(rows, lane, depth), *self.b.loaded(columns, lane, depth))
+
+    def multiplied(self, groups: Sequence[Size], depth: Size) -> Body:
+        """Adds the products at a depth."""
+        rows, columns = groups
+        i, j, offset = self._part()
+        (a, a_offset), (b, b_offset) = self.a.source(rows, i, depth), self.b.source(columns, j, depth)
+        multiply = Multiply(self.unit, self.registers, a, b, offset, a_offset, b_offset, self.a.step, self.b.step)
+        return unrolled([i, j], multiply)
+
+    def element(self, lane: Size, groups: Sequence[Size]) -> tuple[tuple[SizeExpr, ...], Size, Size, Size]:
+        """The axes of a thread's elements, and of each its place in registers, its row and its column."""
+        rows, columns = groups
+        i, j, offset = self._part()
+        element = axis_symbol(self.unit.result_elements, "element")
+        row, column = self.unit.result_place(lane, element)
+        row = row + rows * self.a.group_width + i * self.unit.rows
+        column = column + columns * self.b.group_width + j * self.unit.columns
+        return (i, j, element), offset + element, row, column
+
+    def _part(self) -> tuple[SizeExpr, SizeExpr, Size]:
+        i, j = axis_symbol(self.a.parts, "i"), axis_symbol(self.b.parts, "j")
+        return i, j, (i * self.b.parts + j) * self.unit.result_elements
+
+
 @frozen
 class Slice:
     """The places along the summed axes that a block multiplies in one turn."""
@@ -218,7 +263,7 @@ class _Schedule:
         for side in (self.a, self.b):
             side.first = places[side.number] * side.width
         self.threads = unit.group * tile.row_groups * tile.column_groups
-        self.result = block_memory("result", self.a.parts * self.b.parts * unit.result_elements, float32, "register")
+        self.result = Accumulator("result", self.a, self.b, unit)
 
     def body(self) -> Body:
         """The statements of a block."""
@@ -229,7 +274,7 @@ class _Schedule:
         multiplied = (*self._loaded(inner * self.unit.depth), self._multiplied(inner * self.unit.depth))
         turns = Loop(Axis(inner, axis_size(inner), AxisKind.UNROLLED), multiplied)
         return (
-            self._cleared(),
+            self.result.cleared(self.threads),
             Loop(Axis(step, axis_size(step)), (*self._staged(slice_), Barrier(), turns, Barrier())),
             self._finished(),
         )
@@ -241,48 +286,29 @@ class _Schedule:
         columns = self.tile.column_groups
         return thread, mod(thread, self.unit.group), floordiv(group, columns), mod(group, columns)
 
-    def _by_all(self, thread: SizeExpr, body: Body) -> Loop:
-        return Loop(Axis(thread, self.threads, AxisKind.THREAD), body)
-
-    def _cleared(self) -> Loop:
-        thread, *_ = self._thread()
-        (elements,) = self.result.type.shape
-        element = axis_symbol(elements, "element")
-        return self._by_all(thread, unrolled([element], Store(self.result, element, constant(0.0, float32))))
-
     def _staged(self, slice_: Slice) -> Body:
         thread, *_ = self._thread()
         copies = [side.staged(thread, self.threads, slice_, self.batch) for side in (self.a, self.b)]
-        return (self._by_all(thread, (*copies[0], *copies[1])),)
+        return (by_all(thread, (*copies[0], *copies[1])),)
 
     def _loaded(self, depth: Size) -> Body:
-        thread, lane, row_group, column_group = self._thread()
-        body = (*self.a.loaded(row_group, lane, depth), *self.b.loaded(column_group, lane, depth))
-        return (self._by_all(thread, body),) if body else ()
+        thread, lane, *groups = self._thread()
+        body = self.result.loaded(lane, groups, depth)
+        return (by_all(thread, body),) if body else ()
 
     def _multiplied(self, depth: Size) -> Loop:
-        thread, _, row_group, column_group = self._thread()
-        i, j = axis_symbol(self.a.parts, "i"), axis_symbol(self.b.parts, "j")
-        (a, a_offset), (b, b_offset) = self.a.source(row_group, i, depth), self.b.source(column_group, j, depth)
-        offset = (i * self.b.parts + j) * self.unit.result_elements
-        steps = self.a.step, self.b.step
-        multiply = Multiply(self.unit, self.result, a, b, offset, a_offset, b_offset, *steps)
-        return self._by_all(thread, unrolled([i, j], multiply))
+        thread, _, *groups = self._thread()
+        return by_all(thread, self.result.multiplied(groups, depth))
 
     def _finished(self) -> Loop:
         """Each thread stores what the kernel makes of its elements."""
-        thread, lane, row_group, column_group = self._thread()
-        i, j = axis_symbol(self.a.parts, "i"), axis_symbol(self.b.parts, "j")
-        element = axis_symbol(self.unit.result_elements, "element")
-        row, column = self.unit.result_place(lane, element)
-        row = row + row_group * self.a.group_width + i * self.unit.rows
-        column = column + column_group * self.b.group_width + j * self.unit.columns
+        thread, lane, *groups = self._thread()
+        axes, place, row, column = self.result.element(lane, groups)
         images: dict[SizeExpr, Index] = {**self.batch, **self.a.at(row), **self.b.at(column)}
-        place = (i * self.b.parts + j) * self.unit.result_elements + element
-        result = load(self.result, index(place))
+        result = load(self.result.registers, index(place))
         inside = (self.a.inside(row), self.b.inside(column))
         stores = [placed_store(store, {self.found.term: result}, images, inside) for store in self.found.stores]
-        return self._by_all(thread, unrolled([i, j, element], *stores))
+        return by_all(thread, unrolled(axes, *stores))
 
 
 def placed_store(
@@ -325,6 +351,11 @@ def below(place: Size, size: Size, width: int) -> Scalar | None:
     if isinstance(size, int) and size % width == 0:
         return None
     return apply("lt", index(place), index(size))
+
+
+def by_all(thread: SizeExpr, body: Body) -> Loop:
+    """A loop over the threads of a block."""
+    return Loop(Axis(thread, axis_size(thread), AxisKind.THREAD), body)
 
 
 def unrolled(axes: Sequence[SizeExpr], *statements: Statement) -> Body:
