@@ -61,8 +61,8 @@ class _Entry(LaunchArguments):
         plan, scope = self.plan, self.scope
         for source in plan.symbols:
             buffer = (*plan.inputs, *plan.outputs)[source.descriptor]
-            at = 2 + source.dim + (len(buffer.type.shape) if source.field == "stride" else 0)
-            self.ctx.entry.sizes[source.symbol] = self.descriptor_word(source.descriptor, at, "i64")
+            pointer = self.pointer(source.descriptor)
+            self.ctx.entry.sizes[source.symbol] = self.load_symbol(source, buffer.type, pointer)
         for number, assertion in enumerate(plan.assertions):
             self.check(number, assertion)
         if any(isinstance(kernel, RowBlockKernel) for kernel in plan.kernels):
@@ -101,12 +101,12 @@ class _Entry(LaunchArguments):
             word = self.ctx_words[index] = self.load_word(llvm_type, "%ctx", index)
         return word
 
-    def descriptor_word(self, descriptor: int, index: int, llvm_type: str) -> str:
-        """Loads a word of a descriptor."""
+    def pointer(self, descriptor: int) -> str:
+        """Loads the address of a descriptor, once."""
         pointer = self.pointers.get(descriptor)
         if pointer is None:
             pointer = self.pointers[descriptor] = self.load_word("ptr", "%descriptors", descriptor)
-        return self.load_word(llvm_type, pointer, index)
+        return pointer
 
     def check(self, number: int, assertion: Assertion) -> None:
         """Emits one assertion."""
@@ -146,8 +146,7 @@ class _Entry(LaunchArguments):
             if output is not None:
                 need = self.place_in_output(output, self.largest(texts), need)
         have = self.ctx_word(ARENA_BYTES, "i64")
-        at = scope.let(f"getelementptr i64, ptr %ctx, i64 {ARENA_NEED}")
-        scope.do(f"store i64 {need}, ptr {at}, align 8")
+        self.store_word("i64", need, "%ctx", ARENA_NEED)
         self.leave_unless(scope.let(f"icmp ule i64 {need}, {have}"), f"i64 {STATUS_ARENA}")
 
     def place_in_output(self, output: Buffer, length: str, arena: str) -> str:
@@ -169,7 +168,7 @@ class _Entry(LaunchArguments):
         address = self.addresses.get(buffer)
         if address is None:
             if buffer in self.descriptors:
-                address = self.descriptor_word(self.descriptors[buffer], 0, "ptr")
+                address = self.load_word("ptr", self.pointer(self.descriptors[buffer]), 0)
             else:
                 within, start = self.slots[buffer].within, self.starts[buffer]
                 base = self.ctx_word(ARENA, "ptr") if within is None else self.bases[within]

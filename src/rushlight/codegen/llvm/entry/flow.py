@@ -14,7 +14,7 @@ from rushlight.codegen.llvm.builder.scope import Context
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.builder.vector_types import literal
 from rushlight.codegen.llvm.entry import entry
-from rushlight.codegen.llvm.entry.words import WordFunction
+from rushlight.codegen.llvm.entry.words import CONTEXT_WORDS, WordFunction
 from rushlight.ir.dtype import Kind, float64
 from rushlight.ir.flow.frame import (
     MOVING,
@@ -34,7 +34,6 @@ from rushlight.ir.scalar import Buffer
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, ceildiv, product
 
-_CONTEXT_WORDS = 16
 _SIZES_ALONE = ("sizes",)  # scopes of buffers without memory
 
 
@@ -84,12 +83,13 @@ class _FlowFunction(WordFunction):
     def prepare(self) -> None:
         """Computes all sizes, and writes descriptors and contexts."""
         flow, scope = self.flow, self.scope
-        given = [self.load_word("ptr", "%descriptors", at) for at in range(len(flow.inputs) + len(flow.outputs))]
-        self.descriptors.update(zip((*flow.inputs, *flow.outputs), given, strict=True))
+        buffers = (*flow.inputs, *flow.outputs)
+        self.descriptors.update(
+            {buffer: self.load_word("ptr", "%descriptors", at) for at, buffer in enumerate(buffers)}
+        )
         for source in flow.symbols:
-            rank = len((*flow.inputs, *flow.outputs)[source.descriptor].type.shape)
-            at = 2 + source.dim + (rank if source.field == "stride" else 0)
-            scope.sizes[source.symbol] = self.load_word("i64", given[source.descriptor], at)
+            buffer = buffers[source.descriptor]
+            scope.sizes[source.symbol] = self.load_symbol(source, buffer.type, self.descriptors[buffer])
         for symbol, size in flow.equal:
             if symbol not in scope.sizes:
                 scope.sizes[symbol] = self.size(size)
@@ -164,8 +164,8 @@ class _FlowFunction(WordFunction):
 
     def context(self, end: str) -> str:
         """A context like the given one, whose arena begins `end` bytes later."""
-        words = self.ctx.allocate("i64", _CONTEXT_WORDS)
-        self.scope.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {words}, ptr %ctx, i64 {8 * _CONTEXT_WORDS}, i1 false)")
+        words = self.ctx.allocate("i64", CONTEXT_WORDS)
+        self.scope.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {words}, ptr %ctx, i64 {8 * CONTEXT_WORDS}, i1 false)")
         arena = self.load_word("ptr", "%ctx", entry.ARENA)
         self.store_word("ptr", self.scope.let(f"getelementptr i8, ptr {arena}, i64 {end}"), words, entry.ARENA)
         have = self.scope.let(f"sub i64 {self.load_word('i64', '%ctx', entry.ARENA_BYTES)}, {end}")
@@ -198,7 +198,7 @@ class _Sizing(_FlowFunction):
         need = self.ctx.allocate("i64")
         self.store_word("i64", "0", need, 0)
         for frame in _frames(self.flow.frame):
-            self.note(need, self.ends[frame])
+            self.raise_word(self.ends[frame], need)
             for run in frame.steps:
                 if isinstance(run, NativeRun) and self.natives[run.number].sizing is not None:
                     self.ask(frame, run, need)
@@ -214,11 +214,7 @@ class _Sizing(_FlowFunction):
         status = self.call(str(self.natives[run.number].sizing), frame, run)
         self.leave_unless(self.scope.let(f"icmp ule i64 {status}, {entry.STATUS_ARENA}"), f"i64 {status}")
         wanted = self.load_word("i64", self.contexts[frame], entry.ARENA_NEED)
-        self.note(need, self.total(self.ends[frame], wanted))
-
-    def note(self, need: str, wanted: str) -> None:
-        """Takes what is needed up to `wanted`."""
-        self.store_word("i64", self.largest([self.load_word("i64", need, 0), wanted]), need, 0)
+        self.raise_word(self.total(self.ends[frame], wanted), need)
 
 
 class _Run(_FlowFunction):

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from rushlight.codegen.llvm.builder import sizes
 from rushlight.codegen.llvm.builder.scope import Context, Scope
+from rushlight.ir.plan import SymbolSource
 from rushlight.ir.type import TensorType
 from rushlight.sym import Size
 
+CONTEXT_WORDS = 16
+"""The words of a context that one entry makes for another."""
 _HEADER_WORDS = 2
 
 
@@ -52,6 +55,15 @@ class WordFunction:
         for at, size in enumerate((*type_.shape, *type_.strides), _HEADER_WORDS):
             self.store_word("i64", self.size(size), words, at)
         return words
+
+    def load_symbol(self, source: SymbolSource, type_: TensorType, descriptor: str) -> str:
+        """Loads a symbol's value from the descriptor of a tensor."""
+        strides = len(type_.shape) if source.field == "stride" else 0
+        return self.load_word("i64", descriptor, _HEADER_WORDS + source.dim + strides)
+
+    def raise_word(self, value: str, base: str) -> None:
+        """Raises the first word of an array to a size, if it is smaller."""
+        self.store_word("i64", self.largest([self.load_word("i64", base, 0), value]), base, 0)
 
     def total(self, a: str, b: str) -> str:
         """The sum of two sizes."""

@@ -14,7 +14,7 @@ from rushlight.codegen.llvm.builder.functions import function_text
 from rushlight.codegen.llvm.builder.scope import Context
 from rushlight.codegen.llvm.builder.target import CodeTarget
 from rushlight.codegen.llvm.entry import entry
-from rushlight.codegen.llvm.entry.words import WordFunction
+from rushlight.codegen.llvm.entry.words import CONTEXT_WORDS, WordFunction
 from rushlight.codegen.llvm.interface.processor import emit_level
 from rushlight.codegen.llvm.interface.records import (
     PARALLEL_DATA,
@@ -33,7 +33,6 @@ from rushlight.ir.plan import ALIGNMENT
 
 _ARENA, _ARENA_BYTES, _WEIGHTS, _PARALLEL, _DATA, _THREADS, _LEVEL = range(7)
 """Words of the caller's struct."""
-_CONTEXT_WORDS = 16
 
 
 def emit_functions(interface: Interface, variants: Sequence[Variant], architecture: str, embedded: bool) -> str:
@@ -120,8 +119,8 @@ class _Function(WordFunction):
 
     def context(self, filled: Iterable[tuple[int, str, str]]) -> str:
         """Writes a context with these words and zeros."""
-        words = self.ctx.allocate("i64", _CONTEXT_WORDS)
-        self.scope.do(f"store [{_CONTEXT_WORDS} x i64] zeroinitializer, ptr {words}, align 8")
+        words = self.ctx.allocate("i64", CONTEXT_WORDS)
+        self.scope.do(f"store [{CONTEXT_WORDS} x i64] zeroinitializer, ptr {words}, align 8")
         for index, kind, value in filled:
             self.store_word(kind, value, words, index)
         return words
@@ -161,8 +160,7 @@ class _Sizing(_Function):
         failed = let(f"sub i64 0, {status}")
         self.leave_unless(let(f"icmp ule i64 {status}, {STATUS_ARENA}"), f"i64 {failed}")
         wanted = self.load_word("i64", context, entry.ARENA_NEED)
-        most = let(f"call i64 @llvm.smax.i64(i64 {self.load_word('i64', need, 0)}, i64 {wanted})")
-        self.store_word("i64", most, need, 0)
+        self.raise_word(wanted, need)
         if level is not None:
             scope.jump(after)
             scope.block(after)
