@@ -14,7 +14,7 @@ from rushlight.ir.loops import Definition
 from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.schedule.lower.folding import Dissected
 from rushlight.schedule.lower.rewrite import as_size, free_axes, loads
-from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols, is_axis, parts, product
+from rushlight.sym import Size, SizeExpr, axis_size, evaluate, free_symbols, is_axis, is_symbol, parts, product
 
 # The most terms of an element; with more, the product would wait for them.
 MOST_TERMS = 48
@@ -78,7 +78,7 @@ def unpacked_in_products(items: list[Dissected], results: Container[Buffer], kep
 def _divides_by_sizes(definition: Dissected) -> bool:
     """Whether finding an element takes a division by an unknown size, as it does after some reshapes."""
     exprs = {term.attr("expr") for term in definition.terms if term.op is OPS["index"]}
-    waiting: list[Size] = [expr for expr in exprs if isinstance(expr, SizeExpr) and expr.op.name != "symbol"]
+    waiting: list[Size] = [expr for expr in exprs if isinstance(expr, SizeExpr) and not is_symbol(expr)]
     while waiting:
         for _, atoms in parts(waiting.pop()):
             for atom in atoms:

@@ -34,7 +34,8 @@ from rushlight.ir.scalar import Buffer
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, ceildiv, product
 
-_SIZES_ALONE = ("sizes",)  # scopes of buffers without memory
+_WITHOUT_MEMORY = (MOVING, "sizes")
+"""Scopes of buffers whose descriptors begin without an address."""
 
 
 @frozen
@@ -157,7 +158,7 @@ class _FlowFunction(WordFunction):
 
     def first_address(self, buffer: Buffer) -> str:
         """The address that a buffer begins with."""
-        if buffer.scope == MOVING or buffer.scope in _SIZES_ALONE:
+        if buffer.scope in _WITHOUT_MEMORY:
             return "null"
         arena = self.load_word("ptr", "%ctx", entry.ARENA)
         return self.scope.let(f"getelementptr i8, ptr {arena}, i64 {self.starts[buffer]}")

@@ -25,11 +25,12 @@ from rushlight.codegen.llvm.kernel.addresses import LaneAddresses, locate
 from rushlight.codegen.llvm.math.terms import value
 from rushlight.ir.dtype import int32, int64
 from rushlight.ir.kernel import Store
-from rushlight.ir.scalar import Buffer, Scalar
+from rushlight.ir.scalar import OPS, Buffer, Scalar
 from rushlight.ir.target import Target
 from rushlight.sym import Size, SizeExpr, coefficient, free_symbols, parts, product
 from rushlight.term import postorder
 
+_MUL = OPS["mul"]
 # Terms per element from which a pass is bound by arithmetic, so that memory has time for prefetches.
 LONG_PASS_TERMS = 12
 # How many places ahead an index is read whose row is prefetched.
@@ -117,7 +118,7 @@ def _named_row(ctx: Context, offset: Scalar, lanes: Lanes) -> tuple[Scalar, str]
         return None
     ((factor, row),) = data
     step: Size = factor
-    if row.op.name == "mul":
+    if row.op is _MUL:
         sized = [one for one in row.operands if one.op in (INDEX, CONSTANT)]
         others = [one for one in row.operands if one not in sized]
         if len(sized) != 1 or ctx.analysis.free[sized[0]]:
