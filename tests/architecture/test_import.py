@@ -20,7 +20,7 @@ MODULES = {
     "import_linter": "importlinter",
 }
 BUDGET_MS = 100.0
-SLOW = 1.3  # of numpy's own time, where that is long
+SLOW = 1.5  # of numpy's own time, where that is long
 ATTEMPTS = 15
 
 
@@ -42,7 +42,7 @@ def test_import_loads_no_heavy_modules():
 
 
 def test_import_is_fast():
-    """At most 100 ms beyond numpy's own import, or 1.3 of that where the machine is slow; best of fifteen.
+    """At most 100 ms beyond numpy's own import, or 1.5 of that where the machine is slow; best of fifteen.
 
     Of the processor's time: other tests run at the same time. `rushlight bench compile-time` measures the clock's.
     """

@@ -272,7 +272,9 @@ def index_put_meta(
 def index_put_ref(
     input: Array, indices: tuple[Array, ...], values: Array, dims: tuple[int, ...], accumulate: bool, ascending: bool
 ) -> Array:
-    del ascending
+    if ascending:
+        fits = bool((np.diff(indices[0].astype(np.int64), prepend=-1) > 0).all())
+        require(fits, "I001", "index_put: indices must ascend, each above the one before", indices=indices[0].tolist())
     result = np.array(input)
     places: list[Any] = [slice(None)] * (dims[-1] + 1)
     for array, dim in zip(indices, dims, strict=True):
