@@ -152,6 +152,62 @@ def test_calls_without_a_profile_execute_no_more_instructions_than_before_one():
     assert during > before * 1.1
 
 
+def branching(x, w, way):
+    """Each way runs a part in another state of the process, with a break between two graphs in it."""
+    first = (x @ w).relu()
+    if way == "no_grad":
+        with rl.no_grad():
+            print(end="")
+            return (first * 2).sum()
+    if way == "autocast":
+        with rl.autocast("cpu", dtype=rl.bfloat16):
+            print(end="")
+            return (first @ w.mT).sum()
+    if way == "raises":
+        with rl.no_grad(), rl.autocast("cpu", dtype=rl.bfloat16):
+            print(end="")
+            raise KeyError(way)
+    return first.sum()
+
+
+@pytest.mark.row("2.7")
+def test_regions_begin_and_end_in_pairs_in_branches_of_another_state():
+    x, w = rl.ones(4, 8), rl.ones(8, 2, requires_grad=True)
+    compiled, ways = rl.compile(branching), ("plain", "no_grad", "autocast", "raises", "plain")
+
+    def call(function, way):
+        try:
+            result = function(x, w, way)
+        except KeyError as error:
+            return error.args
+        return result.item(), result.dtype, result.requires_grad
+
+    expected = [call(branching, way) for way in ways]
+    assert [call(compiled, way) for way in ways] == expected
+    with profile() as measured:
+        with rl.no_grad(), record_function("outer"):  # the caller's own state differs too
+            assert [call(compiled, way)[:2] for way in ways] == [one[:2] for one in expected]
+        with record_function("outer"):
+            assert [call(compiled, way) for way in ways] == expected
+    events = measured.events()
+    spans = sorted([(event.start, -event.cpu_time_total, event.name) for event in events])
+    open_ends = []
+    for start, length, name in spans:  # each region lies within the one that was begun before, or behind it
+        while open_ends and open_ends[-1] <= start + 1e-3:  # in microseconds, rounded
+            open_ends.pop()
+        assert not open_ends or start - length <= open_ends[-1] + 1e-3, name
+        open_ends.append(start - length)
+    found = named(measured)
+    assert found["outer"].count == 2
+    stages = [found[name].count for name in ("aot_prologue", "compiled_graph", "aot_epilogue")]
+    assert len({*stages}) == 1
+    assert stages[0] >= 2 * len(ways)
+    assert rl.is_grad_enabled()
+    assert not rl.is_autocast_enabled("cpu")
+    assert not STATE.included
+    assert not STATE.profiles
+
+
 @pytest.mark.skipif(settings.get().eager_calls != "native", reason="calls go through Python")
 def test_what_is_compiled_under_a_profile_is_measured_and_has_no_operators():
     with profile() as measured:
