@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from rushlight.ir.graph import Graph
 from rushlight.ir.kernel_text import plan_text
 from rushlight.ir.plan import Plan
 from rushlight.ir.target import Target
+from rushlight.ops.ragged import pooled_segments
 
 Array = np.ndarray[Any, Any]
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 64)
@@ -86,3 +88,47 @@ def test_columns_of_few_elements_are_not_apart(captured: Callable[..., Graph]) -
     graph = captured(lambda *parts: rl.stack(parts, -1), rl.ones(300), rl.ones(300))
     plan: Plan = run_passes(graph, TARGET, until="07-tiled.ir")
     assert len(plan.launches) == 1
+
+
+def _bags(tables: list[Any], ids: Any, offsets: Any, means: tuple[bool, ...]) -> Any:
+    return pooled_segments(tables, ids, offsets, None, tuple(range(len(tables))), means)
+
+
+def _bag_operands(dims: tuple[int, ...], batch: int) -> tuple[list[Any], Any, Any]:
+    tables = [rl.from_numpy(elements(50, dim)) for dim in dims]
+    lengths = np.random.default_rng(batch).integers(0, 4, batch * len(dims))
+    ids = np.random.default_rng(1).integers(0, 50, int(lengths.sum()))
+    return tables, rl.from_numpy(ids), rl.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def test_ragged_sums_are_stored_where_their_part_lies(captured: Callable[..., Graph]) -> None:
+    tables, ids, offsets = _bag_operands((16, 40, 17), 5)
+    graph = captured(lambda *tables: _bags(list(tables), ids, offsets, (False,) * 3), *tables)
+    plan: Plan = run_passes(graph, TARGET, until="07-tiled.ir")
+    assert len(plan.launches) == 3
+    assert "arena" not in plan_text(plan)
+    graph = captured(lambda *tables: _bags(list(tables), ids, offsets, (False, True, False)), *tables)
+    plan = run_passes(graph, TARGET, until="07-tiled.ir")
+    assert len(plan.launches) == 4  # the lengths of the bags that are averaged have one
+
+
+@pytest.mark.parametrize("dims", [(16, 40, 17), (3, 40), (1,), (64, 64, 64)])
+@pytest.mark.parametrize("batch", [0, 1, 7])
+def test_joined_ragged_sums_are_those_of_the_parts(dims: tuple[int, ...], batch: int) -> None:
+    tables, ids, offsets = _bag_operands(dims, batch)
+    means = tuple(place % 2 == 1 for place in range(len(dims)))
+    wanted = []
+    for place, table in enumerate(tables):
+        ends = offsets.numpy()[place * batch : (place + 1) * batch + 1]
+        rows = [table.numpy()[ids.numpy()[low:high]] for low, high in itertools.pairwise(ends)]
+        sums = [row.sum(0) / (max(len(row), 1) if means[place] else 1) for row in rows]
+        wanted.append(np.array(sums, np.float32).reshape(batch, table.shape[1]))
+
+    def used(*tables: Any) -> Any:
+        joined = _bags(list(tables), ids, offsets, means)
+        return joined, joined.relu() + 1, joined.sum(1)
+
+    found = _bags(tables, ids, offsets, means)
+    assert np.allclose(found.numpy(), np.concatenate(wanted, 1), rtol=1e-6, atol=1e-6)
+    for one, other in zip(rl.compile(used)(*tables), used(*tables), strict=True):
+        assert np.array_equal(one.numpy(), other.numpy())

@@ -6,7 +6,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from rushlight.ir.loops import Definition, Scatter, ScatterDefinition
+from rushlight.ir.ragged import ragged_end
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
+from rushlight.schedule.lower.ranges import GUARD, Ranges
 from rushlight.schedule.lower.rewrite import as_size, step_along
 from rushlight.sym import SizeExpr, axis_size, free_symbols, is_axis
 from rushlight.term import postorder
@@ -53,6 +55,23 @@ class Dissected:
     def reduces(self) -> bool:
         """Whether it has a value for each index that needs reductions."""
         return isinstance(self.definition, Definition) and bool(self.bound)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether it has a value for each index, by reductions that all end where memory says."""
+        reductions = [term for term in self.terms if bound_axes(term)]
+        return self.reduces and all(ragged_end(term) is not None for term in reductions)
+
+    @property
+    def is_join(self) -> bool:
+        """Whether a chain of guards chooses its parts by an axis, each for a range with loops of its own."""
+        if self.bound or isinstance(self.definition, ScatterDefinition):
+            return False
+        if not any(term.op is GUARD for term in self.terms):
+            return False
+        each_axis = (Ranges.of(axis, [self.definition.body]) for axis in self.definition.axes)
+        ranges = next((ranges for ranges in each_axis if ranges is not None), None)
+        return ranges is not None and not ranges.is_narrow
 
     def reads(self) -> list[tuple[Buffer, bool]]:
         """The buffers that it reads, once per load, each with whether it reads elements more than once."""
@@ -123,14 +142,17 @@ def choose_folded(
     reads = {definition.buffer: definition.reads() for definition in items}
     numbers = _made_of_indices(items)
     transposed = _read_transposed(items, results, reads)
+    joins = _joined_sums(items, results, reads)
     finished = _finished_products(items, results, reads)
     # In reverse order, all users of a value have been counted when the value is reached.
     uses: dict[Buffer, int] = {}
     recomputed: set[Buffer] = set()
-    folded: set[Buffer] = set(transposed.values())
+    sums = [part for parts in joins.values() for part in parts if part not in kept]
+    folded: set[Buffer] = {*transposed.values(), *sums}
+    stored = {*transposed, *joins}
     for element in reversed(items):
         buffer, mine = element.buffer, 1
-        if buffer in transposed or buffer in folded or buffer in kept or (buffer in finished and buffer in recomputed):
+        if buffer in stored or buffer in folded or buffer in kept or (buffer in finished and buffer in recomputed):
             pass
         elif buffer in chosen or buffer in numbers or _is_folded(element, uses, recomputed, results, numbers):
             folded.add(buffer)
@@ -227,6 +249,36 @@ def _read_transposed(
         if wanted and view.is_transposition():
             transposed[view.buffer] = definition.buffer
     return transposed
+
+
+def _joined_sums(
+    items: list[Dissected], results: set[Buffer], reads: Mapping[Buffer, list[tuple[Buffer, bool]]]
+) -> dict[Buffer, list[Buffer]]:
+    """Ragged reductions that only joins read, by the joins: each is stored where its part lies, and never copied.
+
+    Pointwise values in between, such as means of sums, are part of what is joined.
+    """
+    readers: dict[Buffer, list[tuple[Dissected, bool]]] = {}
+    for definition in items:
+        for buffer, repeated in reads[definition.buffer]:
+            readers.setdefault(buffer, []).append((definition, repeated))
+    joins: dict[Buffer, list[Buffer]] = {}
+    known: dict[Buffer, bool] = {}
+    for definition in items:
+        if not definition.is_ragged:
+            continue
+        parts = [definition.buffer]
+        while parts[-1] not in results and len(users := readers.get(parts[-1], [])) == 1 and not users[0][1]:
+            user = users[0][0]
+            if user.buffer not in known:
+                known[user.buffer] = user.is_join
+            if known[user.buffer]:
+                joins.setdefault(user.buffer, []).extend(parts)
+                break
+            if user.bound or not user.reads_aligned(parts[-1]):
+                break
+            parts.append(user.buffer)
+    return joins
 
 
 def _overlaps(load: Scalar, axes: Iterable[SizeExpr], bound: Iterable[SizeExpr]) -> bool:
