@@ -11,11 +11,14 @@ from tests.schedule.product_order import assert_same_bits, numpy_dtype, product_
 
 import rushlight as rl
 from rushlight.build.pipeline import run_passes
+from rushlight.ir.dtype import int8
 from rushlight.ir.graph import Graph
-from rushlight.ir.kernel import GemmKernel
+from rushlight.ir.kernel import GemmKernel, Kernel
 from rushlight.ir.plan import Plan
+from rushlight.ir.scalar import OPS
 from rushlight.ir.target import Target
 from rushlight.sym import Size
+from rushlight.term import postorder
 
 Array = np.ndarray[Any, Any]
 TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64)
@@ -168,6 +171,44 @@ def test_nothing_is_unpacked_in_memory(
         assert made == ["column"]
     elif rows > 1:
         assert made == ["row"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows_share_what_is_unpacked(rows: int, captured: Callable[..., Graph]) -> None:
+    arguments = rl.ones(rows, 768), rl.tensor(pack(np.ones((768, 300), int), "pairs")), rl.ones(768 // GROUP, 300)
+    (kernel,) = plan_of(captured(scaled_product("pairs"), *arguments, dynamic=False)).kernels
+    assert isinstance(kernel, Kernel)
+    assert [axis.extent for axis in kernel.parallel_axes] == [2]
+    terms = list(postorder([root for store in kernel.stores() for root in store.roots]))
+    read = [term for term in terms if term.op is OPS["load"] and term.type is int8]
+    steps = 8 // rows // 2 * 2  # an even number, so that halves of one byte are together
+    assert len([term for term in terms if term.op is OPS["fma"]]) == rows * steps
+    assert len(read) == steps // 2
+    assert not any(term.op is OPS["guard"] for term in terms)
+
+
+@pytest.mark.generated("k")
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("k", [64, 66, 254, 256, 258, 512, 520, 1030])
+def test_few_rows_have_the_bits_of_the_order(rows: int, k: int, threads: int) -> None:
+    random = np.random.default_rng(k)
+    for n in (31, 32, 33, 255, 256, 257, 530):
+        x, numbers = random.standard_normal((rows, k)).astype(np.float32), random.integers(-8, 8, (k, n))
+        numbers[:, 0] = 0
+        x[0, :: 1 + k % 7] = np.float32(-0.0)
+        for layout in ("pairs", "shifts"):
+            for run in every_way(plain_product(layout)):
+                found = run(rl.tensor(x), rl.tensor(pack(numbers, layout)))
+                assert_same_bits(found, product_of_order(x, numbers.astype(np.float32)))
+
+
+def test_few_rows_pass_infinities_and_nan_on() -> None:
+    x, numbers = np.ones((2, 128), np.float32), np.ones((128, 40), int)
+    x[0, 3], x[1, 5] = np.inf, np.nan
+    numbers[3, 7] = 0
+    found = rl.compile(plain_product("pairs"))(rl.tensor(x), rl.tensor(pack(numbers, "pairs"))).numpy()
+    assert np.array_equal(np.isnan(found), np.array([np.arange(40) == 7, np.ones(40, bool)]))
+    assert np.isposinf(np.delete(found[0], 7)).all()
 
 
 def test_what_is_no_larger_than_its_sources_is_stored(captured: Callable[..., Graph]) -> None:

@@ -19,6 +19,7 @@ from rushlight.schedule.loops.kernels import Step, build_kernel, build_plain
 from rushlight.schedule.loops.nest import LoopNest, collapse, open_group
 from rushlight.schedule.loops.ranges import split_ranges
 from rushlight.schedule.loops.row_blocks import FusedChain, localise, row_block_launch
+from rushlight.schedule.loops.row_products import multiply_rows
 from rushlight.schedule.loops.row_reuse import spill_row_values
 from rushlight.schedule.loops.row_sums import sum_rows
 from rushlight.schedule.loops.scan import build_scan
@@ -184,7 +185,9 @@ def _step_of(nest: LoopNest, name: str, walk: Walk, without: Container[str]) -> 
         return running
     if "row_reuse" not in without:
         spill_row_values(nest)
-    return (sum_rows(nest, name) if "row_sums" not in without else None) or build_kernel(nest, name, walk)
+    if "row_sums" in without:
+        return build_kernel(nest, name, walk)
+    return sum_rows(nest, name) or multiply_rows(nest, name) or build_kernel(nest, name, walk)
 
 
 def _grain(work: Size, steps: int) -> Size:

@@ -27,7 +27,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "epilogues": "pointwise work on a product's tiles while they are in the cache",
         "rows": "reductions of rows in one kernel with what reads them",
         "row_reuse": "expensive elements of a reduction that wait in the result's memory",
-        "row_sums": "sums per column that add whole rows, in memory order",
+        "row_sums": "sums per column, and products of few rows, that walk whole rows in memory order",
         "splits": "long sums to few results that threads share",
         "chains": "kernels of blocks of rows in a chain, as attention",
     }

@@ -23,7 +23,9 @@ from rushlight.schedule.gemm.recognition import GemmShape
 from rushlight.schedule.loops.blocks import Walk
 from rushlight.schedule.loops.kernels import Step, build_kernel, finish_kernel, span_loops
 from rushlight.schedule.loops.nest import LoopNest, NestStore, linearise, open_group
+from rushlight.schedule.loops.phases import asked_divisor
 from rushlight.schedule.loops.tiles import in_blocks
+from rushlight.schedule.loops.unroll import settled
 from rushlight.schedule.lower.constants import is_constant
 from rushlight.schedule.lower.rewrite import Substitution, at_position, flat_position, fresh_axes, rebuild, step_along
 from rushlight.sym import (
@@ -295,18 +297,29 @@ def _prologue(term: Scalar, shape: GemmShape, tile: GemmTile, name: str) -> Kern
     spans = ((shape.columns, column, columns), (shape.inner, start if tile.b_format == "column" else step, steps))
     (near, near_at, near_count), (far, far_at, far_count) = spans if tile.b_format == "row" else spans[::-1]
     within = axis_symbol(minimum(near_count, tile.made_ld), "i")
-    counted, far_axes, position = _walk(far)
+    counted, far_axes, position = _walk_in_runs(far, term) if tile.b_format == "row" else _walk(far)
     images = {**_at_positions(((shape.batch, batch), (near, near_at + within))), **counted}
     offset = index((position - far_at) * tile.made_ld + within)
     store = NestStore((within, *far_axes), panel, offset, Substitution(images)(term))
     far_axes, turns, width = _written_out(far_axes) if tile.b_format == "row" else (far_axes, ({},), 1)
     span = floordiv(far_at, width), ceildiv(far_at + far_count, width)
     places = [Substitution(turn) for turn in turns]
-    nest = LoopNest((), [NestStore((within, *far_axes), panel, at(store.offset), at(store.value)) for at in places])
-    stores = tuple([Store(panel, turn.offset, turn.value) for turn in nest.stores])
-    rows = span_loops(far_axes, *span, stores, width)
+    stores = [NestStore((within, *far_axes), panel, at(store.offset), settled(at(store.value))) for at in places]
+    nest = LoopNest((), stores)
+    rows = span_loops(far_axes, *span, tuple([Store(panel, turn.offset, turn.value) for turn in nest.stores]), width)
     body = (Loop(Axis(within, axis_size(within), AxisKind.VECTOR), rows),)
     return _attached(finish_kernel(nest, f"{name}_prologue", (), body, 1), panel, first)
+
+
+def _walk_in_runs(axes: Sequence[SizeExpr], term: Scalar) -> tuple[Mapping[SizeExpr, Size], tuple[SizeExpr, ...], Size]:
+    """A walk whose last axis is two if conditions choose by its remainders: between halves of a byte."""
+    images, walked, position = _walk(axes)
+    divisor = asked_divisor(term, axes[-1]) if axes else None
+    if divisor is None:
+        return images, walked, position
+    run, place = axis_symbol(floordiv(axis_size(axes[-1]), divisor), "run"), axis_symbol(divisor, "place")
+    parted = {**images, axes[-1]: run * divisor + place}
+    return parted, (*walked[:-1], run, place), flat_position(axes, parted)
 
 
 def _written_out(

@@ -212,7 +212,7 @@ def _side_by_side(nest: LoopNest, axes: tuple[SizeExpr, ...]) -> tuple[SizeExpr,
     short = [axis for axis in axes if _is_few(axis)]
     if len(short) < 2 or short[-1] is not axes[-1] or len(axes) < 3 or not _single_chains(nest):
         return axes
-    _write_out(nest, short[-2])
+    write_out(nest, short[-2])
     return tuple([axis for axis in axes if axis is not short[-2]])
 
 
@@ -221,7 +221,7 @@ def _single_chains(nest: LoopNest) -> list[Scalar]:
     return [term for term in postorder(nest.roots()) if bound_axes(term) and term.attr("order").lanes == 1]
 
 
-def _write_out(nest: LoopNest, axis: SizeExpr) -> None:
+def write_out(nest: LoopNest, axis: SizeExpr) -> None:
     """Unrolls a short outer axis: each of its values gets stores of its own."""
     size = axis_size(axis)
     assert isinstance(size, int)
@@ -261,7 +261,7 @@ def _chains_side_by_side(nest: LoopNest) -> int:
         return 1
     if any(depends_on(axis_size(axis), last) for chain in chains for axis in bound_axes(chain)):
         return 1  # they are not of one length
-    _write_out(nest, last)
+    write_out(nest, last)
     return len(nest.stores)
 
 

@@ -10,7 +10,18 @@ from collections.abc import Iterable
 
 from rushlight.ir.scalar import OPS, Scalar
 from rushlight.schedule.lower.rewrite import as_size
-from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, ceildiv, coefficient, parts
+from rushlight.sym import (
+    Size,
+    SizeExpr,
+    axis_size,
+    axis_symbol,
+    ceildiv,
+    coefficient,
+    eq,
+    floordiv,
+    parts,
+    statically_known,
+)
 from rushlight.term import postorder
 
 # The largest step for which each remainder gets a loop of its own.
@@ -19,7 +30,7 @@ MOST_PHASES = 4
 
 def phases_of(roots: Iterable[Scalar], axis: SizeExpr) -> list[tuple[SizeExpr, Size]]:
     """For each remainder of an axis, a new axis and the old axis' values; empty if the axis is not split."""
-    steps = {step for term in postorder(roots) for step in _steps(term, axis)}
+    steps = {step for term in postorder(roots) if term.op is OPS["eq"] for step in _divisors(term, axis)}
     if len(steps) != 1:
         return []
     (step,) = steps
@@ -30,11 +41,18 @@ def phases_of(roots: Iterable[Scalar], axis: SizeExpr) -> list[tuple[SizeExpr, S
     return phases
 
 
-def _steps(term: Scalar, axis: SizeExpr) -> Iterable[int]:
+def asked_divisor(root: Scalar, axis: SizeExpr) -> int | None:
+    """The largest divisor by whose remainders of an axis conditions choose, if it divides the axis."""
+    orders = (OPS["eq"], OPS["lt"], OPS["le"])
+    found = {divisor for term in postorder([root]) if term.op in orders for divisor in _divisors(term, axis)}
+    size = axis_size(axis)
+    exact = [divisor for divisor in found if statically_known(eq(floordiv(size, divisor) * divisor, size))]
+    return max(exact, default=None)
+
+
+def _divisors(condition: Scalar, axis: SizeExpr) -> Iterable[int]:
     """The divisors by which a condition asks for a remainder of the axis, counted up by one."""
-    if term.op is not OPS["eq"]:
-        return
-    for side in (as_size(operand) for operand in term.operands):
+    for side in (as_size(operand) for operand in condition.operands):
         for _, atoms in parts(side) if isinstance(side, SizeExpr) else ():
             for atom in atoms:
                 if atom.op.name == "floordiv" and _walks(atom.operands[0], axis):

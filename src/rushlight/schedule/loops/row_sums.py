@@ -33,7 +33,7 @@ def sum_rows(nest: LoopNest, name: str) -> Step | None:
     if len(lengths) != 1 or len({store.value.attr("order") for store in nest.stores}) != 1:
         return None
     (length,) = lengths
-    column = _stripes(nest)
+    column = stripes(nest, STRIPE)
     (order,) = {store.value.attr("order") for store in nest.stores}
     body = _body(nest, length, column, order.chain)
     return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
@@ -102,17 +102,17 @@ class _RunSum:
         return Store(self.buffer, self.column, total)
 
 
-def _stripes(nest: LoopNest) -> SizeExpr:
+def stripes(nest: LoopNest, width: int) -> SizeExpr:
     """Returns the column axis within one stripe. If there may be several stripes, they become the last outer axis."""
     *outer, last = nest.outer
     size = axis_size(last)
-    if isinstance(size, int) and size <= STRIPE:
+    if isinstance(size, int) and size <= width:
         nest.outer = tuple(outer)
         return last
-    stripe = axis_symbol(ceildiv(size, STRIPE), "stripe")
-    column = axis_symbol(minimum(STRIPE, size - stripe * STRIPE), "column")
+    stripe = axis_symbol(ceildiv(size, width), "stripe")
+    column = axis_symbol(minimum(width, size - stripe * width), "column")
     nest.outer = (*outer, stripe)
-    nest.map(Substitution({last: stripe * STRIPE + column}))
+    nest.map(Substitution({last: stripe * width + column}))
     return column
 
 

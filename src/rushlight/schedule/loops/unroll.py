@@ -54,7 +54,7 @@ def _unrolled(term: Scalar) -> Scalar:
     sizes = [axis_size(axis) for axis in axes]
     places = every(*[range(size) for size in sizes if isinstance(size, int)])
     steps = [Substitution(dict(zip(axes, index, strict=True))) for index in places]
-    elements = [tuple([_settled(step(operand)) for operand in term.operands]) for step in steps]
+    elements = [tuple([settled(step(operand)) for operand in term.operands]) for step in steps]
     if term.op is OPS["reduce"]:
         return _in_pairs(_EXTREMES[term.attr("kind")], [element for (element,) in elements])
     zero = total = constant(0, term.type)
@@ -71,7 +71,7 @@ def _in_pairs(extreme: str, items: list[Scalar]) -> Scalar:
     return items[0]
 
 
-def _settled(root: Scalar) -> Scalar:
+def settled(root: Scalar) -> Scalar:
     """A scalar without the conditions on indices whose outcome is known."""
     images: dict[Scalar, Scalar] = {}
     for term in postorder([root]):

@@ -11,6 +11,7 @@ from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes, lift
 from rushlight.schedule.lower.folding import Dissected, choose_folded
 from rushlight.schedule.lower.packed_operands import unpacked_in_products
 from rushlight.schedule.lower.rewrite import Substitution, as_size, loads
+from rushlight.schedule.lower.words import in_words
 from rushlight.support.frozen import frozen
 from rushlight.sym import Size, SizeExpr, axis_size
 from rushlight.term import postorder
@@ -164,7 +165,7 @@ def make_nodes(items: list[Dissected], results: set[Buffer], kept: Container[Buf
             bodies[definition.buffer] = (definition.axes, body)
         if definition.buffer not in folded or definition.buffer in results:
             stored = definition.buffer in results
-            nodes.append(make_node(definition.buffer, order, _long(definition.axes), body, None, stored))
+            nodes.append(make_node(definition.buffer, order, _long(definition.axes), in_words(body), None, stored))
     return nodes
 
 

@@ -19,8 +19,8 @@ ANY_LOAD = 2
 """In `touched`: a load."""
 _FIRST_BUFFER = 4
 
-INDEX, LOAD, CONSTANT, GUARD, SELECT, KEEP, AND = (
-    OPS[name] for name in ("index", "load", "constant", "guard", "select", "keep", "and")
+INDEX, LOAD, CONSTANT, FMA, GUARD, SELECT, KEEP, AND = (
+    OPS[name] for name in ("index", "load", "constant", "fma", "guard", "select", "keep", "and")
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from rushlight.codegen.llvm.builder import sizes
-from rushlight.codegen.llvm.builder.analysis import AND, ANY_LOAD, CONSTANT, GUARD, INDEX, LOAD, RISKY_LOAD, SELECT
+from rushlight.codegen.llvm.builder.analysis import AND, ANY_LOAD, CONSTANT, FMA, GUARD, INDEX, LOAD, RISKY_LOAD, SELECT
 from rushlight.codegen.llvm.builder.scope import Context, Handler, Mask, Scope, TermKey, Value, widen
 from rushlight.codegen.llvm.builder.vector_types import Shape, literal, shape_of
 from rushlight.codegen.llvm.math import arithmetic, casts, masks
@@ -48,6 +48,9 @@ def _before(term: Scalar) -> tuple[Scalar, ...]:
     """Returns the operands to emit first. Loads, reductions, guards and index comparisons emit their own operands."""
     if term.op is GUARD:
         return (term.operands[0], term.operands[2])
+    if term.op is FMA:
+        # The sum first: a chain's products are made one after the other, and wait in no registers.
+        return (term.operands[2], *term.operands[:2])
     if term.op.name == "load" or bound_axes(term) or (term.op.name in _ORDERS and term.operands[0].type is int64):
         return ()
     return term.operands
