@@ -23,6 +23,7 @@ _MODULES = {
         "modules.fused_embedding_modules",
         "modules.mc_embedding_modules",
         "modules.mc_modules",
+        "modules.regroup",
     ),
     "sparse": ("sparse", "sparse.jagged_tensor"),
     "metrics": (

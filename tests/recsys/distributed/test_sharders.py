@@ -11,6 +11,7 @@ from rushlight.recsys import (
     EmbeddingCollection,
     EmbeddingConfig,
     FusedEmbeddingBagCollection,
+    KeyedJaggedTensor,
 )
 from rushlight.recsys import distributed as sharding
 from rushlight.recsys.datasets import RandomRecDataset
@@ -124,3 +125,58 @@ def test_unknown_optimizers_of_sharders_are_refused():
     with pytest.raises(RushlightError) as refused:
         sharding.EmbeddingBagCollectionSharder({"optimizer": "exact_sgd"}).rule()
     assert refused.value.code == "A002"
+
+
+def replicated_steps(way: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Two steps of a table that each rank has, beside a divided one: rows of both, and what has no rule."""
+    rl.manual_seed(0)
+    collection = EmbeddingBagCollection(tables()[:2])
+    sharders = None
+    if way == "in backward":
+        apply_optimizer_in_backward(RowWiseAdagrad, collection.parameters(), {"lr": LR})
+    else:
+        named = {"optimizer": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "learning_rate": LR}
+        sharders = [sharding.EmbeddingBagCollectionSharder(named)]
+    ways = {"t_a": sharding.data_parallel(), "t_b": sharding.table_wise(0)}
+    plan = sharding.construct_module_sharding_plan(collection, ways, world_size=dist.get_world_size())
+    model = sharding.DistributedModelParallel(
+        collection, plan=sharding.ShardingPlan({"": plan}), sharders=sharders, init_data_parallel=False
+    )
+    model.init_data_parallel()
+    own = dict(in_backward_optimizer_filter(model.named_parameters()))
+    assert set(own).isdisjoint(model.fused_optimizer.params)
+    optimizer = KeyedOptimizerWrapper(own, lambda parameters: RowWiseAdagrad(parameters, lr=LR))
+    for step in range(2):
+        ids = rl.tensor([1, 2, 1, 5, 6, 7]) + dist.get_rank() * step
+        optimizer.zero_grad()
+        model(KeyedJaggedTensor(["a", "b"], ids, lengths=rl.tensor([2, 1, 0, 3]))).values().square().sum().backward()
+        optimizer.step()
+    state = model.state_dict()
+    other = [shard.tensor.numpy() for shard in state["embedding_bags.t_b.weight"].local_shards()]
+    return state["embedding_bags.t_a.weight"].numpy(), np.concatenate([np.zeros((0, 4)), *other]), list(own)
+
+
+def fused_steps() -> tuple[np.ndarray, np.ndarray]:
+    rl.manual_seed(0)
+    collection = FusedEmbeddingBagCollection(tables()[:2], RowWiseAdagrad, {"lr": LR})
+    rl.manual_seed(0)
+    start = EmbeddingBagCollection(tables()[:2])
+    collection.load_state_dict(start.state_dict())
+    for step in range(2):
+        ranks = [rl.tensor([1, 2, 1, 5, 6, 7]) + rank * step for rank in range(2)]
+        ids = rl.cat([ranks[0][:3], ranks[1][:3], ranks[0][3:], ranks[1][3:]])
+        pooled = collection(KeyedJaggedTensor(["a", "b"], ids, lengths=rl.tensor([2, 1, 2, 1, 0, 3, 0, 3])))
+        (pooled.values().square().sum() / 2).backward()
+    own = collection.state_dict()
+    return tuple(own[f"embedding_bags.t_{key}.weight"].numpy() for key in "ab")
+
+
+@pytest.mark.parametrize("way", ["in backward", "parameters"])
+def test_replicated_tables_have_gradients_beside_others_that_step(way: str):
+    replicated, divided = fused_steps()
+    found = dist.spawn(replicated_steps, 2, (way,))
+    for rows, _, own in found:
+        assert own == ["embedding_bags.t_a.weight"]
+        np.testing.assert_allclose(rows, replicated, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found[0][1], divided, rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(found[0][0], found[1][0])

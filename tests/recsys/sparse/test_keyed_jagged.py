@@ -7,7 +7,16 @@ import pytest
 
 import rushlight as rl
 from rushlight.capture import graph_count
-from rushlight.recsys import EmbeddingBagCollection, EmbeddingBagConfig, JaggedTensor, KeyedJaggedTensor, KeyedTensor
+from rushlight.recsys import (
+    DataType,
+    EmbeddingBagCollection,
+    EmbeddingBagConfig,
+    JaggedTensor,
+    KeyedJaggedTensor,
+    KeyedTensor,
+)
+from rushlight.recsys.modules import KTRegroupAsDict
+from rushlight.recsys.sparse import ComputeJTDictToKJT, ComputeKJTToJTDict, jt_is_equal, kjt_is_equal
 from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
 SAMPLE = 60
@@ -175,7 +184,7 @@ def test_empty_data():
     none = KeyedJaggedTensor.empty()
     assert (none.keys(), none.stride(), none.length_per_key(), none.split([])) == ([], 0, [], [])
     like = KeyedJaggedTensor.empty_like(KeyedJaggedTensor(["a"], rl.tensor([1]), lengths=rl.tensor([1])))
-    assert (like.keys(), like.stride(), like["a"].to_dense()) == (["a"], 0, [])
+    assert (like.keys(), like.stride(), like.values().dtype) == ([], 0, rl.int64)
 
 
 def test_columns_by_key():
@@ -285,3 +294,47 @@ def test_offsets_that_do_not_divide_the_values_are_refused(offsets: list[int], c
     with pytest.raises(rl.RushlightError) as caught:
         run(rl.tensor([5, 6, 7]), rl.tensor(offsets))
     assert caught.value.code in codes and "test_keyed_jagged.py" in str(caught.value)
+
+
+def test_a_key_may_be_taken_twice():
+    given = KeyedJaggedTensor(["a", "b"], rl.tensor([1, 2, 3]), lengths=rl.tensor([1, 0, 1, 1]))
+    found = given.permute([1, 0, 1])
+    assert found.keys() == ["b", "a", "b"]
+    assert (found.values().tolist(), found.lengths().tolist()) == ([2, 3, 1, 2, 3], [1, 1, 1, 0, 1, 1])
+
+
+def test_a_batch_with_inverse_indices_is_that_of_examples():
+    inverse = ["a"], rl.tensor([[0, 1, 1, 0, 0]])
+    given = KeyedJaggedTensor(
+        ["a"],
+        rl.tensor([1, 2, 3]),
+        lengths=rl.tensor([1, 2]),
+        stride_per_key_per_rank=rl.tensor([[2]]),
+        inverse_indices=inverse,
+    )
+    assert (given.stride(), given.stride_per_key(), given.permute([0]).stride()) == (5, [2], 5)
+    assert given.lengths_offset_per_key() == [0, 2]
+
+
+def test_what_is_known_of_keys_and_equality():
+    given = KeyedJaggedTensor(["a", "b"], rl.tensor([1, 2, 3]), rl.ones(3), lengths=rl.tensor([1, 0, 1, 1]))
+    assert given.offset_per_key_or_none() is None and given.length_per_key_or_none() is None
+    given.sync()
+    assert (given.offset_per_key_or_none(), given.length_per_key_or_none()) == ([0, 1, 3], [1, 2])
+    assert given.unsync().offset_per_key_or_none() is None
+    half = given.to("cpu", dtype=rl.float16)
+    assert (half.weights().dtype, half.values().dtype) == (rl.float16, rl.int64)
+    parts = ComputeKJTToJTDict()(given)
+    again = ComputeJTDictToKJT()(parts)
+    assert kjt_is_equal(given, again) and not kjt_is_equal(given, half) and not kjt_is_equal(given, 3)
+    assert not kjt_is_equal(given, again.permute([1, 0]))
+    assert jt_is_equal(parts["a"], again["a"]) and not jt_is_equal(parts["a"], parts["b"])
+
+
+def test_columns_are_put_together_by_a_module():
+    pooled = KeyedTensor(["a", "b", "c"], [1, 2, 1], rl.arange(8.0).reshape(2, 4))
+    found = KTRegroupAsDict([["c", "a"], ["b"]], ["x", "y"], DataType.FP16)([pooled])
+    assert found["x"].dtype == rl.float16 and found["x"].tolist() == [[3, 0], [7, 4]]
+    assert found["y"].tolist() == [[1, 2], [5, 6]]
+    with pytest.raises(ValueError, match="a name for each group"):
+        KTRegroupAsDict([["a"]], [])

@@ -9,7 +9,7 @@ from rushlight.recsys.distributed.collisions import ShardedManagedCollisionColle
 from rushlight.recsys.distributed.embedding import ShardedEmbeddingCollection
 from rushlight.recsys.distributed.embedding_bag import ShardedEmbeddingBagCollection
 from rushlight.recsys.distributed.exchange import KJTAllToAll, PooledEmbeddingsAllToAll
-from rushlight.recsys.distributed.model_parallel import DistributedModelParallel
+from rushlight.recsys.distributed.model_parallel import DistributedModelParallel, get_unwrapped_module
 from rushlight.recsys.distributed.pipeline import TrainPipelineBase, TrainPipelineSparseDist
 from rushlight.recsys.distributed.plans import (
     EmbeddingModuleShardingPlan,
@@ -92,6 +92,7 @@ __all__ = [
     "get_local_rank",
     "get_local_size",
     "get_qcomm_codecs_registry",
+    "get_unwrapped_module",
     "grid_shard",
     "row_wise",
     "table_row_wise",

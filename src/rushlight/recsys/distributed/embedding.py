@@ -12,7 +12,7 @@ from rushlight.distributed import ProcessGroup
 from rushlight.recsys.configs import DataType, EmbeddingConfig
 from rushlight.recsys.distributed.awaitable import Awaitable, LazyAwaitable
 from rushlight.recsys.distributed.cover import Range, Route
-from rushlight.recsys.distributed.embedding_bag import given_weights, own_rule
+from rushlight.recsys.distributed.embedding_bag import given_weights, own_rule, rule_of_replicated
 from rushlight.recsys.distributed.exchange import Received, exchange
 from rushlight.recsys.distributed.local import Groups
 from rushlight.recsys.distributed.local_rows import LocalRows, ReplicatedRows
@@ -181,7 +181,9 @@ class ShardedEmbeddingCollection(ShardedRows):
         weights = [given[place] for place in self._divided.tables]
         local = LocalRows(own, weights, self._cover, rank, rule, env, groups or (lambda ranks: env))
         kept = [given[place] for place in self._whole.tables]
-        replicated = ReplicatedRows(self._of(self._whole), kept, rule, env) if kept else None
+        replicated = (
+            ReplicatedRows(self._of(self._whole), kept, rule_of_replicated(module, rule), env) if kept else None
+        )
         self._local, self._replicated = local, replicated
         self._keep(module.path, local, replicated, rule)
 

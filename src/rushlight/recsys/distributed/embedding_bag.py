@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed import ProcessGroup
+from rushlight.nn import Module
 from rushlight.recsys.configs import EmbeddingBagConfig, PoolingType
 from rushlight.recsys.distributed.awaitable import Awaitable, LazyAwaitable
 from rushlight.recsys.distributed.cover import Cover
@@ -37,7 +38,8 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
 
     It takes the ids of this rank's batch and gives their pooled rows, lazily. Gradients are those of the mean of the
     ranks' losses. A fused collection, and one with a `rule` or an optimizer that `apply_optimizer_in_backward` gave
-    it, steps in the backward pass, which all ranks run. Weights are those that the collection has; where it is on the
+    it, steps in the backward pass, which all ranks run; tables that each rank has step so in a fused collection alone,
+    and have gradients in others, as in TorchRec. Weights are those that the collection has; where it is on the
     device `meta`, each rank makes its own part alone. State dicts have the keys of the collection that is not divided.
     Errors: E024 for a plan of other tables, and those of the collection.
 
@@ -71,7 +73,8 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
         replicated = None
         if self._whole.tables:
             kept = [given[place] for place in self._whole.tables]
-            replicated = ReplicatedTables(self._of(self._whole), kept, rule, self._is_weighted, self._group)
+            steps = rule_of_replicated(module, rule)
+            replicated = ReplicatedTables(self._of(self._whole), kept, steps, self._is_weighted, self._group)
         self._local = (local, replicated)
         whole = None if replicated is None else replicated.local
         self._keep(module.path, local, whole, rule)
@@ -144,6 +147,11 @@ class ShardedEmbeddingBagCollection(ShardedTables[EmbeddingBagConfig]):
 def own_rule(module: EmbeddingBagCollection | EmbeddingCollection) -> RowRule | None:
     """Return how a collection updates rows in the backward pass; None if it has gradients."""
     return module.groups()[0].rule if isinstance(module, FusedTables) else rule_of_weights(module.weights_of_tables())
+
+
+def rule_of_replicated(module: Module, rule: RowRule | None) -> RowRule | None:
+    """Return how tables that each rank has are updated in the backward pass; None if they have gradients."""
+    return rule if isinstance(module, FusedTables) else None
 
 
 def given_weights(weights: Sequence[Tensor]) -> list[Tensor | None]:

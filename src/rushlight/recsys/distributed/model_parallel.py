@@ -83,10 +83,13 @@ class DistributedModelParallel(Module):
         device: Any = None,
         plan: Plan | ShardingPlan | None = None,
         sharders: Sequence[ModuleSharder[Any]] | None = None,
+        init_data_parallel: bool = True,
+        init_parameters: bool = True,
+        *,
         qcomms: QCommsConfig = EXACT,
     ) -> None:
         super().__init__()
-        del device  # tables are where this process computes
+        del device, init_parameters  # tables are where this process computes, and have their rows
         self._group = member(env.process_group if isinstance(env, ShardingEnv) else env)
         self._qcomms, self._sharders = qcomms, get_default_sharders() if sharders is None else list(sharders)
         self._made: dict[tuple[int, ...], ProcessGroup] = {tuple(range(self._group.size)): self._group}
@@ -96,8 +99,15 @@ class DistributedModelParallel(Module):
             plan = planner.collective_plan(module, self._sharders)
         self._plan = self._checked(plan, module)
         self._sharded: dict[str, Sharded] = {}
-        self._data_parallel = self._wrapped(self._divided(module, ""))
+        self._data_parallel = self._divided(module, "")
+        if init_data_parallel:
+            self.init_data_parallel()
         self._fused_optimizer = FusedOptimizer(self._sharded)
+
+    def init_data_parallel(self) -> None:
+        """Make the dense part data-parallel, unless it is."""
+        if not isinstance(self._data_parallel, DistributedDataParallel):
+            self._data_parallel = self._wrapped(self._data_parallel)
 
     def _checked(self, plan: Plan | ShardingPlan, module: Module) -> ShardingPlan:
         if isinstance(plan, Plan):
@@ -195,6 +205,13 @@ class DistributedModelParallel(Module):
         return self.module.load_state_dict(state_dict, strict, assign)
 
 
+def get_unwrapped_module(module: Module) -> Module:
+    """Return the model inside of what divides it."""
+    while isinstance(module, DistributedModelParallel | DistributedDataParallel):
+        module = module.module
+    return module
+
+
 def _collections(module: Module, path: str) -> Iterator[tuple[str, Module]]:
     """The collections of a model by path; of one with something before it, that of the whole."""
     if isinstance(module, (*_MAKERS, *_WRAPPED)):
@@ -227,6 +244,7 @@ class FusedOptimizer(KeyedOptimizer):
             f"{path}.{name}" if path else name: parameter
             for path, one in fused.items()
             for name, parameter in one.named_parameters()
+            if name not in one.replicated_parameters()
         }
         self._fused: list[tuple[Sharded, dict[str, Any]]] = [
             (one, {"params": [], **asdict(one.rule)}) for one in fused.values() if one.rule is not None

@@ -96,7 +96,8 @@ class TableState:
 
     def replicated_parameters(self) -> dict[str, Parameter]:
         """Return those tables that each rank has and that have gradients."""
-        return {} if self._rule is not None else self._replicated_weights()
+        steps = isinstance(self._replicated, FusedTables | LocalRows) and bool(self._replicated.groups())
+        return {} if steps else self._replicated_weights()
 
     def _replicated_weights(self) -> dict[str, Parameter]:
         named: dict[str, Parameter] = {}

@@ -31,6 +31,7 @@ from rushlight.recsys.modules.processors import (
     PositionWeightedModule,
     PositionWeightedModuleCollection,
 )
+from rushlight.recsys.modules.regroup import KTRegroupAsDict
 from rushlight.recsys.modules.wrapped import FeatureProcessedEmbeddingBagCollection
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "FeatureProcessorsCollection",
     "FusedEmbeddingBagCollection",
     "FusedEmbeddingCollection",
+    "KTRegroupAsDict",
     "LFU_EvictionPolicy",
     "LRU_EvictionPolicy",
     "LowRankCrossNet",

@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.nn import Embedding, Module, ModuleDict
 from rushlight.recsys.configs import EmbeddingConfig, check_tables
-from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids, renew_rows
+from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids, renew_rows, renew_tables
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor
 from rushlight.support.errors import require
 
@@ -57,6 +57,15 @@ class EmbeddingCollection(Module):
     def need_indices(self) -> bool:
         """Return whether ids go along."""
         return self._need_indices
+
+    @property
+    def device(self) -> Any:
+        """The device of the tables."""
+        return self.weights_of_tables()[0].device
+
+    def reset_parameters(self) -> None:
+        """Give tables the rows that they begin with."""
+        renew_tables(self._tables, self.weights_of_tables())
 
     def weights_of_tables(self) -> list[Tensor]:
         """Return the weights, table by table."""

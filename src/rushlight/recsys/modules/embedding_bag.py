@@ -10,7 +10,7 @@ from rushlight import Tensor
 from rushlight.nn import EmbeddingBag, Module, ModuleDict
 from rushlight.ops.ragged import pooled_segments
 from rushlight.recsys.configs import EmbeddingBagConfig, PoolingType, check_tables
-from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids, renew_rows
+from rushlight.recsys.modules.tables import Slots, initial_weight, known_ids, renew_rows, renew_tables
 from rushlight.recsys.sparse import KeyedJaggedTensor, KeyedTensor
 from rushlight.support.errors import require
 
@@ -68,6 +68,15 @@ class EmbeddingBagCollection(Module):
     def is_weighted(self) -> bool:
         """Return whether rows have weights."""
         return self._is_weighted
+
+    @property
+    def device(self) -> Any:
+        """The device of the tables."""
+        return self.weights_of_tables()[0].device
+
+    def reset_parameters(self) -> None:
+        """Give tables the rows that they begin with."""
+        renew_tables(self._tables, self.weights_of_tables())
 
     def weights_of_tables(self) -> list[Tensor]:
         """Return the weights, table by table."""

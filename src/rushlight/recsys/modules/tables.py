@@ -71,6 +71,14 @@ def initial_weight(table: BaseEmbeddingConfig, device: Any = None) -> Tensor:
     return weight
 
 
+def renew_tables(tables: Sequence[BaseEmbeddingConfig], weights: Sequence[Tensor]) -> None:
+    """Give tables the rows that they begin with; those on the device `meta` have none."""
+    with rl.no_grad():
+        for table, weight in zip(tables, weights, strict=True):
+            if weight.device.type != "meta":
+                initialize(weight, table)
+
+
 def renew_rows(weight: Tensor, states: Mapping[str, Tensor], rows: Tensor, values: Tensor) -> None:
     """Set some rows, and begin the states that an optimizer has of them anew."""
     with rl.no_grad():

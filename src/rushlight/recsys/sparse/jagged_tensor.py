@@ -8,7 +8,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.ops.ragged import padded_segments
-from rushlight.recsys.sparse.rows import Rows, require_weights
+from rushlight.recsys.sparse.rows import Rows, require_weights, same_rows
 from rushlight.recsys.sparse.segments import checked_segments
 from rushlight.utils._pytree import register_pytree_node
 
@@ -57,7 +57,7 @@ class JaggedTensor(Rows):
     @staticmethod
     def from_dense(values: Sequence[Tensor], weights: Sequence[Tensor] | None = None) -> JaggedTensor:
         """Return the rows of a list as one jagged tensor."""
-        lengths = rl.tensor([row.shape[0] for row in values], dtype=rl.int64)
+        lengths = rl.tensor([row.shape[0] for row in values], dtype=rl.int32)
         return JaggedTensor(rl.cat(list(values)), None if weights is None else rl.cat(list(weights)), lengths=lengths)
 
     @staticmethod
@@ -95,6 +95,13 @@ class JaggedTensor(Rows):
 
     def __repr__(self) -> str:
         return f"JaggedTensor({self._values!r}, lengths={self.lengths()!r}, weights={self._weights!r})"
+
+
+def jt_is_equal(jt_1: object, jt_2: object) -> bool:
+    """Return whether two jagged tensors have the same rows, with values and weights as `allclose` says."""
+    if not isinstance(jt_1, JaggedTensor) or not isinstance(jt_2, JaggedTensor):
+        return False
+    return same_rows(jt_1, jt_2)
 
 
 def _made(parts: Any, context: object) -> JaggedTensor:

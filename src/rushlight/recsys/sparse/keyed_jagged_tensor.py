@@ -8,10 +8,11 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.nn import Module
 from rushlight.recsys.sparse.jagged_tensor import JaggedTensor
 from rushlight.recsys.sparse.keyed_rows import InverseIndices, KeyedRows
 from rushlight.recsys.sparse.keyed_tensor import place_of, require_keys
-from rushlight.recsys.sparse.rows import require_weights
+from rushlight.recsys.sparse.rows import require_weights, same_rows
 from rushlight.recsys.sparse.segments import checked_segments, lengths_of, prefix_sums, taken_segments
 from rushlight.support.errors import require
 from rushlight.utils._pytree import register_pytree_node
@@ -22,7 +23,8 @@ class KeyedJaggedTensor(KeyedRows):
 
     Rows are given by `lengths` or by `offsets` of all keys. A batch has one size for all keys, or with
     `stride_per_key_per_rank` a size for each key (and for each rank that a part of it comes from). Errors: E002 for a
-    key that is there twice, E003 and E004 where lengths do not divide the values.
+    key that is there twice, E003 and E004 where lengths do not divide the values. What follows from these, such as
+    `length_per_key`, is found from them, and not taken at its word.
 
     ids = KeyedJaggedTensor(["user", "item"], rl.tensor([7, 3, 3, 9]), lengths=rl.tensor([1, 1, 0, 2]))
     ids["item"].to_dense()  # [[], [3, 9]]
@@ -36,16 +38,24 @@ class KeyedJaggedTensor(KeyedRows):
         lengths: Tensor | None = None,
         offsets: Tensor | None = None,
         stride: int | None = None,
-        stride_per_key_per_rank: Sequence[Sequence[int]] | None = None,
+        stride_per_key_per_rank: Sequence[Sequence[int]] | Tensor | None = None,
+        stride_per_key: Sequence[int] | None = None,
+        length_per_key: Sequence[int] | None = None,
+        lengths_offset_per_key: Sequence[int] | None = None,
+        offset_per_key: Sequence[int] | None = None,
+        index_per_key: Mapping[str, int] | None = None,
+        jt_dict: Mapping[str, JaggedTensor] | None = None,
         inverse_indices: InverseIndices | None = None,
     ) -> None:
+        del stride_per_key, length_per_key, lengths_offset_per_key, offset_per_key, index_per_key, jt_dict
         require_keys("KeyedJaggedTensor", keys)
         lengths, offsets = checked_segments("KeyedJaggedTensor", values, lengths, offsets)
         require_weights("KeyedJaggedTensor", values, weights)
         self._keys, self._values, self._weights = tuple(keys), values, weights
         self._lengths, self._offsets = lengths, offsets
         strides = stride_per_key_per_rank
-        self._stride_per_key_per_rank = None if strides is None else tuple([tuple(each) for each in strides])
+        own = strides.tolist() if isinstance(strides, Tensor) else strides
+        self._stride_per_key_per_rank = None if own is None else tuple([tuple(each) for each in own])
         self._inverse_indices, self._offset_per_key = inverse_indices, None
         self._check_strides(stride)
 
@@ -70,7 +80,7 @@ class KeyedJaggedTensor(KeyedRows):
     ) -> KeyedJaggedTensor:
         """Return the tensor of lengths, with the offsets of keys made at once."""
         return KeyedJaggedTensor(
-            keys, values, weights, lengths, None, stride, stride_per_key_per_rank, inverse_indices
+            keys, values, weights, lengths, None, stride, stride_per_key_per_rank, inverse_indices=inverse_indices
         ).sync()
 
     @staticmethod
@@ -85,7 +95,7 @@ class KeyedJaggedTensor(KeyedRows):
     ) -> KeyedJaggedTensor:
         """Return the tensor of offsets, with those of keys made at once."""
         return KeyedJaggedTensor(
-            keys, values, weights, None, offsets, stride, stride_per_key_per_rank, inverse_indices
+            keys, values, weights, None, offsets, stride, stride_per_key_per_rank, inverse_indices=inverse_indices
         ).sync()
 
     @staticmethod
@@ -138,19 +148,20 @@ class KeyedJaggedTensor(KeyedRows):
 
     @staticmethod
     def empty_like(kjt: KeyedJaggedTensor) -> KeyedJaggedTensor:
-        """Return a tensor of the same keys whose batch is empty."""
+        """Return a tensor without keys, of the same dtypes."""
         weights = kjt._weights
         lengths = kjt.lengths().new_zeros(0)
         none = None if weights is None else weights.new_zeros(0)
-        return KeyedJaggedTensor(kjt._keys, kjt._values.new_zeros(0), none, lengths)
+        return KeyedJaggedTensor([], kjt._values.new_zeros(0), none, lengths)
 
     def __getitem__(self, key: str) -> JaggedTensor:
         place = place_of(self._keys, key)
         (part,) = self._parts([place, place + 1])
         return JaggedTensor.of_parts(part.parts())
 
-    def to_dict(self) -> dict[str, JaggedTensor]:
-        """Return the rows by key; values and weights are views."""
+    def to_dict(self, compute_offsets: bool = True) -> dict[str, JaggedTensor]:
+        """Return the rows by key; values and weights are views, and offsets are made when they are asked for."""
+        del compute_offsets
         parts = self._parts(range(len(self._keys) + 1))
         return {key: JaggedTensor.of_parts(part.parts()) for key, part in zip(self._keys, parts, strict=True)}
 
@@ -177,14 +188,12 @@ class KeyedJaggedTensor(KeyedRows):
         return self._parts(ends)
 
     def permute(self, indices: Sequence[int], indices_tensor: Tensor | None = None) -> KeyedJaggedTensor:
-        """Return the keys at some places, in that order; a place twice is E002. Values are moved by one kernel."""
+        """Return the keys at some places, in that order, of which one may be there twice; one kernel moves values."""
         del indices_tensor
         count = len(self._keys)
         inside = all(0 <= place < count for place in indices)
         require(inside, "E005", "permute: there is no key at a place", indices=list(indices), keys=count)
-        keys = [self._keys[place] for place in indices]
-        require_keys("permute", keys)
-        return self.repeated(indices, keys)
+        return self.repeated(indices, [self._keys[place] for place in indices])
 
     def repeated(self, indices: Sequence[int], names: Sequence[str]) -> KeyedJaggedTensor:
         """Return the keys at some places, of which one may be there several times, under other names."""
@@ -241,15 +250,14 @@ class KeyedJaggedTensor(KeyedRows):
         """Return this tensor with lengths in one dim, as they always are here."""
         return self
 
-    def size_in_bytes(self) -> int:
-        """Return the bytes of all tensors that have been made."""
-        return sum([part.numel() * part.element_size() for part in self.parts() if part is not None])
-
-    def to(self, device: object, non_blocking: bool = False) -> KeyedJaggedTensor:
-        """Return the tensor on a device."""
+    def to(self, device: object, non_blocking: bool = False, dtype: Any = None) -> KeyedJaggedTensor:
+        """Return the tensor on a device; `dtype` is that of its weights."""
         del non_blocking
-        parts = [None if part is None else part.to(device) for part in self.parts()]
-        return KeyedJaggedTensor.of_parts([*parts, self._inverse_indices], self._keys, self._stride_per_key_per_rank)
+        values, weights, *divided = [None if part is None else part.to(device) for part in self.parts()]
+        if weights is not None and dtype is not None:
+            weights = weights.to(dtype)
+        parts = [values, weights, *divided, self._inverse_indices]
+        return KeyedJaggedTensor.of_parts(parts, self._keys, self._stride_per_key_per_rank)
 
     def pin_memory(self) -> KeyedJaggedTensor:
         """Return this tensor: there is no pinned memory."""
@@ -260,6 +268,30 @@ class KeyedJaggedTensor(KeyedRows):
             [f"{key!r}: {stride} rows" for key, stride in zip(self._keys, self.stride_per_key(), strict=True)]
         )
         return f"KeyedJaggedTensor({{{rows}}}, {self._values!r}, lengths={self.lengths()!r}, weights={self._weights!r})"
+
+
+def kjt_is_equal(kjt_1: object, kjt_2: object) -> bool:
+    """Return whether two tensors have the same keys and rows, with values and weights as `allclose` says."""
+    if not isinstance(kjt_1, KeyedJaggedTensor) or not isinstance(kjt_2, KeyedJaggedTensor):
+        return False
+    same = kjt_1.keys() == kjt_2.keys() and kjt_1.stride_per_key() == kjt_2.stride_per_key()
+    return same and same_rows(kjt_1, kjt_2)
+
+
+class ComputeKJTToJTDict(Module):
+    """`to_dict` as a module."""
+
+    def forward(self, keyed_jagged_tensor: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
+        """Return the rows by key."""
+        return keyed_jagged_tensor.to_dict()
+
+
+class ComputeJTDictToKJT(Module):
+    """`from_jt_dict` as a module."""
+
+    def forward(self, jt_dict: Mapping[str, JaggedTensor]) -> KeyedJaggedTensor:
+        """Return the jagged tensors as one."""
+        return KeyedJaggedTensor.from_jt_dict(jt_dict)
 
 
 def _flatten(keyed: KeyedJaggedTensor) -> tuple[list[Any], Any]:

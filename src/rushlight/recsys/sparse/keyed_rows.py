@@ -64,7 +64,10 @@ class KeyedRows(Rows):
         return self._stride_per_key_per_rank is not None
 
     def stride(self) -> int:
-        """Return the size of the batch, which is the largest one where keys have their own."""
+        """Return the size of the batch. Where keys have their own it is that of examples, or the largest one."""
+        inverse = self._inverse_indices
+        if self._stride_per_key_per_rank is not None and inverse is not None and inverse[1].shape[-1]:
+            return inverse[1].shape[-1]
         if self._stride_per_key_per_rank is not None:
             return max(self.stride_per_key(), default=0)
         return self._segment_count() // len(self._keys) if self._keys else 0
@@ -94,6 +97,23 @@ class KeyedRows(Rows):
         """Return the number of each key's values."""
         offsets = self.offset_per_key()
         return [end - first for first, end in itertools.pairwise(offsets)]
+
+    def length_per_key_or_none(self) -> list[int] | None:
+        """Return the number of each key's values if the offsets of keys have been made."""
+        return None if self._offset_per_key is None else self.length_per_key()
+
+    def offset_per_key_or_none(self) -> list[int] | None:
+        """Return the offsets of keys if they have been made."""
+        return self._offset_per_key
+
+    def lengths_offset_per_key(self) -> list[int]:
+        """Return the place of each key's first length, and at last the number of lengths."""
+        return prefix_sums(self.stride_per_key())
+
+    def unsync(self) -> Self:
+        """Forget the offsets of keys, and return this tensor."""
+        self._offset_per_key = None
+        return self
 
     def key_offsets(self) -> Tensor:
         """Return `offset_per_key` as a tensor: a graph then needs no number of it."""

@@ -103,8 +103,20 @@ class KeyedTensor:
         require(fits, "E003", "regroup_as_dict: a name for each group is needed", groups=len(groups), keys=len(keys))
         return dict(zip(keys, KeyedTensor.regroup(keyed_tensors, groups), strict=True))
 
+    def size_in_bytes(self) -> int:
+        """Return the bytes of the values."""
+        return self._values.numel() * self._values.element_size()
+
+    def record_stream(self, stream: object) -> None:
+        """Do nothing: there are no streams."""
+        del stream
+
     def __repr__(self) -> str:
         return f"KeyedTensor({dict(zip(self._keys, self._length_per_key, strict=True))}, {self._values!r})"
+
+
+regroup_kts = KeyedTensor.regroup
+"""`KeyedTensor.regroup` by another of its names."""
 
 
 def require_keys(what: str, keys: Sequence[str]) -> None:

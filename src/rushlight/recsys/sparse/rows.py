@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import is_compiling
 from rushlight.recsys.sparse.segments import lengths_of, offsets_of
@@ -64,9 +65,33 @@ class Rows:
         """Return the device of the values."""
         return self._values.device
 
+    def size_in_bytes(self) -> int:
+        """Return the bytes of all tensors that have been made."""
+        return sum([part.numel() * part.element_size() for part in self.parts() if part is not None])
+
+    def record_stream(self, stream: object) -> None:
+        """Do nothing: there are no streams."""
+        del stream
+
     def parts(self) -> list[Tensor | None]:
         """Return values, weights, lengths and offsets, as far as they have been made."""
         return [self._values, self._weights, self._lengths, self._offsets]
+
+
+def same_rows(one: Rows, other: Rows) -> bool:
+    """Return whether values, weights and lengths of two are alike."""
+    pairs = [
+        (one.values(), other.values()),
+        (one.weights_or_none(), other.weights_or_none()),
+        (one.lengths(), other.lengths()),
+    ]
+    return all(_alike(ours, theirs) for ours, theirs in pairs)
+
+
+def _alike(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and one.dtype == other.dtype and bool(rl.allclose(one, other))
 
 
 def require_weights(what: str, values: Tensor, weights: Tensor | None) -> None:
