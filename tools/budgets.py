@@ -71,7 +71,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.nn": ("rushlight.nn.kernels",),  # they load the tile language
     "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn.modules.module": ("rushlight.capture.compile", "rushlight.nn.html"),
-    "rushlight.eager.autograd.driver": ("rushlight.capture.tape.engine",),
+    "rushlight.eager.autograd.driver": ("rushlight.capture.tape.engine", "rushlight.func.vectorize"),
     "rushlight.eager.tensor": ("rushlight.compat.array_api", "rushlight.eager.printing.html"),
     "rushlight.bench.worker": (
         "rushlight",

@@ -89,7 +89,7 @@ def walk(
     run: Callable[[Step, list[G | None], Mapping[int, G]], Sequence[G | Apart | None]],
     add: Callable[[G, G], G],
     *,
-    prepare: Callable[[Step, list[G | None]], None] | None = None,
+    prepare: Callable[[Step, list[G | None], bool], None] | None = None,
     targets: Iterable[Edge] = (),
     captured: Callable[[Edge, G | None], None] | None = None,
     until_targets: bool = False,
@@ -105,10 +105,11 @@ def walk(
     order of their calls. Gradients that meet at one output fold on the right in the order in which they arrive: roots
     first, then users in reverse order of calls, then a user's operands from left to right.
 
-    When everything has arrived at a step, `prepare(step, gradients)` may replace gradients, then `captured(edge,
-    gradient)` is called for the targets among its outputs, then it runs. With `until_targets` only steps on the way
-    from roots to targets run. With a `part`, by identity, the others are neither prepared nor run. `merged(step)` may
-    give the step as one with those that follow it, where nobody asks for what arrives at these.
+    When everything has arrived at a step, `prepare(step, gradients, runs)` may replace gradients, then `captured(edge,
+    gradient)` is called for the targets among its outputs, then it `runs` unless nothing wanted lies behind it. With
+    `until_targets` only steps on the way from roots to targets run. With a `part`, by identity, the others are neither
+    prepared nor run. `merged(step)` may give the step as one with those that follow it, where nobody asks for what
+    arrives at these.
     """
     pairs = list(roots)
     wanted: dict[int, list[Edge]] = {}
@@ -133,12 +134,13 @@ def walk(
         step = heappop(ready)[2]
         gradients = arrivals.pop(id(step)).gradients
         inside = part is None or id(step) in part
+        runs = inside and (leading is None or any(edge and id(edge[0]) in leading for edge in step.edges))
         if prepare is not None and inside and (asked is None or id(step) in asked):
-            prepare(step, gradients)
+            prepare(step, gradients, runs)
         for edge in wanted.get(id(step), ()):
             if captured is not None:
                 captured(edge, gradients[edge[1]] if edge[1] < len(gradients) else None)
-        if not inside or (leading is not None and not any(edge and id(edge[0]) in leading for edge in step.edges)):
+        if not runs:
             continue
         whole = merged(step) if merged is not None and step.merges else None
         if whole is not None:

@@ -379,11 +379,11 @@ class CompiledBackward(Node):
             inputs, count = self.plan.inputs, len(self.part.joint.wanted) - len(self.plan.inputs)
             self._apart = frozenset([inputs[at] if at < len(inputs) else count + at for at in places])
 
-    def prepare(self, gradients: list[object], owned: set[int]) -> None:
+    def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
         """Runs the hooks on the gradients of results."""
         count = len(self.plan.results)
         handed, gradients[count:] = gradients[count:], []  # also those of what is no result
-        super().prepare(gradients, owned)
+        super().prepare(gradients, owned, runs)
         if handed:
             gradients += [*[None] * (count - len(gradients)), *handed]
 

@@ -23,7 +23,7 @@ from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, int64, uint8
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import same_shape
-from rushlight.support.errors import error, fail, require
+from rushlight.support.errors import error, fail, require, warn
 from rushlight.sym import Size, eq, required
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Answer(NamedTuple):
 
 _PLAIN: frozenset[type] = frozenset([int, slice, type(None), type(Ellipsis)])
 _WHOLE = slice(None)
+_LONGEST_TUPLE = 32  # a list of indices from this length on is one index: PyTorch's rule
 ANSWERS: dict[type, Answer] = {}
 """Classes of indices beside Python's and tensors."""
 
@@ -64,7 +65,16 @@ class Selection(NamedTuple):
 
 
 def _listed(index: object) -> list[object]:
+    """The indices. A short list that holds more than numbers is meant as a tuple, as in PyTorch, which warns (A009)."""
+    if isinstance(index, list) and len(index) < _LONGEST_TUPLE and any(map(_is_an_index, index)):
+        warn("A009", "a list of indices is deprecated", key="list of indices", hint="write tensor[tuple(indices)]")
+        return list(index)
     return list(index) if isinstance(index, tuple) else [index]
+
+
+def _is_an_index(part: object) -> bool:
+    """Whether a part of a list is an index of its own, and no element of one."""
+    return part is None or part is Ellipsis or isinstance(part, (slice, Handle, list, tuple, range, np.ndarray))
 
 
 def _as_tensor(index: Any) -> Tensor:

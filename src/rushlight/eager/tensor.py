@@ -101,7 +101,8 @@ class Autograd(GeneratedMethods):
     def grad_fn(self) -> Any:
         """The node that made it, or None."""
         requires(self)
-        return None if self.gradient is None else self.gradient.node
+        node = None if self.gradient is None else self.gradient.node
+        return None if node is None else node.shown()
 
     @property
     def output_nr(self) -> int:
@@ -207,6 +208,8 @@ class Autograd(GeneratedMethods):
                 tensor=self,
                 hint=hint,
             )
+        floats = not requires(self) or value.dtype.kind >= Kind.FLOAT
+        require(floats, "D001", "data: a tensor that requires gradients holds floating-point numbers", data=value)
         move(self, value)
 
     @property

@@ -122,7 +122,7 @@ def run(
         return run_backward(tensors, gradients, keep_graph, create_graph, inputs, accumulate, allow_unused)
     _refuse_surroundings()
     roots, targets = roots_of(tensors, gradients), targets_of(inputs or ())
-    one = Pass(keep_graph, create_graph, inputs is not None)
+    one = Pass(keep_graph, create_graph, inputs is not None, not accumulate)
     one.plan(roots, targets)
     with engaged(create_graph, one):
         reading = read(roots, targets, inputs if accumulate else None, inputs is not None, create_graph)

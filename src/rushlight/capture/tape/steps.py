@@ -382,7 +382,7 @@ _KINDS: Mapping[type[Node], type[Step]] = {
 
 def step_of(node: Node, create_graph: bool) -> type[Step] | None:
     """The kind of step that a node is in a program; None for one that Python runs as it is."""
-    kind = _KINDS.get(type(node))
+    kind = next((_KINDS[one] for one in type(node).__mro__ if one in _KINDS), None)
     if isinstance(node, CompiledBackward) and (create_graph or node.is_packed):
         return None
     if isinstance(node, FunctionNode) and not _can_be_traced(node, create_graph):

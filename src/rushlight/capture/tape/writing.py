@@ -15,9 +15,9 @@ from rushlight.capture.tape.effects import is_interchangeable, is_quiet
 from rushlight.capture.tape.reading import Reading
 from rushlight.capture.tape.steps import NativeStep, add
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulate, refuse_replacement
-from rushlight.eager.autograd.node import Node, fitting
+from rushlight.eager.autograd.node import Node, add_retained, fitting
 from rushlight.eager.dispatch import STATE, refuse_in_graphs
-from rushlight.eager.handle import Handle, gradient_of
+from rushlight.eager.handle import Handle
 from rushlight.support.frozen import frozen
 
 Hook = Callable[..., object]
@@ -46,12 +46,8 @@ def _fitted(replaced: object, before: object, name: str) -> object:
     return fitting((replaced,), (before,), name)[0]
 
 
-def _kept(tensor: Handle, gradient: Any) -> None:
-    gradient_of(tensor).grad = gradient
-
-
 _ADD, _ACCUMULATE, _FIT_ONE, _FIT, _KEEP, _REFUSE = range(6)
-_TOOLS = tuple(map(Tool, (add, _accumulated, _fitted, fitting, _kept, refuse_replacement)))
+_TOOLS = tuple(map(Tool, (add, _accumulated, _fitted, fitting, add_retained, refuse_replacement)))
 
 
 @frozen(eq=False)
@@ -165,7 +161,7 @@ class _Writer:
         if gradient is not None:
             self._captured[id(edge[0]), edge[1]] = gradient
 
-    def _prepare(self, node: Any, gradients: list[str | None]) -> None:
+    def _prepare(self, node: Any, gradients: list[str | None], runs: bool) -> None:
         number, hooks, name = self._reading.numbers[id(node)], node.hooks(), node.name()
         calls = self._hooks(lambda reading: [hook for _, hook in reading.nodes[number].hooks().of_outputs])
         for (output, _), call in zip(hooks.of_outputs, calls, strict=True):
@@ -175,10 +171,11 @@ class _Writer:
                 self._say(f"    r = {call}({gradient})")
                 self._say("    if r is not None:")
                 self._say(f'        {gradient} = part[{_FIT_ONE}](r, {gradient}, "a tensor\'s hook")')
-        if hooks.before:
-            self._named(gradients)
-        for call in self._hooks(lambda reading: reading.nodes[number].hooks().before):
-            self._replace(gradients, f"{call}({_tuple(gradients)})", name)
+        if runs or self._reading.inputs is not None:
+            if hooks.before:
+                self._named(gradients)
+            for call in self._hooks(lambda reading: reading.nodes[number].hooks().before):
+                self._replace(gradients, f"{call}({_tuple(gradients)})", name)
         kept = self._loaded(lambda reading: [tensor for _, tensor in reading.nodes[number].hooks().retained])
         for (output, _), tensor in zip(hooks.retained, kept, strict=True):
             gradient = gradients[output] if output < len(gradients) else None
@@ -238,7 +235,11 @@ class _Writer:
         if gradient is None:
             return
         number = self._reading.numbers[id(node)]
-        self._accumulate_alone(node, gradient)
+        (variable,) = self._loaded(lambda reading: [_leaf(reading.nodes[number])])
+        self._say(f"if {gradient} is not None:")
+        self._say(f"    part[{_ACCUMULATE}]({variable}, {gradient})")
+        for call in self._hooks(lambda reading: reading.nodes[number].hooks().accumulated):
+            self._say(f"    part[{_REFUSE}]({call}({variable}))")
         for call in self._hooks(lambda reading: reading.nodes[number].hooks().after):
             self._replace([], f"{call}((), ({gradient},))", node.name(), "    ")
 
@@ -248,20 +249,11 @@ class _Writer:
             if gradient == "None":
                 continue
             if isinstance(node, AccumulateGrad):
-                self._accumulate_alone(node, gradient)
+                self._accumulate(node, (gradient,))
                 continue
             (variable,) = self._loaded(partial(_input, at))
             self._say(f"if {gradient} is not None:")
             self._say(f"    part[{_ACCUMULATE}]({variable}, {gradient})")
-
-    def _accumulate_alone(self, node: AccumulateGrad, gradient: str) -> None:
-        """Adds to a leaf's gradient where only the hooks run that come after accumulation."""
-        number = self._reading.numbers[id(node)]
-        (variable,) = self._loaded(lambda reading: [_leaf(reading.nodes[number])])
-        self._say(f"if {gradient} is not None:")
-        self._say(f"    part[{_ACCUMULATE}]({variable}, {gradient})")
-        for call in self._hooks(lambda reading: reading.nodes[number].hooks().accumulated):
-            self._say(f"    part[{_REFUSE}]({call}({variable}))")
 
 
 def _hook(load: Callable[[Reading], Sequence[Hook]], at: int, reading: Reading) -> list[object]:

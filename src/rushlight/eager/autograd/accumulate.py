@@ -37,14 +37,14 @@ class AccumulateGrad(Node):
         accumulated = list((record.accumulated or {}).values())
         return own._replace(of_outputs=[*of_leaf, *own.of_outputs], accumulated=accumulated)
 
-    def prepare(self, gradients: list[object], owned: set[int]) -> None:
+    def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
         """Runs the leaf's hooks on what arrived."""
         record = gradient_of(self.variable)
         if STATE.tracer is not None:
             STATE.tracer.hooked[id(self.variable)] = self.variable
         if record.hooks and gradients and gradients[0] is not None:
             gradients[0] = run_tensor_hooks(record.hooks, gradients[0], owned)
-        super().prepare(gradients, owned)
+        super().prepare(gradients, owned, runs)
 
     def run(self, gradients: list[Handle | None], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Accumulates, then runs the hooks that come after accumulation."""

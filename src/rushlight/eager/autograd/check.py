@@ -94,7 +94,7 @@ def _forward(output: Any, tensor: Any, shape: tuple[int, ...]) -> Any:
 
 # Checks of PyTorch's that are not there, and so may only be declined.
 _MISSING: Mapping[str, tuple[Any, ...]] = dict.fromkeys(
-    ("check_batched_forward_grad", "check_batched_grad", "check_fwd_over_rev", "masked"), (False, None)
+    ("check_batched_forward_grad", "check_fwd_over_rev"), (False, None)
 )
 
 
@@ -113,13 +113,16 @@ def gradcheck(
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
+    check_batched_grad: bool = False,
+    masked: bool | None = None,
     **rest: object,
 ) -> bool:
     """Whether the gradients of `func` at `inputs` agree with finite differences.
 
-    Inputs should be float64 or complex128. `check_forward_ad` compares forward derivatives too. Each element is always
-    compared, whatever `nondet_tol` and `fast_mode` say. Errors: G013 where gradients differ, unless `raise_exception`
-    is False.
+    Inputs should be float64 or complex128. `check_forward_ad` compares forward derivatives too, `check_batched_grad`
+    gradients of a batch with those of its places. Each element is always compared, whatever `nondet_tol` and
+    `fast_mode` say; `masked` is for sparse inputs, whose elements are those that are there. Errors: G013 where
+    gradients differ, unless `raise_exception` is False.
     """
     no_more(rest, (), _MISSING)
     if not callable(func):
@@ -142,6 +145,29 @@ def gradcheck(
                     expected = numeric[number] if numeric else np.zeros_like(gradient)
                     if not np.allclose(gradient, expected, rtol, atol):
                         return _differs(f"output {number} by input {at}", gradient, expected, raise_exception)
+        if check_batched_grad:
+            return _check_batch(outputs, [listed[at] for at in wanted], raise_exception)
+    return True
+
+
+def _check_batch(outputs: Sequence[Any], inputs: list[Any], raise_exception: bool) -> bool:
+    """Whether the gradients of two places at once are those of each."""
+    random = np.random.default_rng(0)
+    for number, output in enumerate(outputs):
+        if not requires(output):
+            continue
+        seeds = [_drawn(random, output) for _ in range(2)]
+        batch = OPERATORS["to_dtype"](OPERATORS["stack"](seeds, 0), output.dtype)
+        how = {"retain_graph": True, "allow_unused": True}
+        together = grad(output, inputs, batch, is_grads_batched=True, **how)
+        for place in range(2):
+            alone = grad(output, inputs, batch[place], **how)
+            for at, (one, both) in enumerate(zip(alone, together, strict=True)):
+                expected = np.zeros(1) if one is None else array_of(one)
+                found = np.zeros(1) if both is None else array_of(both[place])
+                if not np.allclose(found, expected):
+                    which = f"output {number} by input {at}, of a batch of gradients"
+                    return _differs(which, found, expected, raise_exception)
     return True
 
 

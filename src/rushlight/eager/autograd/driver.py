@@ -38,22 +38,27 @@ class GradientEdge(NamedTuple):
 class Pass:
     """One backward pass: options, and the ids of gradients that nobody else refers to.
 
-    It is `partial` if gradients are wanted at given tensors alone. `will_run` tells which nodes it executes.
+    It is `partial` if gradients are wanted at given tensors alone, and `returns` them if nothing is accumulated.
+    `will_run` tells which nodes it executes.
     """
 
-    __slots__ = ("_plan", "callbacks", "create_graph", "keep", "owned", "partial")
+    __slots__ = ("_plan", "callbacks", "create_graph", "keep", "owned", "partial", "returns")
 
-    def __init__(self, keep: bool, create_graph: bool, partial: bool = False) -> None:
+    def __init__(self, keep: bool, create_graph: bool, partial: bool = False, returns: bool = False) -> None:
         self.keep = keep
         self.create_graph = create_graph
         self.partial = partial
+        self.returns = returns
         self._plan: tuple[Sequence[Any], Sequence[Edge]] = ((), ())
         self.owned: set[int] = set()
         self.callbacks: list[Callable[[], object]] = []
 
-    def prepare(self, node: Any, gradients: list[Any]) -> None:
-        """Runs the hooks on what arrived at a node."""
-        node.prepare(gradients, self.owned)
+    def prepare(self, node: Any, gradients: list[Any], runs: bool = True) -> None:
+        """Runs the hooks on what arrived.
+
+        Where gradients are returned, those of outputs alone unless the node `runs`.
+        """
+        node.prepare(gradients, self.owned, runs or not self.returns)
 
     def run(self, node: Any, gradients: list[Any], begun: Mapping[int, object]) -> Sequence[Any]:
         """Runs a node, with the forward's line in any error."""
@@ -198,7 +203,7 @@ def run_backward(
     if STATE.anomaly:
         refuse_in_graphs("a backward pass in anomaly mode")
     roots, targets = roots_of(tensors, gradients), targets_of(inputs or ())
-    one = Pass(keep_graph, create_graph, inputs is not None)
+    one = Pass(keep_graph, create_graph, inputs is not None, not accumulate)
     with engaged(create_graph, one):
         result = one.walk(roots, targets, until_targets=inputs is not None)
         if inputs is not None and accumulate:
@@ -376,11 +381,11 @@ class Tape:
         def add(a: object, b: object) -> Any:
             return a.add(b, sender, one.add) if isinstance(a, Arrived) else one.add(a, b)
 
-        def prepare(node: Any, given: list[Any]) -> None:
+        def prepare(node: Any, given: list[Any], runs: bool) -> None:
             if node.sequence <= until:
                 return
             given[:] = [replaced.get((id(node), output), gradient) for output, gradient in enumerate(given)]
-            one.prepare(node, given)
+            one.prepare(node, given, runs)
             noted(given)
 
         def run(node: Any, given: list[Any], begun: Mapping[int, object]) -> Sequence[Any]:
@@ -445,9 +450,10 @@ def _start(tensor: Any, gradient: object) -> Any:
             return OPERATORS["full_like"](tensor, 1)
     if not isinstance(gradient, Handle):
         fail("A001", "backward: a gradient must be a tensor", gradient=gradient)
-    if gradient.form.dtype is not tensor.form.dtype or not same_shape(gradient.form.shape, tensor.form.shape):
+    dtype = tensor.form.dtype
+    if gradient.form.dtype.kind is not dtype.kind or not same_shape(gradient.form.shape, tensor.form.shape):
         fail("G007", "backward: the gradient does not fit its tensor", tensor=tensor, gradient=gradient)
-    return gradient
+    return gradient if gradient.form.dtype is dtype else OPERATORS["to_dtype"](gradient, dtype)
 
 
 def _given(gradient: object) -> object:
@@ -459,7 +465,7 @@ def _accumulate(tensor: Handle, edge: Edge, gradient: Handle | None, one: Pass) 
     if gradient is None:
         return
     if isinstance(edge[0], AccumulateGrad):
-        edge[0].run([gradient], one.create_graph, one.owned)
+        edge[0].finish(edge[0].run([gradient], one.create_graph, one.owned), [gradient], one.owned)
     else:
         accumulate(tensor, gradient, one.create_graph, id(gradient) in one.owned)
 
@@ -516,6 +522,7 @@ def grad(
     """The gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. Nothing is accumulated.
 
     A dict of inputs gives a dict of gradients, else they come as a tuple. `only_inputs` is always so (A009 if False).
+    With `is_grads_batched` the gradients to start from have a first dim of places, and so have the results.
     """
     if not only_inputs:
         warn("A009", "grad: only_inputs is deprecated and has no effect", key="only_inputs", hint="leave it out")
@@ -531,8 +538,13 @@ def grad(
             materialize_grads=materialize_grads,
         )
         return dict(zip(inputs, gradients, strict=True))
-    require(not is_grads_batched, "A006", "grad: is_grads_batched is not supported yet")
+    if is_grads_batched:
+        how = retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads
+        return _grad_of_batch(outputs, inputs, grad_outputs, *how)
     listed, wanted = _listed(outputs), _listed(inputs)
+    require(len(wanted) > 0, "A002", "grad: no inputs are given")
+    refused = materialize_grads and allow_unused is False
+    require(not refused, "A002", "grad: materialize_grads needs allow_unused", hint="leave allow_unused out")
     given = (None,) * len(listed) if grad_outputs is None else _listed(grad_outputs)
     require(len(given) == len(listed), "A004", f"grad: {len(given)} gradients for {len(listed)} outputs")
     keep = create_graph if retain_graph is None else retain_graph
@@ -541,9 +553,27 @@ def grad(
     if not materialize_grads:
         return gradients
     with Scope(grad=False):
-        return tuple(
-            [
-                OPERATORS["full_like"](leaf, 0) if one is None else one
-                for leaf, one in zip(wanted, gradients, strict=True)
-            ]
-        )
+        return tuple([_zeros(leaf) if one is None else one for leaf, one in zip(wanted, gradients, strict=True)])
+
+
+def _grad_of_batch(outputs: object, inputs: object, grad_outputs: object, *how: Any) -> tuple[Any, ...]:
+    """The gradients from each place along the first dim of `grad_outputs`, stacked."""
+    given = _listed(grad_outputs)
+    there: list[bool] = []
+
+    def one_place(*gradients: Any) -> list[Any]:
+        arrived = iter(gradients)
+        found = grad(outputs, inputs, [None if one is None else next(arrived) for one in given], *how)
+        there[:] = [gradient is not None for gradient in found]
+        return [gradient for gradient in found if gradient is not None]
+
+    vmap = importlib.import_module("rushlight.func.vectorize").vmap  # which is a layer above
+    batches = iter(vmap(one_place)(*[gradient for gradient in given if gradient is not None]))
+    return tuple([next(batches) if one else None for one in there])
+
+
+def _zeros(leaf: Any) -> Any:
+    """The gradient of what was not used; it can be differentiated again."""
+    gradient = OPERATORS["full_like"](leaf, 0)
+    gradient.requires_grad = True
+    return gradient

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, differentiable, requires
-from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.node import Node, class_named
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import check_write, record_function_write
 from rushlight.eager.dispatch import STATE, Key, Scope, call_user, reenter, tell_made
@@ -115,6 +116,12 @@ class FunctionNode(Node, FunctionCtx):
     def name(self) -> str:
         """PyTorch's name of the node."""
         return self._function.__name__ + "Backward"
+
+    def shown(self) -> Self:
+        """Itself, of a class named as the node is."""
+        if self.__class__ is FunctionNode:
+            self.__class__ = class_named(FunctionNode, self.name())
+        return self
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -259,6 +266,9 @@ class Function:
             if cls.setup_context is Function.setup_context:
                 result = call_user(cls.forward, node, *args)
             else:
+                args = _with_defaults(cls.forward, args)
+                needed = (*needed, *[False] * (len(args) - len(needed)))
+                node.needs_input_grad = needed
                 result = call_user(cls.forward, *args)
                 call_user(cls.setup_context, node, args, result)
         outputs = list(result) if isinstance(result, tuple) else [result]
@@ -268,6 +278,16 @@ class Function:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+
+
+def _with_defaults(forward: Callable[..., object], args: tuple[object, ...]) -> tuple[object, ...]:
+    """The arguments of a forward with its defaults for those that were not given."""
+    code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None) or ()
+    if code is None or inspect.ismethod(forward):
+        missing = 0 if code is None else code.co_argcount - 1 - len(args)
+    else:
+        missing = code.co_argcount - len(args)
+    return args if not 0 < missing <= len(defaults) else (*args, *defaults[-missing:])
 
 
 def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed: Sequence[bool]) -> None:

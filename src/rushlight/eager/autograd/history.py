@@ -26,6 +26,21 @@ def attach(tensor: Any, node: object, output: int) -> None:
     tensor.keys |= AUTOGRAD
 
 
+def rewrite(tensor: Handle, node: Any, output: int) -> None:
+    """Makes the tensor the output of a node after a write to it: its views follow."""
+    before_rewrite(tensor)
+    move_retained(tensor, gradient_of(tensor), node, output)
+    attach(tensor, node, output)
+    gradient_of(tensor).rebases += 1
+
+
+def move_retained(tensor: Handle, before: Gradient, node: Any, output: int) -> None:
+    """Lets the new node of a tensor keep the gradient that the old one would have kept."""
+    if before.retained and before.node is not None and node is not None:
+        before.node.retain_no_more(before.output)
+        node.retain(output, tensor)
+
+
 def before_rewrite(tensor: Handle) -> None:
     """Called before the history of a tensor is replaced: what a trace replaces is restored when it ends."""
     if STATE.tracer is not None:
@@ -65,8 +80,9 @@ def follow(tensor: Any) -> None:
     with Scope(grad=True, excluded=STATE.excluded & ~AUTOGRAD):
         fresh = replay(view.steps, view.base)
     gradient = gradient_of(tensor)
-    gradient.node = None if fresh.gradient is None else fresh.gradient.node
-    gradient.output = 0 if fresh.gradient is None else fresh.gradient.output
+    node, output = (None, 0) if fresh.gradient is None else (fresh.gradient.node, fresh.gradient.output)
+    move_retained(tensor, gradient, node, output)
+    gradient.node, gradient.output = node, output
 
 
 def replay(steps: Sequence[Step], base: object) -> Any:

@@ -29,14 +29,21 @@ class GradMode(Scope):
             @functools.wraps(function)
             def generate(*args: object, **kwargs: object) -> Generator[Any, Any, Any]:
                 generator = function(*args, **kwargs)
-                sent: Any = None
+                step: Callable[[], Any] = functools.partial(next, generator)
                 while True:
                     with self:
                         try:
-                            value = generator.send(sent)
+                            value = step()
                         except StopIteration as end:
                             return end.value
-                    sent = yield value
+                    try:
+                        step = functools.partial(generator.send, (yield value))
+                    except GeneratorExit:
+                        with self:
+                            generator.close()
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - whatever is thrown goes to the generator
+                        step = functools.partial(generator.throw, error)
 
             return generate  # pyright: ignore[reportReturnType] - of the same signature
 
@@ -93,6 +100,11 @@ class set_grad_enabled(GradMode):  # noqa: N801 - PyTorch's name
         super().__init__(grad=bool(mode), silenced=not mode)
         self._called = STATE.grad
         STATE.grad, STATE.silenced = bool(mode), not mode
+
+    def __call__(self, function: F) -> F:
+        """The function, run in this scope; what making the scope has set is undone."""
+        STATE.grad, STATE.silenced = self._called, not self._called
+        return super().__call__(function)
 
     def __enter__(self) -> set_grad_enabled:
         now, STATE.grad = STATE.grad, self._called

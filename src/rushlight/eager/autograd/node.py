@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.handle import Handle, gradient_of
 from rushlight.ops.dims import same_shape
+from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame, frame_at, user_frame
 
@@ -126,6 +128,10 @@ class Node:
         """PyTorch's name of the node."""
         return type(self).__name__
 
+    def shown(self) -> Self:
+        """Itself as the user sees it: of a class that bears PyTorch's name, where there are many kinds."""
+        return self
+
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Gradients of the inputs. `owned`: ids of gradients that nobody else refers to, and new ones are added."""
         raise NotImplementedError
@@ -145,7 +151,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes that the gradients go to."""
-        return tuple([(None, 0) if edge is None else edge for edge in self.edges])
+        return tuple([(None, 0) if edge is None else (edge[0].shown(), edge[1]) for edge in self.edges])
 
     def register_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(grad_inputs, grad_outputs)` after the node has run; a result but None replaces `grad_inputs`."""
@@ -167,6 +173,10 @@ class Node:
         self._retained = {} if self._retained is None else self._retained
         self._retained[output] = weakref.ref(tensor)
 
+    def retain_no_more(self, output: int) -> None:
+        """Keeps the gradient of an output no longer: its tensor is that of another node."""
+        (self._retained or {}).pop(output, None)
+
     def watched(self) -> tuple[list[Hooks], list[Handle]]:
         """The tables of its hooks that have some, and the tensors that keep gradients of its outputs."""
         tables = [*(self._tensor_hooks or {}).values(), self._before, self._after]
@@ -183,12 +193,15 @@ class Node:
             list((self._after or {}).values()),
         )
 
-    def prepare(self, gradients: list[object], owned: set[int]) -> None:
-        """Runs the hooks on arrived gradients, then keeps those that are to be retained."""
+    def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
+        """Runs the hooks on arrived gradients, then keeps those that are to be retained.
+
+        Of a node that does not run only the hooks of its outputs are meant.
+        """
         for output, hooks in (self._tensor_hooks or {}).items():
             if output < len(gradients) and gradients[output] is not None:
                 gradients[output] = run_tensor_hooks(hooks, gradients[output], owned)
-        for hook in tuple((self._before or {}).values()):
+        for hook in tuple((self._before or {}).values()) if runs else ():
             replaced = call_user(hook, tuple(gradients))
             if replaced is not None:
                 gradients[:] = fitting(replaced, gradients, self.name())
@@ -197,7 +210,7 @@ class Node:
             tensor = reference()
             if tensor is not None and output < len(gradients) and gradients[output] is not None:
                 owned.discard(id(gradients[output]))
-                gradient_of(tensor).grad = gradients[output]
+                add_retained(tensor, gradients[output])
 
     def finish(self, results: Sequence[object], gradients: list[object], owned: set[int]) -> Sequence[object]:
         """Runs the hooks that come after the node."""
@@ -212,8 +225,20 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+def add_retained(tensor: Handle, gradient: Any) -> None:
+    """Adds to the gradient that a tensor which is no leaf retains, out of place: others may refer to it."""
+    record = gradient_of(tensor)
+    record.grad = gradient if record.grad is None else OPERATORS["add"](record.grad, gradient)
+
+
 Edge = tuple[Node, int]
 """A node, and the number of one of its outputs."""
+
+
+@functools.cache
+def class_named(kind: type[Node], name: str) -> type[Any]:
+    """A subclass that bears a name of PyTorch's and has nothing else of its own."""
+    return type(name, (kind,), {"__slots__": (), "__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
 def run_tensor_hooks(hooks: Hooks, gradient: object, owned: set[int]) -> object:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import DerivativePlan, Rule, derivative_plan, gradients_by_calls, uses_data
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.node import Node, class_named
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, Key, Memo, bit, keys_of
 from rushlight.eager.execution.operands import PLAIN, attribute_key, flatten, form_key, structure_of
@@ -159,6 +159,12 @@ class OperatorNode(Node):
         """PyTorch's name of the node, such as MulBackward0."""
         return title(self._recipe.rule.owner.name.rstrip("_")) + "Backward0"
 
+    def shown(self) -> Self:
+        """Itself, of a class named as the node is; what it saved are attributes: `_saved_self`, `_saved_result`."""
+        if self.__class__ is OperatorNode:
+            self.__class__ = class_named(_Shown, self.name())
+        return self
+
     @property
     def recipe(self) -> Recipe:
         """What calls of this kind save."""
@@ -221,6 +227,39 @@ class OperatorNode(Node):
         """Frees what was saved; a node that saved no tensor may run again."""
         if self.saves_tensors:
             self._saved = None
+
+
+_SAVED = "_saved_"
+_PYTORCHS = {"input": "self"}  # PyTorch's names of operands
+
+
+class _Shown(OperatorNode):
+    """A node that the user has seen."""
+
+    __slots__ = ()
+
+    def _places(self) -> dict[str, int]:
+        """The attribute of each tensor or number that is kept, and its place among them."""
+        recipe, rule = self.recipe, self.recipe.rule
+        names: dict[str, int] = {}
+        for place, (is_result, at, _) in enumerate(recipe.sources):
+            name = (rule.results if is_result else rule.operands)[at]
+            names[_SAVED + ("result" if is_result and len(rule.results) == 1 else _PYTORCHS.get(name, name))] = place
+        return names
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith(_SAVED):
+            raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+        places, attrs = self._places(), self.recipe.attrs
+        if name.removeprefix(_SAVED) in attrs:
+            return attrs[name.removeprefix(_SAVED)]
+        if name not in places:
+            raise AttributeError(f"{self.name()} has not saved '{name}'")
+        value = self._unpacked(self.saved[places[name]])
+        return None if isinstance(value, TensorMeta) else value
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._places(), *[_SAVED + name for name in self.recipe.attrs]]
 
 
 def _forms_of(value: object, used: Any) -> Any:

@@ -9,11 +9,12 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import Rule, rule_of
 from rushlight.eager.autograd.history import (
     attach,
-    before_rewrite,
     differentiable,
     follow,
+    move_retained,
     replay,
     requires,
+    rewrite,
     shown_by_base,
 )
 from rushlight.eager.autograd.node import Node
@@ -22,7 +23,7 @@ from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Step, View, allocate, gradient_of, is_wrapper, share
+from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Step, View, allocate, is_wrapper, share
 from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -62,14 +63,9 @@ def record_write(
         return target
     node: Node = OperatorNode(recipe, operands, (target,), flat, edges, before)
     if view is None:
-        before_rewrite(target)
-        attach(target, node, 0)
-        gradient_of(target).rebases += 1
+        rewrite(target, node, 0)
     else:
-        base = view.base
-        before_rewrite(base)
-        attach(base, CopySlices(base, view, node, base_edge), 0)
-        gradient_of(base).rebases += 1
+        rewrite(view.base, CopySlices(view.base, view, node, base_edge), 0)
         follow(target)
     return target
 
@@ -77,9 +73,7 @@ def record_write(
 def record_function_write(target: Handle, node: Node, output: int) -> None:
     """Gives a tensor that a custom function wrote to, and its base, the history of the function's output."""
     if target.view_of is None:
-        before_rewrite(target)
-        attach(target, node, output)
-        gradient_of(target).rebases += 1
+        rewrite(target, node, output)
         return
     value = share(target)
     attach(value, node, output)
@@ -264,6 +258,8 @@ class Rewriting:
         before, record = target.gradient, Gradient()
         if before is not None:
             record.grad, record.retained, record.rebases = before.grad, before.retained, before.rebases
+        if before is not None:
+            move_retained(target, before, node, output)
         record.node, record.output = node, output
         record.rebases += 1
         self._records[id(target)] = target, record

@@ -276,8 +276,10 @@ done:
 ; error.
 define internal i1 @take_target(ptr %walk, ptr %visit, ptr %step, ptr %gradients) {
 entry:
-  %arguments = alloca [3 x ptr]
+  %arguments = alloca [4 x ptr]
   %quiet = call i1 @is_quiet(ptr %step)
+  %on = call i64 @count_leading(ptr %walk, ptr %step, i64 0)
+  %further = icmp ne i64 %on, 0
   br i1 %quiet, label %keep, label %prepare
 prepare:
   %one = call ptr @pointer(ptr %walk, i64 WALK_PASS)
@@ -286,8 +288,13 @@ prepare:
   store ptr %one, ptr %arguments
   store ptr %step, ptr %second
   store ptr %gradients, ptr %third
+  %fourth = getelementptr ptr, ptr %arguments, i64 3
+  %true = load ptr, ptr @true
+  %false = load ptr, ptr @false
+  %runs = select i1 %further, ptr %true, ptr %false
+  store ptr %runs, ptr %fourth
   %preparer = load ptr, ptr @prepare_step
-  %prepared = call ptr @PyObject_Vectorcall(ptr %preparer, ptr %arguments, i64 3, ptr null)
+  %prepared = call ptr @PyObject_Vectorcall(ptr %preparer, ptr %arguments, i64 4, ptr null)
   %failed = icmp eq ptr %prepared, null
   br i1 %failed, label %error, label %ready
 ready:
@@ -295,8 +302,6 @@ ready:
   br label %keep
 keep:
   call void @keep_arrived(ptr %walk, ptr %visit, ptr %gradients)
-  %on = call i64 @count_leading(ptr %walk, ptr %step, i64 0)
-  %further = icmp ne i64 %on, 0
   br i1 %further, label %go, label %done
 go:
   br i1 %quiet, label %run, label %run.prepared
