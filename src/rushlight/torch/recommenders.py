@@ -22,6 +22,8 @@ _MODULES = {
         "modules.fp_embedding_modules",
         "modules.fused_embedding_modules",
         "modules.mc_embedding_modules",
+        "modules.hash_mc_evictions",
+        "modules.hash_mc_modules",
         "modules.mc_modules",
         "modules.regroup",
     ),

@@ -21,6 +21,11 @@ from rushlight.recsys.modules.eviction import (
 from rushlight.recsys.modules.factorization import DeepFM, FactorizationMachine
 from rushlight.recsys.modules.fused import FusedEmbeddingBagCollection
 from rushlight.recsys.modules.fused_rows import FusedEmbeddingCollection
+from rushlight.recsys.modules.hashed import (
+    HashZchEvictionConfig,
+    HashZchEvictionPolicyName,
+    HashZchManagedCollisionModule,
+)
 from rushlight.recsys.modules.managed import (
     ManagedCollisionEmbeddingBagCollection,
     ManagedCollisionEmbeddingCollection,
@@ -47,6 +52,9 @@ __all__ = [
     "FeatureProcessorsCollection",
     "FusedEmbeddingBagCollection",
     "FusedEmbeddingCollection",
+    "HashZchEvictionConfig",
+    "HashZchEvictionPolicyName",
+    "HashZchManagedCollisionModule",
     "KTRegroupAsDict",
     "LFU_EvictionPolicy",
     "LRU_EvictionPolicy",

@@ -64,6 +64,10 @@ class ManagedCollisionModule(Module):
         """Return into how many parts the map may be divided."""
         raise NotImplementedError
 
+    def open_slots(self) -> Tensor:
+        """Return how many rows have no id yet."""
+        raise NotImplementedError
+
 
 class _Came(NamedTuple):
     """Different ids, how often each came, and in what batch it came last."""
@@ -327,8 +331,4 @@ class ManagedCollisionCollection(Module):
 
     def open_slots(self) -> dict[str, Tensor]:
         """Return how many rows of each table have no id yet."""
-        found: dict[str, Tensor] = {}
-        for name, module in self.modules_of_tables().items():
-            assert isinstance(module, MCHManagedCollisionModule)
-            found[name] = module.open_slots()
-        return found
+        return {name: module.open_slots() for name, module in self.modules_of_tables().items()}
