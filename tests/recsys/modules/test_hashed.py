@@ -213,5 +213,5 @@ def test_what_a_table_is_not_made_of(code: str, size: int, given: dict[str, Any]
 def test_ids_beyond_their_bound_are_refused():
     module = HashZchManagedCollisionModule(4, total_num_buckets=2, input_hash_size=10)
     for wrong in ([3, 10], [-1]):
-        with pytest.raises(IndexError, match="E006"):
+        with pytest.raises(IndexError, match="below input_hash_size"):
             mapped(module, wrong)
