@@ -129,7 +129,52 @@ def fuse_nodes(nodes: Sequence[Node], without: Container[str] = ()) -> Fused:
         for buffer, _ in reads:
             chosen.reads.add(buffer)
             readers.setdefault(buffer, []).append(chosen)
-    return Fused(tuple([group.finished() for group in groups]), tuple(missed))
+        for other in producers.values():
+            if other is not chosen and "rows" not in without and can_merge(other, chosen, groups):
+                home.update([(member.buffer, chosen) for member in other.nodes])
+                for buffer in other.reads:
+                    readers[buffer] = [chosen if group is other else group for group in readers[buffer]]
+                _merge(other, chosen, groups)
+    return Fused(tuple([group.finished() for group in groups if group.nodes]), tuple(missed))
+
+
+def can_merge(first: _GrowingGroup, second: _GrowingGroup, groups: Sequence[_GrowingGroup]) -> Verdict:
+    """Whether two groups that a node reads may be one: rows of the same data, whose sums began apart.
+
+    So do those of a norm's gradient: one of its sums over a row needs the gradient alone, another the input too.
+    """
+    if first.gemm is not None or second.gemm is not None or not first.reads & second.reads:
+        return no("nothing in common")
+    if first.outer is None or first.outer != second.outer:
+        return no("they are not of the same rows")
+    for one, other in ((first, second), (second, first)):
+        bit = 1 << other.number
+        if any(one.ancestors >> group.number & 1 and group.ancestors & bit for group in groups if group is not other):
+            return no("a value between them is computed by another kernel")
+    both = _GrowingGroup(second.number, second.nodes[0])
+    both.reads = first.reads | second.reads
+    if len(first.nodes) + len(second.nodes) > MAX_NODES or len(both.reads) > MAX_BUFFERS:
+        return no("the kernel would be too large", len(first.nodes) + len(second.nodes), len(both.reads))
+    members = sorted([*first.nodes, *second.nodes], key=lambda node: node.order)
+    both.nodes, both.outer = members[:1], second.outer
+    for node in members[1:]:
+        verdict = _can_have_places(both, node) and _can_share_axes(both, node) and _can_forward(both, node)
+        if not verdict:
+            return verdict
+        both.nodes.append(node)
+    return yes("rows of the same data")
+
+
+def _merge(first: _GrowingGroup, second: _GrowingGroup, groups: Sequence[_GrowingGroup]) -> None:
+    """Moves the nodes of one group to another, and leaves it empty."""
+    second.nodes = sorted([*first.nodes, *second.nodes], key=lambda node: node.order)
+    second.reads |= first.reads
+    both = 1 << first.number | 1 << second.number
+    ancestors = (first.ancestors | second.ancestors) & ~both
+    first.nodes, first.ancestors, second.ancestors = [], 0, ancestors
+    for group in groups:
+        if group.ancestors & both:
+            group.ancestors = group.ancestors & ~both | 1 << second.number | ancestors
 
 
 def _depend(group: _GrowingGroup, producers: dict[int, _GrowingGroup], groups: list[_GrowingGroup]) -> None:
