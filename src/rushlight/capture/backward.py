@@ -12,6 +12,7 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry.entry import RunPlan
 from rushlight.capture.joint import Derived, Joint, fail_freed
+from rushlight.capture.layout import BackwardLayout, SegmentPlan
 from rushlight.capture.orders import Common, Goal, Order, Request, Variant, as_hints, without_sizes
 from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
@@ -29,6 +30,7 @@ from rushlight.sym import Size, SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
+    from rushlight.capture.stored.order import StoredOrder
     from rushlight.ir.graph import Graph
 
 
@@ -39,25 +41,22 @@ class BackwardPart:
     """What a compiled forward needs to be differentiated, any number of times.
 
     There is a graph for each set of results that have gradients, of inputs whose gradients are given in parts, and of
-    segments that run as one; each is made at the first backward pass that asks for it.
+    segments that run as one; `order` has each at the first backward pass that asks for it.
     """
 
-    def __init__(
-        self, backward: Derived, returned: int, split: Split, compile_graph: Callable[[Graph], Executable]
-    ) -> None:
-        """`returned` is how many outputs of the forward graph are results; what is saved follows them."""
-        joint = backward.joint
-        self.split = split
-        self.joint = joint
-        self.differentiable = backward.differentiable
-        self.returned = returned
+    def __init__(self, layout: BackwardLayout, order: Order | StoredOrder) -> None:
+        self.layout = layout
+        self.order = order
         self.number = next(_part_numbers)  # which tells it from others, also when it is gone
-        self.segments = [_SegmentPlan.of(joint, first) for first in range(len(joint.segments))]
-        places = {
-            number: (at, place) for at, one in enumerate(joint.segments) for place, number in enumerate(one.results)
-        }
-        self.places = [places[number] for number in range(len(self.differentiable))]
-        self.order = _first_order(joint, split, compile_graph)
+
+    @staticmethod
+    def of(
+        backward: Derived, returned: int, split: Split, compile_graph: Callable[[Graph], Executable]
+    ) -> BackwardPart:
+        """The part of a traced backward pass."""
+        return BackwardPart(
+            BackwardLayout.of(backward, returned, split), first_order(backward.joint, split, compile_graph)
+        )
 
     def attach(
         self,
@@ -74,16 +73,15 @@ class BackwardPart:
         set, in threes (target, name, value), when the `written` inputs are overwritten: their new histories.
         """
         # An output is kept without its history, which would be a cycle.
-        kept = [
-            share(outputs[position]) if position < self.returned else outputs[position] for position in self.split.saved
-        ]
-        saved = [*[inputs[position] for position in self.split.inputs], *kept]
+        layout, count = self.layout, self.layout.returned
+        kept = [share(outputs[position]) if position < count else outputs[position] for position in layout.saved]
+        saved = [*[inputs[position] for position in layout.inputs], *kept]
         edges = [edge_of(handle) for handle in wanted]
-        more = {position: _Unsaved(inputs[position]) for position in self.split.more}
+        more = {position: _Unsaved(inputs[position]) for position in layout.more}
         nodes = self._nodes(_Saved(saved, plan.values, edges, more))
-        count, shown = self.returned, self.returned + len(views)
+        shown = count + len(views)
         rewriting = Rewriting()
-        for index, (segment, number) in zip(self.differentiable, self.places, strict=True):
+        for index, (segment, number) in zip(layout.differentiable, layout.places, strict=True):
             if index < count:
                 attach(outputs[index], nodes[segment], number)
             elif index < shown:
@@ -99,17 +97,17 @@ class BackwardPart:
         unsaved = {position: _Unsaved(value) for position, value in more.items()}
         saved = _Saved(values, sizes, [], unsaved)
         nodes: list[CompiledBackward] = []
-        for plan in reversed(self.segments[first:]):
+        for plan in reversed(self.layout.segments[first:]):
             nodes = [CompiledBackward(self, plan, [], saved, nodes), *nodes]
         return nodes
 
     def _nodes(self, saved: _Saved) -> list[CompiledBackward]:
         """A node for each segment, made from the last to the first: the order in which steps are recorded."""
-        edges = saved.edges
-        if len(self.segments) == 1:
-            return [CompiledBackward(self, self.segments[0], edges, saved, ())]
+        edges, segments = saved.edges, self.layout.segments
+        if len(segments) == 1:
+            return [CompiledBackward(self, segments[0], edges, saved, ())]
         nodes: list[CompiledBackward] = []
-        for plan in reversed(self.segments):
+        for plan in reversed(segments):
             node = CompiledBackward(self, plan, [edges[at] for at in plan.inputs], saved, nodes)
             node.paths = [*[edges[at] for at in plan.leads], *[(nodes[at], 0) for at in plan.leads_after]]
             nodes = [node, *nodes]
@@ -117,7 +115,7 @@ class BackwardPart:
         return nodes
 
 
-def _first_order(joint: Joint, split: Split, compile_graph: Callable[[Graph], Executable]) -> Order:
+def first_order(joint: Joint, split: Split, compile_graph: Callable[[Graph], Executable]) -> Order:
     """The gradients of a function's results, of which those of all are made already."""
     whole, gradients = joint.trace.whole, joint.gradients
     common = Common(joint, split, compile_graph)
@@ -163,60 +161,6 @@ class Attached(list[Any]):
     def __init__(self, node: CompiledBackward, attributes: Sequence[object]) -> None:
         super().__init__(attributes)
         self.node = node
-
-
-@frozen
-class _SegmentPlan:
-    """What the node of a segment takes and gives.
-
-    `inputs` are the wanted inputs to which it gives gradients, and `merged_inputs` those to which it and all segments
-    that follow give some, as they come; the first of these gives all of it (`merged_results`). Of their places those in
-    `folds` and `merged_folds` may be sums. Besides the gradients of its `results` each node but the first takes what
-    those before it leave to it. The gradients of its results lead to the inputs `leads`, and to the nodes `leads_after`
-    among those that follow.
-    """
-
-    index: int
-    results: tuple[int, ...]
-    next_results: tuple[int, ...]
-    inputs: tuple[int, ...]
-    folds: tuple[int, ...]
-    merged_inputs: tuple[int, ...]
-    merged_results: tuple[int | None, ...]
-    merged_folds: tuple[int, ...]
-    leads: tuple[int, ...]
-    leads_after: tuple[int, ...]
-
-    @staticmethod
-    def of(joint: Joint, index: int) -> _SegmentPlan:
-        """The plan of a segment."""
-        segment, after = joint.segments[index], joint.segments[index + 1 :]
-        merged = tuple([at for one in (segment, *after) for at in one.inputs])
-        firsts = {at: place for place, at in reversed(list(enumerate(merged)))}
-        several = {at for at, gradient in enumerate(joint.gradients) if len(gradient.parts) > 1}
-        folds = [place for place, at in enumerate(merged) if at in several]
-        next_results = after[0].results if after else ()
-        count = len(segment.inputs)
-        given = tuple([at if firsts[at] == place else None for place, at in enumerate(merged)])
-        alone = [place for place in folds if place < count] + list(range(count, count + len(next_results)))
-        leads_after = [at for at, one in enumerate(after) if not segment.leads[1].isdisjoint(one.results)]
-        return _SegmentPlan(
-            index,
-            segment.results,
-            next_results,
-            segment.inputs,
-            tuple(alone),
-            merged,
-            given,
-            tuple(folds),
-            tuple(segment.leads[0]),
-            tuple(leads_after),
-        )
-
-    @property
-    def outputs(self) -> int:
-        """How many gradients its node takes."""
-        return len(self.results) + (self.index > 0)
 
 
 class _Saved:
@@ -314,7 +258,7 @@ class CompiledBackward(Node):
     def __init__(
         self,
         part: BackwardPart,
-        plan: _SegmentPlan,
+        plan: SegmentPlan,
         edges: list[Edge | None],
         saved: _Saved,
         rest: Sequence[CompiledBackward],
@@ -337,9 +281,9 @@ class CompiledBackward(Node):
 
     def result(self, number: int) -> Edge:
         """Where the gradient of a result goes: of what the function does not return, to this node."""
-        results = len(self.part.differentiable)
+        results = len(self.part.layout.differentiable)
         if number < results:
-            segment, place = self.part.places[number]
+            segment, place = self.part.layout.places[number]
             assert segment >= self.plan.index, "a pass leads to a segment before the first that it depends on"
             return (self, *self.rest)[segment - self.plan.index], place
         self.extended, self.paths = True, None
@@ -376,7 +320,7 @@ class CompiledBackward(Node):
     def keep_apart(self, places: Collection[int]) -> None:
         """Before a run: gradients at these positions come as their summands, to be added to an existing sum."""
         if not self._after:
-            inputs, count = self.plan.inputs, len(self.part.joint.wanted) - len(self.plan.inputs)
+            inputs, count = self.plan.inputs, self.part.layout.wanted - len(self.plan.inputs)
             self._apart = frozenset([inputs[at] if at < len(inputs) else count + at for at in places])
 
     def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
@@ -392,7 +336,7 @@ class CompiledBackward(Node):
         given = self.handed(gradients)
         apart, self._apart = self._apart, frozenset[int]()
         results = self.results([self], given, apart, create_graph, owned)
-        count = len(self.part.joint.wanted)
+        count = self.part.layout.wanted
         gradients = [results[at] for at in self.plan.inputs]
         return [*gradients, *results[count:], given] if self.rest else gradients
 
@@ -400,11 +344,15 @@ class CompiledBackward(Node):
         """The gradients of all results as far as they are known: those of the nodes before, and its own."""
         results, outputs = self.plan.results, self.plan.outputs
         before = gradients[len(results)] if self.plan.index and len(gradients) > len(results) else None
-        given: list[object] = [None] * len(self.part.differentiable) if before is None else list(before)
+        given: list[object] = [None] * len(self.part.layout.differentiable) if before is None else list(before)
         for number, gradient in zip(results, gradients, strict=False):
             given[number] = gradient
         extra = gradients[outputs:]
-        return [*given, *extra] if before is None or not extra else _merged(given, len(self.part.differentiable), extra)
+        return (
+            [*given, *extra]
+            if before is None or not extra
+            else _merged(given, len(self.part.layout.differentiable), extra)
+        )
 
     def results(
         self,
@@ -421,6 +369,7 @@ class CompiledBackward(Node):
         recorded = _recorded(rows, create_graph)
         request = Request(present, apart, self.plan.index, nodes[-1].plan.index, recorded)
         variant = self.part.order.variant(request, self._saved.sizes)
+        self._saved.sizes = self.part.order.sizes(self._saved.sizes)
         with Scope(grad=False):
             more = [self._saved.more[position].value(self) for position in variant.more]
             inputs = [*self._saved.unpacked(self), *rows, *more]
@@ -441,7 +390,7 @@ class CompiledBackward(Node):
     def _refuse_unplaced(self, nodes: Sequence[CompiledBackward], results: Sequence[object]) -> None:
         """G015 for a gradient at an input to which the first order gives none from these segments."""
         placed = {at for node in nodes for at in node.plan.inputs}
-        count = len(self.part.joint.wanted)
+        count = self.part.layout.wanted
         if any(result is not None and at not in placed for at, result in enumerate(results[:count])):
             fail("G015", "backward: a derivative leads to what the first one did not reach", frame=self.frame)
 
@@ -545,7 +494,7 @@ class MergedBackward(Node):
             for place, number in enumerate(step.plan.results):
                 given[number] = gradients[at + place]
             at += step.plan.outputs
-        given = _merged(given, len(first.part.differentiable), gradients[at:])
+        given = _merged(given, len(first.part.layout.differentiable), gradients[at:])
         results = first.results(self.steps, given, self._apart, create_graph, owned)
         return [None if at is None else results[at] for at in first.plan.merged_results]
 

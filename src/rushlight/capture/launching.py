@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rushlight.build import Executable
     from rushlight.build.executable import Commit
     from rushlight.eager.handle import Handle
-    from rushlight.ir.graph import Graph
 
 _MOST_PLANS = 512  # of one executable: sizes that values give may be others at each call
 
@@ -27,10 +26,9 @@ class Launching:
     It is made when it is first asked for.
     """
 
-    def __init__(self, graph: Graph, sizes: Sequence[SizeExpr], compile_graph: Callable[[Graph], Executable]) -> None:
+    def __init__(self, sizes: Sequence[SizeExpr], make: Callable[[], Executable]) -> None:
         self.sizes = tuple(sizes)
-        self._graph = graph
-        self._compile_graph = compile_graph
+        self._make = make
         self._executable: Executable | None = None
         self._lock = threading.RLock()
         self._plans: dict[Hashable, KernelPlan] = {}
@@ -41,7 +39,7 @@ class Launching:
         if self._executable is None:
             with self._lock:  # threads that come meanwhile wait for the first
                 if self._executable is None:
-                    self._executable = self._compile_graph(self._graph)
+                    self._executable = self._make()
         return self._executable
 
     def run(self, operands: Sequence[object], values: Mapping[SizeExpr, int]) -> list[Handle]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rushlight.build import Executable
 
 Compile = Callable[[Graph], "Executable"]
+Keep = Callable[["Request", "Variant"], None]
 _MOST_VARIANTS = 64  # of one order, beside its first: parts of many results, and sizes that a walk asks about
 
 
@@ -81,7 +82,8 @@ class Variant:
     """A graph for a request, and what runs it; and how many values it gives at each wanted place.
 
     `makes` has what makes a sparse gradient of several values; None for a dense one. `more` are positions of inputs
-    that are needed beyond what is saved. If the pass is recorded, `next` are the gradients of its results.
+    that are needed beyond what is saved. If the pass is recorded, `next` are the gradients of its results. `keep` takes
+    it, once it has run, to where other processes find it.
     """
 
     extension: Extension
@@ -91,13 +93,19 @@ class Variant:
     makes: Sequence[Callable[..., object] | None]
     more: Sequence[int] = ()
     next: Order | None = None
+    keep: Callable[[Variant], None] | None = None
 
     def run(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, Size]) -> list[Handle]:
         """The values that the graph gives; in a trace, by its calls, which become part of that."""
-        if self.graph is None or self.runs is None:
+        if self.runs is None:
             return []
         if STATE.tracer is None:
-            return self.runs.bound(inputs, as_hints(sizes))(inputs)
+            outputs = self.runs.bound(inputs, as_hints(sizes))(inputs)
+            if self.keep is not None:
+                keep, self.keep = self.keep, None
+                keep(self)
+            return outputs
+        assert self.graph is not None, "a graph that another process has traced is no part of a trace"
         run = Interpreter(dict(sizes), self.extension.asserts)
         for condition in self.extension.conditions:
             guard(normalized(condition.relation, run.size(condition.expr)))
@@ -154,7 +162,7 @@ class Common:
         with extension.known():
             if is_segmented(graph):
                 return Segmented(graph, compiled)
-            return Whole(graph, compiled, extension.asserts)
+            return Whole.of(graph, compiled, extension.asserts)
 
 
 class Order:
@@ -189,12 +197,26 @@ class Order:
         self.differentiable: Sequence[int] = ()
         self._variants: dict[Request, list[Variant]] = {}
         self._later: deque[Request] = deque()  # in the order in which graphs were made, without the first
+        self._keep: Keep | None = None
+
+    def keep_in(self, keep: Keep) -> None:
+        """Gives graphs to who keeps them for other processes, each once it has run."""
+        self._keep = keep
+        for request, variants in self._variants.items():
+            for variant in variants:
+                variant.keep = partial(keep, request)
+
+    def sizes(self, sizes: Mapping[SizeExpr, Size]) -> Mapping[SizeExpr, Size]:
+        """The sizes of a call, by the symbols of the graphs."""
+        return sizes
 
     def prepare(self, request: Request, variant: Variant) -> None:
         """Adds a graph for a request. Of too many the oldest goes; it is made again when it is asked for."""
         if self._variants:
             self._later.append(request)
         self._variants.setdefault(request, []).append(variant)
+        if self._keep is not None:
+            variant.keep = partial(self._keep, request)
         if len(self._later) > _MOST_VARIANTS:
             oldest = self._later.popleft()
             first = next(iter(self._variants))

@@ -96,7 +96,7 @@ class Segmented:
             return _unbacked_output_runner(step)
         if isinstance(step, HostStep):
             return _host_runner(step, compile_graph)
-        launching = Launching(step.graph, step.sizes, compile_graph)
+        launching = Launching(step.sizes, partial(compile_graph, step.graph))
         self.launchings.append(launching)
         reads, makes = [id(call) for call in step.reads], [id(call) for call in step.makes]
         self._last = (launching, reads, makes)  # the step that makes the results, and writes to inputs
@@ -147,17 +147,22 @@ class Segmented:
 
 
 class Whole:
-    """A graph that is one native call."""
+    """A graph that is one native call. `asserts` are checked before it."""
 
-    def __init__(self, graph: Graph, compile_graph: Compile, asserts: Sequence[RuntimeAssert] = ()) -> None:
+    def __init__(self, launching: Launching, asserts: Sequence[RuntimeAssert] = ()) -> None:
+        self.launching = launching
+        self.asserts = list(asserts)
+
+    @staticmethod
+    def of(graph: Graph, compile_graph: Compile, asserts: Sequence[RuntimeAssert] = ()) -> Whole:
+        """What runs a graph, which is compiled when it first runs."""
         graph, sizes = with_hidden_sizes(with_index_asserts(graph))
-        self._asserts = list(asserts)
-        self._launching = Launching(with_dense_outputs(graph), sizes, compile_graph)
+        return Whole(Launching(sizes, partial(compile_graph, with_dense_outputs(graph))), asserts)
 
     def bound(self, inputs: Sequence[object], sizes: Mapping[SizeExpr, int]) -> Body:
         """What gives the outputs of a run."""
-        check_asserts(self._asserts, sizes)
-        return self._launching.bound(inputs, sizes)
+        check_asserts(self.asserts, sizes)
+        return self.launching.bound(inputs, sizes)
 
 
 class InnerRunner:
@@ -186,8 +191,8 @@ class InnerRunner:
         graph, branch = inlined(self._inner.graph), self._inner.branch
         compile_graph = partial(_compiled_within, branch, self._compile_graph)
         with branch.scope.within(branch):
-            kind = Segmented if is_segmented(graph) else Whole
-            return kind(graph, compile_graph, branch.asserts)
+            make = Segmented if is_segmented(graph) else Whole.of
+            return make(graph, compile_graph, branch.asserts)
 
 
 def _compiled_within(branch: Branch, compile_graph: Compile, graph: Graph) -> Executable:

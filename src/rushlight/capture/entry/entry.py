@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rushlight.capture.entry.shapes import GraphShapes, shapes_of
 from rushlight.capture.guard import Guard
 from rushlight.capture.segmented import Ran, Segmented, check_asserts
 from rushlight.capture.source import DYNAMIC, ArgumentSource, NumberSource, TensorSource
@@ -226,6 +227,7 @@ class Entry:
 
     `unpack` takes arguments apart, and `key` makes what a plan is found by. `misfit` says why there is none.
     `scope` has the symbols of its sizes, while anything needs them. `observed` is what it took its arguments to be.
+    An entry that was `found` on disk has the report of its sizes from there.
     """
 
     call: Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -239,6 +241,11 @@ class Entry:
     written: tuple[Handle, ...]
     scope: weakref.ref[Scope]
     observed: Observed | None
+    found: GraphShapes | None = None
+
+    def shapes(self) -> GraphShapes:
+        """What the trace knew and asked of sizes."""
+        return shapes_of(self.scope()) if self.found is None else self.found
 
     @property
     def guards(self) -> tuple[Guard, ...]:

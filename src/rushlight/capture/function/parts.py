@@ -84,6 +84,9 @@ class PartFunction(WholeFunction):
                 raise
         raise Wrapped
 
+    def _again(self) -> Callable[[], WholeFunction]:
+        return partial(PartFunction, self.continuation, self.options, self.name, self._calls)
+
     def _arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
     ) -> tuple[Arguments, StateWalk]:

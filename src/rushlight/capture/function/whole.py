@@ -6,22 +6,18 @@ import functools
 import gc
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from rushlight import build
-from rushlight.autodiff.partition import split_joint
-from rushlight.build.inlining import inlined
-from rushlight.build.segments import is_segmented
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import MISS, Entry
 from rushlight.capture.entry.misses import UNDEFINED, Miss, miss_of
-from rushlight.capture.entry.writer import Writer
+from rushlight.capture.function.again import Call, traced_again
+from rushlight.capture.function.building import build_entry
 from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.guard import Guard
 from rushlight.capture.marks import marks_of
@@ -32,20 +28,17 @@ from rushlight.capture.reopened import TRACING
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.whole import FoundState, refuse_shared, whole_call
-from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.state.reads import Reads, forget_unread
 from rushlight.capture.steering import STANCE
-from rushlight.capture.stored.programs import Keeping
+from rushlight.capture.stored.programs import Keeping, stored_order
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments
 from rushlight.capture.values import TAIL
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
-from rushlight.ir.graph import with_dense_outputs
-from rushlight.ir.sizes import hidden_symbols
 from rushlight.ir.spec.propose import Observed
 from rushlight.runtime.native import run_or_undo
 from rushlight.support import clock, events, garbage, profiling
@@ -54,8 +47,6 @@ from rushlight.sym import Scope
 from rushlight.sym.memo import forget, forgetting
 
 if TYPE_CHECKING:
-    from rushlight.build import Executable
-    from rushlight.ir.graph import Graph
     from rushlight.ir.spec.specification import ParamsSpec
 
 OF_WRAPPERS = ("C036", "C042")  # errors of traces that tensors of subclasses may be the cause of
@@ -251,6 +242,9 @@ class WholeFunction(CompiledFunction):
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         _say_why(self, args, kwargs)
         entry = self._keeping.find(self.function, self.options, args, kwargs, prepared) if self.keeps else None
+        order = None if entry is None else stored_order(entry)
+        if entry is not None and order is not None:
+            order.trace = partial(traced_again, self._again(), entry, Call(args, kwargs))
         _count[0] += entry is not None
         entry = entry or self._entry(args, kwargs, None, prepared)
         self.entries = (entry, *self.entries)
@@ -273,9 +267,29 @@ class WholeFunction(CompiledFunction):
         """Traces a call, for a specification if there is one."""
         return self._found.traced(partial(self._traced_once, args, kwargs, spec, prepared), may_fix=spec is None)
 
+    def _again(self) -> Callable[[], WholeFunction]:
+        """What makes a function like this one, without traces."""
+        return partial(type(self), self.function, self.options)
+
+    def traced_program(
+        self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo
+    ) -> tuple[Program, Arguments, StateWalk, Names]:
+        """What is traced of a call, which no entry is made of."""
+        return self._found.traced(partial(self._program, args, kwargs, None, prepared), may_fix=True)
+
     def _traced_once(
         self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
     ) -> Entry:
+        program, arguments, walk, names = self._program(args, kwargs, spec, prepared)
+        _count[0] += self._is_counted(program)
+        entry = build_entry(program, arguments, walk, names, self.options)
+        if self.keeps:
+            self._keeping.keep(self.function, entry, program, arguments, walk)
+        return entry
+
+    def _program(
+        self, args: tuple[object, ...], kwargs: dict[str, object], spec: ParamsSpec | None, prepared: Undo
+    ) -> tuple[Program, Arguments, StateWalk, Names]:
         unset: set[int] = set()
         while True:
             names = Names()
@@ -296,11 +310,7 @@ class WholeFunction(CompiledFunction):
                 position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)
             ]
             program = replace(program, graph=replace(program.graph, frozen=tuple(frozen)))
-        _count[0] += self._is_counted(program)
-        entry = _build(program, arguments, walk, names, self.options)
-        if self.keeps:
-            self._keeping.keep(self.function, entry, program, arguments, walk)
-        return entry
+        return program, arguments, walk, names
 
     def _arguments(
         self, args: tuple[object, ...], kwargs: dict[str, object], names: Names, prepared: Undo
@@ -511,33 +521,3 @@ def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, obje
         reason = None if miss is None else miss.reason
         fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
     return result
-
-
-def _build(program: Program, arguments: Arguments, walk: StateWalk, names: Names, options: Options) -> Entry:
-    backward, sizes = program.backward, program.inputs.sizes
-    if backward is None:
-        return Writer(program, _runner(program.graph, options, sizes), arguments, walk, names).entry(None)
-    joint = backward.joint
-    count = len(program.graph.outputs) - sum([len(gradient.total) for gradient in joint.gradients])
-    tangents = len(joint.tangents)
-    living = [position for position, source in enumerate(program.inputs.sources) if isinstance(source, TensorSource)]
-    with clock.stage("partition"):
-        made = {"late": joint.passed, "derived": joint.derived}
-        recompute, budget = options.recomputes(), options.memory_budget()
-        split = split_joint(program.graph, count, tangents, **made, living=living, recompute=recompute, budget=budget)
-    sources = program.inputs.sources[: len(program.graph.parameters) - tangents]
-    program = replace(program, graph=split.forward, inputs=replace(program.inputs, sources=sources))
-    forward = _runner(split.forward, options, sizes)
-    part = BackwardPart(backward, len(program.outputs), split, partial(options.compile_backward, forward))
-    return Writer(program, forward, arguments, walk, names).entry(part.attach)
-
-
-def _runner(graph: Graph, options: Options, sizes: Collection[object]) -> Executable | Segmented:
-    """What runs a graph: one executable, or several with sizes between them that no input shows.
-
-    `sizes` are those that Python knows before the call.
-    """
-    graph = inlined(graph)
-    if is_segmented(graph) or (sizes and hidden_symbols(graph)):
-        return Segmented(graph, options.compile_graph)
-    return options.compile_graph(with_dense_outputs(build.with_index_asserts(graph)))

@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any
 
 from rushlight.build.native import stored_executable
+from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Planner
 from rushlight.capture.entry.writer import snapshot_guards
 from rushlight.capture.guard import is_same
@@ -24,6 +25,7 @@ from rushlight.capture.state.reachable import Leaf
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.stored.digests import code_digest, function_digest
 from rushlight.capture.stored.encoding import OF_FIELDS, code_in, maker_name
+from rushlight.capture.stored.order import StoredOrder
 from rushlight.capture.stored.places import follow, named
 from rushlight.eager.tensor_meta import TensorMeta, form_of_type
 from rushlight.ir.dtype import BY_NAME
@@ -44,11 +46,11 @@ class Unfit(Exception):
 
 
 class Decoder:
-    """The objects of rows. `roots` are the function and the arguments' leaves, by name."""
+    """The objects of rows. `roots` are the function and the arguments' leaves, by name; sizes are those of a scope."""
 
-    def __init__(self, roots: Mapping[str, object]) -> None:
+    def __init__(self, roots: Mapping[str, object], scope: Scope | None = None) -> None:
         self.roots = roots
-        self.scope = Scope()
+        self.scope = Scope() if scope is None else scope
         self.objects: list[Any] = []
         self._places: dict[int, int] = {}  # which row an object was found by that is told by its place
         self._groups: dict[int, object] = {}  # the storages of tensors, by the number that stands for each
@@ -137,6 +139,10 @@ class Decoder:
         if made is None:
             raise Unfit("its code is in the cache no more")
         return made
+
+    def backward(self, layout: int) -> object:
+        """What ties a backward pass to results, whose graphs are found one by one."""
+        return BackwardPart(self.objects[layout], StoredOrder(self.scope))
 
     def planner(
         self,
@@ -270,5 +276,6 @@ _RULES: Mapping[str, Callable[..., object]] = {
     "symbol": Decoder.symbol,
     "native": Decoder.native,
     "planner": Decoder.planner,
+    "backward": Decoder.backward,
     "snapshot": Decoder.snapshot,
 }

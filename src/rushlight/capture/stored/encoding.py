@@ -12,6 +12,7 @@ import gc
 import struct
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 from types import (
@@ -30,10 +31,13 @@ from typing import Any
 import numpy as np
 
 from rushlight.build.executable import NativeExecutable
+from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Planner
+from rushlight.capture.entry.shapes import ConditionReport, GraphShapes, OpenReport, SymbolReport
 from rushlight.capture.entry.value_guards import FormOf
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
+from rushlight.capture.layout import BackwardLayout, SegmentPlan
 from rushlight.capture.resume.continuation import Exit
 from rushlight.capture.resume.recipe import AS_GIVEN
 from rushlight.capture.source import (
@@ -86,6 +90,10 @@ OF_FIELDS: dict[type, tuple[str, ...]] = {
     ClassBox: ("owner",),
     slice: ("start", "stop", "step"),
     range: ("start", "stop", "step"),
+    **{
+        kind: tuple([field.name for field in fields(kind)])
+        for kind in (BackwardLayout, SegmentPlan, GraphShapes, SymbolReport, ConditionReport, OpenReport)
+    },
 }
 """Classes whose objects are made of the values of some attributes."""
 # What is compared by identity where it stands; of the containers among them other guards tell what is in them.
@@ -113,9 +121,16 @@ class Unstorable(Exception):
 
 
 class Encoder:
-    """Rows for the objects of one entry. `tensors` are those whose storages and versions it may name."""
+    """Rows for the objects of one entry. `tensors` are those whose storages and versions it may name.
 
-    def __init__(self, places: Places, snapshot: Snapshot, tensors: Iterable[Handle]) -> None:
+    If it `names_symbols`, sizes are those of an entry that is read already. `part` is the entry's backward pass.
+    """
+
+    def __init__(
+        self, places: Places, snapshot: Snapshot, tensors: Iterable[Handle], *, names_symbols: bool = False
+    ) -> None:
+        self.part: BackwardPart | None = None
+        self._names_symbols = names_symbols
         self.rows: list[Row] = []
         self._places = places
         self._snapshot = snapshot
@@ -271,9 +286,9 @@ class Encoder:
             if is_axis(symbol) or not isinstance(owner, Scope) or self._scope not in (None, owner):
                 raise Unstorable("a size of another scope")
             self._scope = owner
-            if symbol is not value:
+            if symbol is not value and not self._names_symbols:
                 self(symbol)
-        if symbols == [value]:
+        if symbols == [value] and not self._names_symbols:
             return self._add("symbol", value.facts.name, [*value.facts.numbers])
         return self._add("size", format_size(value))
 
@@ -283,6 +298,11 @@ class Encoder:
             raise Unstorable("frozen tensors" if value.once is not None else "code that is in no cache")
         outputs = [_simplified(type_) for type_ in value.output_types]
         return self._add("native", value.key, self.all(value.input_types), self.all(outputs), self.all(value.asserts))
+
+    def backward(self, value: BackwardPart) -> int:
+        """What ties a backward pass to results; its graphs are kept each for itself."""
+        self.part = value
+        return self._add("backward", self(value.layout))
 
     def planner(self, value: Planner) -> int:
         """What finds and makes plans."""
@@ -428,6 +448,7 @@ _RULES: dict[type, Callable[[Encoder, Any], int]] = {
     HookGuard: _of_hooks,
     NativeExecutable: Encoder.executable,
     Planner: Encoder.planner,
+    BackwardPart: Encoder.backward,
     Snapshot: Encoder.snapshot,
     DType: _of_dtype,
     Operator: _of_operator,

@@ -12,20 +12,25 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from rushlight.build.executable import NativeExecutable
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.entry.measuring import made
 from rushlight.capture.entry.misses import miss_of
 from rushlight.capture.marks import marks_of
+from rushlight.capture.orders import Order
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.state.globals import is_of_users, module_of_class, variables_in
 from rushlight.capture.state.reachable import MARK, PLAIN, PREPARE, StateWalk, code_roots
 from rushlight.capture.stored.decoding import Decoder, Unfit
 from rushlight.capture.stored.digests import code_digest, environment_digest
 from rushlight.capture.stored.encoding import Encoder, Unstorable
+from rushlight.capture.stored.gradients import keep_graph, kept_graphs
+from rushlight.capture.stored.order import StoredOrder
 from rushlight.capture.stored.places import Places
 from rushlight.eager.handle import Handle
 from rushlight.ir.spec.propose import Observed
@@ -34,6 +39,8 @@ from rushlight.support import events, settings
 from rushlight.term import structural_digest
 
 if TYPE_CHECKING:
+    from rushlight.capture.backward import BackwardPart
+    from rushlight.capture.layout import BackwardLayout
     from rushlight.capture.options import Options
     from rushlight.capture.program import Program
 
@@ -106,6 +113,10 @@ class Keeping:
                 reason = str(unfit)
                 continue
             self._tried.add(data)
+            order = stored_order(entry)
+            if order is not None:
+                key = _key_of_gradients(data)
+                order.find, order.keep = partial(kept_graphs, key), partial(keep_graph, key)
             events.record("cache_hit", "captured", _name_of(function))
             return entry
         events.record("cache_miss", "captured", reason)
@@ -116,7 +127,8 @@ class Keeping:
         if self._key is None:
             return
         try:
-            data = json.dumps(_written(function, entry, program, arguments, walk), separators=(",", ":")).encode()
+            written, part = _written(function, entry, program, arguments, walk)
+            data = json.dumps(written, separators=(",", ":")).encode()
         except Exception as reason:  # noqa: BLE001 - Unstorable; and an object of the program's may raise anything
             events.record("cache_bypass", "captured", str(reason))
             return
@@ -124,6 +136,30 @@ class Keeping:
         before = (objects.shared().get(self._key) or {}).values()
         kept = [data, *[each for each in before if each != data]][:_MOST]
         objects.shared().put(self._key, {_SECTION.format(at): each for at, each in enumerate(kept)})
+        if part is not None and isinstance(part.order, Order):
+            part.order.keep_in(partial(keep_graph, _key_of_gradients(data)))
+
+
+def stored_order(entry: Entry) -> StoredOrder | None:
+    """The gradients of an entry that was found on disk, if its results have some."""
+    attach: Any = entry.call.__globals__["attach"]  # pyright: ignore[reportFunctionMemberAccess] - a function
+    return None if attach is None else attach.__self__.order
+
+
+def layout_of(entry: Entry) -> BackwardLayout:
+    """Which gradients the results of an entry take and give."""
+    attach: Any = entry.call.__globals__["attach"]  # pyright: ignore[reportFunctionMemberAccess] - a function
+    return attach.__self__.layout
+
+
+def is_same_code(runner: object, entry: Entry) -> bool:
+    """Whether a graph's code is that of an entry."""
+    keys = [one.key for one in entry.executables if isinstance(one, NativeExecutable)]
+    return isinstance(runner, NativeExecutable) and runner.key is not None and keys == [runner.key]
+
+
+def _key_of_gradients(data: bytes) -> str:
+    return f"captured gradients {structural_digest([data.decode()])}"
 
 
 def _name_of(function: object) -> str:
@@ -137,11 +173,11 @@ def _roots(function: object, arguments: Arguments) -> dict[str, object]:
     return {"function": root, **{name: value for name, value in leaves if type(value) not in PLAIN}}
 
 
-def _written(function: object, entry: Entry, program: Program, arguments: Arguments, walk: StateWalk) -> dict[str, Any]:
-    """An entry as JSON has it. Errors: Unstorable."""
+def _written(
+    function: object, entry: Entry, program: Program, arguments: Arguments, walk: StateWalk
+) -> tuple[dict[str, Any], BackwardPart | None]:
+    """An entry as JSON has it, and its backward pass. Errors: Unstorable."""
     _refuse(function, arguments, walk)
-    if program.backward is not None:
-        raise Unstorable("a backward pass")
     if not program.graph.calls:
         raise Unstorable("no operators")
     places = Places(_roots(function, arguments).items())
@@ -152,7 +188,7 @@ def _written(function: object, entry: Entry, program: Program, arguments: Argume
     space: dict[str, Any] = entry.call.__globals__  # pyright: ignore[reportFunctionMemberAccess] - a function
     named = {name: value for name, value in space.items() if name != "__builtins__"}
     encoder.own_parts(named.values())
-    return {
+    written = {
         "prepare": [first.rows, prepared],
         "state": encoder(entry.state),
         "space": {name: encoder(value) for name, value in named.items()},
@@ -160,12 +196,14 @@ def _written(function: object, entry: Entry, program: Program, arguments: Argume
         "written": encoder.all(entry.written),
         "executables": encoder.all(entry.executables),
         "observed": encoder.observed(entry.observed),
+        "shapes": encoder(entry.shapes()),
         "unpack": entry.unpack,
         "key": entry.key,
         "name": program.graph.name,
         "text": entry.text,
         "rows": encoder.rows,
     }
+    return written, encoder.part
 
 
 def _read(
@@ -202,6 +240,7 @@ def _read(
         tuple(decoder.all(stored["written"])),
         weakref.ref(decoder.scope),
         None if stored["observed"] is None else Observed(*decoder.all(stored["observed"])),
+        decoder.objects[stored["shapes"]],
     )
     miss = miss_of(entry, args, kwargs)
     if miss is not None:
