@@ -4,17 +4,15 @@ A second process is here a module that is loaded anew: nothing of a function, it
 that it was. `test_another_process_captures_nothing` starts real ones.
 """
 
-import importlib
 import subprocess
 import sys
-import textwrap
 import warnings
 
 import numpy as np
 import pytest
+from tests.capture.stored import asked, check, flat, x_of
 
 import rushlight as rl
-from rushlight.build import native
 from rushlight.runtime import objects
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightWarning
@@ -73,67 +71,6 @@ SCALE = 0.25
 def shifted(x):
     return x + 1
 """
-
-
-class Programs:
-    """Modules in a folder, loaded as a new process would."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.texts = {}
-
-    def write(self, **texts):
-        self.texts.update(texts)
-
-    def load(self, name="main"):
-        for text in self.texts:
-            sys.modules.pop(text, None)
-        for each, text in self.texts.items():
-            path = self.folder / f"{each}.py"
-            path.write_text(textwrap.dedent(text), encoding="utf-8")
-            (self.folder / "__pycache__").exists() and [it.unlink() for it in (self.folder / "__pycache__").iterdir()]
-        importlib.invalidate_caches()
-        return importlib.import_module(name)
-
-
-@pytest.fixture
-def programs(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
-    (tmp_path / "modules").mkdir()
-    made = Programs(tmp_path / "modules")
-    monkeypatch.setattr(native, "_loaded", {})  # code that another test has loaded is not in this one's cache
-    with settings.override(verify=False, optimise=0, cache_dir=str(tmp_path / "cache")):
-        yield made
-    for name in made.texts:
-        sys.modules.pop(name, None)
-
-
-def asked():
-    """What the captured programs of the last calls were: a hit, a miss or a bypass, and why."""
-    kinds = ("cache_hit", "cache_miss", "cache_bypass")
-    return [(kind[6:], event.reason) for kind in kinds for event in events.events(kind) if event.code == "captured"]
-
-
-def flat(result):
-    parts = result if isinstance(result, (tuple, list)) else [result]
-    return [part.detach().numpy().tobytes() if isinstance(part, rl.Tensor) else part for part in parts]
-
-
-def check(module, args, *, hit, name="function", full=True):
-    """A call of a compiled function has the bits of eager code, and was found on disk or was not."""
-    function = getattr(module, name)
-    with settings.override(cache_captured=False):
-        expected = flat(function(*args))
-    events.reset()
-    compiled = rl.compile(function, fullgraph=full)
-    assert flat(compiled(*args)) == expected
-    assert ("hit" in [kind for kind, _ in asked()]) is hit, asked()
-    assert flat(compiled(*args)) == expected
-    assert rl.compiler.graph_count() >= 1
-
-
-def x_of(*shape, dtype=rl.float32):
-    return rl.from_numpy(np.random.default_rng(0).standard_normal(shape)).to(dtype)
 
 
 def test_an_object_that_hides_its_attributes_is_in_nobodys_way(programs):
@@ -574,39 +511,6 @@ def test_another_process_captures_nothing(programs, tmp_path):
     assert runs[1].split()[-1] == runs[0].split()[-1]
 
 
-TRAINING_SCRIPT = """
-import rushlight as rl
-from rushlight.support import events
-
-rl.manual_seed(0)
-model = rl.nn.Sequential(rl.nn.Linear(4, 8), rl.nn.GELU(), rl.nn.Dropout(0.5), rl.nn.Linear(8, 3))
-optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
-model = rl.compile(model)
-for size in (6, 5):
-    x, y = rl.randn(size, 4), rl.arange(size) % 3
-    loss = rl.nn.functional.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-print([(e.kind, e.code) for kind in ("cache_miss", "cache_bypass") for e in events.events(kind)])
-print(loss.item())
-"""
-
-
-@pytest.mark.row("11.7")
-def test_another_process_of_a_training_script_captures_nothing(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(TRAINING_SCRIPT)
-    environment = {"RUSHLIGHT_CACHE_DIR": str(tmp_path / "cache"), "PATH": "", "PYTHONHASHSEED": "random"}
-    runs = [
-        subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=True).stdout
-        for _ in range(2)
-    ]
-    assert "captured" in runs[0]
-    assert runs[1].splitlines()[0] == "[]"
-    assert runs[1].splitlines()[1] == runs[0].splitlines()[1]
-
-
 def test_what_a_trace_has_seen_of_its_arguments_is_kept(programs):
     programs.write(main=MAIN, helper=HELPER)
     proposed = []
@@ -616,136 +520,3 @@ def test_what_a_trace_has_seen_of_its_arguments_is_kept(programs):
         compiled(x_of(3, 4), y=x_of(4))
         proposed.append([str(spec) for spec in rl.compiler.propose_specs(compiled)])
     assert proposed[0] == proposed[1]
-
-
-OUTSIDE = """
-import rushlight as rl
-
-rl.manual_seed(0)
-twice = rl.nn.Linear(8, 8)
-model = rl.nn.Sequential(
-    rl.nn.Linear(4, 8), rl.nn.Dropout(0.5), twice, rl.nn.GELU(), rl.nn.BatchNorm1d(8), twice, rl.nn.Linear(8, 3)
-)
-optimizer = rl.optim.AdamW(model.parameters(), lr=0.01)
-x, y = rl.randn(6, 4), rl.arange(6) % 3
-
-
-def train(compiled, steps=4, accumulate=1):
-    losses = []
-    for step in range(steps):
-        loss = rl.nn.functional.cross_entropy(compiled(x), y)
-        loss.backward()
-        if step % accumulate == accumulate - 1:
-            optimizer.step()
-            optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses, [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
-"""
-
-
-@pytest.mark.row("11.7")
-@pytest.mark.parametrize("accumulate", [1, 2])
-@pytest.mark.parametrize("full", [True, False], ids=["whole", "parts"])
-def test_models_that_are_differentiated_outside_are_found(programs, full, accumulate):
-    programs.write(main=OUTSIDE)
-    module = programs.load()
-    expected = module.train(module.model, accumulate=accumulate)
-    for run in ("first", "second"):
-        module = programs.load()
-        events.reset()
-        assert module.train(rl.compile(module.model, fullgraph=full), accumulate=accumulate) == expected
-        kinds = [kind for kind, _ in asked()]
-        assert set(kinds) == ({"miss"} if run == "first" else {"hit"}), asked()
-        missed = [event.reason for event in events.events("cache_miss")]
-        assert run == "first" or not missed  # neither captured nor compiled
-    assert len(kinds) >= 2  # the function, and its gradients
-
-
-GRADIENTS = """
-import rushlight as rl
-
-w = rl.full((4,), 0.5, requires_grad=True)
-
-
-def function(x):
-    hidden = (x * w).sin()
-    return hidden.sum(1), (hidden * w).cos().sum(0), w * x.shape[0]
-"""
-
-
-def gradients_of(results, wanted, tensors, **options):
-    """Those of some results, weighted, for some tensors."""
-    total = sum([(results[at] * (at + 1.5)).square().sum() for at in wanted])
-    return rl.autograd.grad(total, tensors, allow_unused=True, **options)
-
-
-@pytest.mark.row("11.7")
-@pytest.mark.parametrize("wanted", [(0,), (1,), (0, 2), (0, 1, 2)], ids=str)
-def test_gradients_of_other_results_are_traced_once(programs, wanted):
-    """What no process has asked for is traced again, with the sizes of the call; the next process finds it."""
-    programs.write(main=GRADIENTS)
-
-    def answers(function, module, ways, rows=3):
-        found = []
-        for way in ways:
-            x = x_of(rows, 4).requires_grad_()
-            found += [one if one is None else flat(one) for one in gradients_of(function(x), way, (x, module.w))]
-        return found
-
-    module = programs.load()
-    compiled = rl.compile(module.function, fullgraph=True)
-    assert answers(compiled, module, [(2,)]) == answers(module.function, module, [(2,)])
-    for hit in (False, True):
-        module = programs.load()
-        events.reset()
-        compiled = rl.compile(module.function, fullgraph=True)
-        for rows in (5, 7):
-            assert answers(compiled, module, [wanted], rows) == answers(module.function, module, [wanted], rows)
-        assert asked()[0][0] == "hit"
-        assert ("miss" in [kind for kind, _ in asked()]) is not hit, asked()
-        ways = [(0, 1), (2,), (1, 2), wanted]
-        assert answers(compiled, module, ways) == answers(module.function, module, ways)
-
-
-@pytest.mark.row("11.7")
-def test_gradients_of_gradients_and_freed_arguments_are_traced(programs):
-    programs.write(main=GRADIENTS)
-    module = programs.load()
-    x = x_of(3, 4)
-    gradients_of(rl.compile(module.function, fullgraph=True)(x), (0,), (module.w,))
-    module = programs.load()
-    compiled = rl.compile(module.function, fullgraph=True)
-
-    def twice(function):
-        (first,) = gradients_of(function(x * 2), (0,), (module.w,), create_graph=True)
-        return flat(rl.autograd.grad(first.square().sum(), module.w)[0])
-
-    events.reset()
-    found = twice(compiled)  # the argument is gone by then
-    assert asked()[0][0] == "hit"
-    assert found == twice(module.function)
-
-
-@pytest.mark.row("11.7")
-def test_a_function_that_was_changed_before_its_backward_pass_is_told(programs):
-    text = GRADIENTS.replace("(x * w).sin()", "(x * w).sin() if TABLE['sin'] else (x * w).cos()") + "TABLE = {'sin': 1}"
-    programs.write(main=text)
-    module = programs.load()
-    gradients_of(rl.compile(module.function, fullgraph=True)(x_of(3, 4)), (0,), (module.w,))
-    module = programs.load()
-    results = rl.compile(module.function, fullgraph=True)(x_of(3, 4))
-    module.TABLE["sin"] = 0
-    with pytest.raises(rl.RushlightError, match="is another one now"):
-        gradients_of(results, (1,), (module.w,))
-
-
-def test_sizes_of_a_program_that_was_found_are_reported(programs):
-    programs.write(main=GRADIENTS.replace("hidden = ", "hidden = x if x.shape[0] > 100 else "))
-    reports = []
-    for _ in range(2):
-        compiled = rl.compile(programs.load().function, fullgraph=True)
-        compiled(x_of(3, 4))
-        reports.append(str(rl.compiler.shape_report(compiled)))
-    assert reports[0] == reports[1]
-    assert "x.shape[0]" in reports[0]
-    assert "guards" in reports[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.function.building import differentiated
@@ -23,7 +23,21 @@ from rushlight.sym import Scope
 from rushlight.sym.memo import forgetting
 
 if TYPE_CHECKING:
-    from rushlight.capture.function.whole import WholeFunction
+    from rushlight.capture.options import Options
+    from rushlight.capture.program import Program
+
+
+class Traceable(Protocol):
+    """A compiled function that can be traced anew."""
+
+    options: Options
+
+    def traced_program(
+        self, args: tuple[object, ...], kwargs: dict[str, object], prepared: list[Callable[[], None]]
+    ) -> tuple[Program, object, object, object]:
+        """What is traced of a call, of which no entry is made, and what belongs to that."""
+        ...
+
 
 _FIELDS = ("grad", "included", "excluded", "device", "devices", "autocast", "ranks", "tracer", "builder", "interpreter")
 """What a trace depends on of the state of a thread: guards hold for these, or nothing is traced under others."""
@@ -86,7 +100,7 @@ def _firm(value: Any) -> Any:
     return type(value)(map(_firm, value)) if type(value) in (list, tuple) else value
 
 
-def traced_again(make: Callable[[], WholeFunction], entry: Entry, call: Call) -> tuple[Order, Scope]:
+def traced_again(make: Callable[[], Traceable], entry: Entry, call: Call) -> tuple[Order, Scope]:
     """The gradients of a call whose entry another process has made, and the scope of their sizes.
 
     Errors: G015 where the trace is another one now.

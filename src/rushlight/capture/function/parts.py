@@ -79,6 +79,9 @@ class PartFunction(WholeFunction):
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         try:
             return super()._trace(args, kwargs, prepared)
+        except Retrace as again:
+            self._keeping.keep_end(again)
+            raise
         except CompileError as error:
             if error.code not in OF_WRAPPERS or self._calls.in_parts or not self.continuation.is_start:
                 raise

@@ -165,7 +165,7 @@ class WholeFunction(CompiledFunction):
                     return result
             try:
                 trace = partial(self._trace_unless_made, seen, args, kwargs)
-                result = self._first_call(trace, args, kwargs, may_miss=tries == 1)
+                result = _first_call(self, trace, args, kwargs, may_miss=tries == 1)
             except CompileError as error:
                 if error.code not in OF_WRAPPERS or type(self) is not WholeFunction:
                     raise
@@ -195,49 +195,6 @@ class WholeFunction(CompiledFunction):
         """Whether a call without a graph runs uncompiled, as the stance has it. Errors: C040."""
         miss = self._miss_of(self.entries[0], args, kwargs) if self.entries else None
         return STANCE.runs_eagerly(self.name, "there is no graph yet" if miss is None else miss.reason)
-
-    def _first_call(
-        self,
-        trace: Callable[[Undo], Entry | None],
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        *,
-        may_miss: bool = False,
-    ) -> object:
-        """The result of a call that makes an entry; MISS where none is made. Where it fails nothing has happened.
-
-        If it `may_miss`, MISS also where the entry does not fit the call any more.
-
-        `TRACING` is held while the entry is made, and not while it runs: a call may wait for another thread's.
-        """
-        prepared: Undo = []
-        made: list[Entry] = []
-        collected = gc.isenabled()
-
-        def called() -> object:
-            with (
-                TRACING,
-                profiling.profiled("compile"),
-                garbage.uncollected(),
-                forgetting(),
-                clock.stage("capture"),
-            ):
-                entry = trace(prepared)
-                if entry is None:
-                    return MISS
-                made.append(entry)
-            return entry.call(args, kwargs) if may_miss else _first_result(entry, args, kwargs)
-
-        def undo() -> None:
-            for take_away in prepared:
-                take_away()
-            if prepared:  # the entry was made for what has been taken away
-                with TRACING:
-                    self.entries = tuple([entry for entry in self.entries if entry not in made])
-            if collected:
-                gc.enable()
-
-        return run_or_undo(called, undo)
 
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         _say_why(self, args, kwargs)
@@ -377,6 +334,50 @@ class WholeFunction(CompiledFunction):
         return value if type(value) not in (int, float) else number_of(recorder, name, value, fixes=self._found.fixes)
 
 
+def _first_call(
+    function: WholeFunction,
+    trace: Callable[[Undo], Entry | None],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    *,
+    may_miss: bool = False,
+) -> object:
+    """The result of a call that makes an entry; MISS where none is made. Where it fails nothing has happened.
+
+    If it `may_miss`, MISS also where the entry does not fit the call any more.
+
+    `TRACING` is held while the entry is made, and not while it runs: a call may wait for another thread's.
+    """
+    prepared: Undo = []
+    made: list[Entry] = []
+    collected = gc.isenabled()
+
+    def called() -> object:
+        with (
+            TRACING,
+            profiling.profiled("compile"),
+            garbage.uncollected(),
+            forgetting(),
+            clock.stage("capture"),
+        ):
+            entry = trace(prepared)
+            if entry is None:
+                return MISS
+            made.append(entry)
+        return entry.call(args, kwargs) if may_miss else _first_result(entry, args, kwargs)
+
+    def undo() -> None:
+        for take_away in prepared:
+            take_away()
+        if prepared:  # the entry was made for what has been taken away
+            with TRACING:
+                function.entries = tuple([entry for entry in function.entries if entry not in made])
+        if collected:
+            gc.enable()
+
+    return run_or_undo(called, undo)
+
+
 def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Records why another graph is made: the guard that fails of the graph that fits best."""
     misses: list[tuple[int, Miss]] = []
@@ -466,7 +467,7 @@ class SpecifiedFunction(WholeFunction):
         result = MISS if entry is None else entry.call(args, kwargs)
         if result is not MISS:
             return result
-        result = self._first_call(partial(self._specified_unless_made, spec, entry, args, kwargs), args, kwargs)
+        result = _first_call(self, partial(self._specified_unless_made, spec, entry, args, kwargs), args, kwargs)
         return self._run(spec, args, kwargs) if result is MISS else result
 
     def _specified_unless_made(

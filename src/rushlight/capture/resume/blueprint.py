@@ -62,9 +62,9 @@ def blueprint_of(value: Any) -> Blueprint | None:
     """The blueprint of an object. None for one that only its own class can make."""
     kind = type(value)
     base = native_base(kind)
-    rule = _exception(base) if issubclass(base, BaseException) else _BASES.get(base)
-    if rule is None or not (base is tuple or is_of_program(kind)):
+    if not (issubclass(base, BaseException) or base in _BASES) or not (base is tuple or is_of_program(kind)):
         return None
+    rule = _rule_of(base)
     if base is CACHED and not _is_shown(value):
         return None
     if rule.content in (_pairs, _members) and not _has_plain_keys(value):
@@ -78,16 +78,44 @@ def blueprint_of(value: Any) -> Blueprint | None:
     content = rule.content(value)
     count = len(content)
 
-    def fill(made: Any, parts: Given) -> None:
+    filling = Filler(base, count, tuple(names), tuple(slots))
+    return Blueprint(rule.first(value), Maker(base), [*content, *attributes], filling)
+
+
+@frozen
+class Maker:
+    """Makes an object of a class that derives from `base`, which is made of C, from the first parts."""
+
+    base: type
+
+    def __call__(self, kind: type, first: Given) -> Any:
+        """The object, which has no content yet."""
+        return _rule_of(self.base).make(kind, first)
+
+
+@frozen
+class Filler:
+    """Puts parts into an object: `count` of its base's content, then the attributes of these names, then slots."""
+
+    base: type
+    count: int
+    names: tuple[str, ...]
+    slots: tuple[tuple[int, str], ...]
+
+    def __call__(self, made: Any, parts: Given) -> None:
+        """Fills an object."""
+        count, names = self.count, self.names
         if count:
-            rule.fill(made, parts[:count])
+            _rule_of(self.base).fill(made, parts[:count])
         own = variables_of(made) if names else None
         if own is not None:
             own.update(zip(names, parts[count:], strict=False))
-        for (depth, name), part in zip(slots, parts[count + len(names) :], strict=True):
+        for (depth, name), part in zip(self.slots, parts[count + len(names) :], strict=True):
             vars(type(made).__mro__[depth])[name].__set__(made, part)
 
-    return Blueprint(rule.first(value), rule.make, [*content, *attributes], fill)
+
+def _rule_of(base: type) -> _Base:
+    return _exception(base) if issubclass(base, BaseException) else _BASES[base]
 
 
 def is_of_program(kind: type) -> bool:

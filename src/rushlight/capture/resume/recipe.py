@@ -55,15 +55,15 @@ class Recipe:
     `leaf` is which of the graph's values the only root is, if it is one. `reads_state` says whether steps do.
     """
 
-    __slots__ = ("_generators", "leaf", "reads_state", "roots", "steps")
+    __slots__ = ("generators", "leaf", "reads_state", "roots", "steps")
 
     def __init__(self, steps: list[Step], roots: list[int], generators: Sequence[int] = ()) -> None:
         self.steps = steps
-        self._generators = generators
+        self.generators = generators
         self.roots = roots
         only = steps[roots[0]] if len(roots) == 1 else None
-        self.leaf = only.place if isinstance(only, _Leaf) else None
-        self.reads_state = any(isinstance(step, _FromState) for step in steps)
+        self.leaf = only.place if isinstance(only, Leaf) else None
+        self.reads_state = any(isinstance(step, FromState) for step in steps)
 
     def build(
         self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
@@ -72,7 +72,7 @@ class Recipe:
         made: Built = []
         for step in self.steps:
             made.append(step(made, leaves, before))
-        for place in self._generators if interpreter is not None else ():
+        for place in self.generators if interpreter is not None else ():
             made[place].run_by(interpreter)
         return [made[root] for root in self.roots]
 
@@ -111,7 +111,7 @@ class RecipeWriter:
         """Writes the steps that fill the objects that are there."""
         while self._fills:
             place, parts, fill, steps = self._fills.pop()
-            steps.append(_Fill(place, [self._add(part) for part in parts], fill))
+            steps.append(Fill(place, [self._add(part) for part in parts], fill))
 
     def _step(self, value: object, step: Step) -> int:
         self._alive.append(value)
@@ -126,11 +126,11 @@ class RecipeWriter:
             return known
         kind = type(value)
         if kind is Opaque:
-            return self._step(value, _FromState(slot_of(value)))
+            return self._step(value, FromState(slot_of(value)))
         if issubclass(kind, _LEAVES) or id(value) in self.given:
             place = len(self.leaves)
             self.leaves.append(value)
-            return self._step(value, _Leaf(place))
+            return self._step(value, Leaf(place))
         owner = self.variables.get(id(value), value)
         if owner is not value:
             place = self._add(owner)
@@ -154,16 +154,17 @@ class RecipeWriter:
             return self._step(value, lambda made, leaves, before: getattr(made[owner], name))
         if kind is MethodType:
             function, owner = self._add(value.__func__), self._add(value.__self__)
-            return self._step(value, lambda made, leaves, before: MethodType(made[function], made[owner]))
+            return self._made_of(value, [function, owner], method_of)
         if kind in (BuiltinFunctionType, MethodWrapperType) and (
             id(value.__self__) in self.made or not issubclass(type(value.__self__), (ModuleType, type, NoneType))
         ):
             owner, name = self._add(value.__self__), value.__name__
-            method: Any = vars(definer(value.__self__, name)).get(name)
+            cls = definer(value.__self__, name)
+            method: Any = vars(cls).get(name)
             if type(method) is ClassMethodDescriptorType:
                 return self._step(value, lambda made, leaves, before: method.__get__(None, made[owner]))
             if hasattr(type(method), "__get__"):
-                return self._step(value, lambda made, leaves, before: method.__get__(made[owner]))
+                return self._step(value, MethodOfC(owner, cls, name))
         if issubclass(kind, type) and id(value) in self.made:
             return self._class(value)
         is_container = kind in (list, dict, set) or issubclass(kind, tuple)
@@ -186,7 +187,7 @@ class RecipeWriter:
         return self._made_of(value, places, make)
 
     def _made_of(self, value: object, places: list[int], make: Make) -> int:
-        return self._step(value, lambda made, leaves, before: make([made[place] for place in places]))
+        return self._step(value, MadeOf(places, make))
 
     def _are_constant(self, parts: Iterable[object], places: list[int]) -> bool:
         """Whether each call has these very parts at their places."""
@@ -194,7 +195,7 @@ class RecipeWriter:
 
     def _constant_of(self, place: int) -> object:
         step = self.steps[place]
-        return step.value if isinstance(step, _Constant) else self
+        return step.value if isinstance(step, Constant) else self
 
     def _built(self, value: Any, kind: type) -> int:
         """A step for a mutable object, which others may refer to before it is filled."""
@@ -220,7 +221,7 @@ class RecipeWriter:
         cls = self._add(kind)
         first = [self._add(part) for part in blueprint.first]
         make_of = blueprint.make
-        place = self._step(value, lambda made, leaves, before: make_of(made[cls], [made[part] for part in first]))
+        place = self._step(value, Instance(cls, first, make_of))
         if blueprint.others:
             self._fills.append((place, blueprint.others, blueprint.fill, self.steps))
         return place
@@ -327,7 +328,7 @@ class RecipeWriter:
         return self._step(value, made_function)
 
 
-class _FromState:
+class FromState:
     """A value of the state before the graph."""
 
     __slots__ = ("slot",)
@@ -336,10 +337,11 @@ class _FromState:
         self.slot = slot
 
     def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+        """The value before."""
         return before[self.slot]
 
 
-class _Leaf:
+class Leaf:
     """A value that the graph gave."""
 
     __slots__ = ("place",)
@@ -348,30 +350,81 @@ class _Leaf:
         self.place = place
 
     def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+        """What the graph gave."""
         return leaves[self.place]
 
 
-class _Constant:
+class Constant:
+    """What was there before the trace."""
+
     __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
         self.value = value
 
     def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+        """The very object."""
         return self.value
 
 
 def _constant(value: object) -> Step:
-    return _Constant(value)
+    return Constant(value)
 
 
-class _Fill:
+class MadeOf:
+    """An object that is made of others."""
+
+    __slots__ = ("make", "places")
+
+    def __init__(self, places: list[int], make: Make) -> None:
+        self.places, self.make = places, make
+
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+        """Makes the object."""
+        return self.make([made[place] for place in self.places])
+
+
+class MethodOfC:
+    """A method of C, which stands in a class, of an object."""
+
+    __slots__ = ("cls", "name", "owner")
+
+    def __init__(self, owner: int, cls: type, name: str) -> None:
+        self.owner, self.cls, self.name = owner, cls, name
+
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+        """Binds the method."""
+        return vars(self.cls)[self.name].__get__(made[self.owner])
+
+
+def method_of(parts: Built) -> object:
+    """A method of a function and an object."""
+    return MethodType(*parts)
+
+
+class Instance:
+    """An object of a class that is there, made of some parts; others may refer to it before it is filled."""
+
+    __slots__ = ("cls", "first", "make")
+
+    def __init__(self, cls: int, first: list[int], make: Callable[[type, Built], object]) -> None:
+        self.cls, self.first, self.make = cls, first, make
+
+    def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> object:
+        """Makes the object."""
+        return self.make(made[self.cls], [made[part] for part in self.first])
+
+
+class Fill:
+    """Puts parts into an object that is there."""
+
     __slots__ = ("fill", "parts", "place")
 
     def __init__(self, place: int, parts: list[int], fill: Callable[[Any, Built], None]) -> None:
         self.place, self.parts, self.fill = place, parts, fill
 
     def __call__(self, made: Built, leaves: Sequence[object], before: Sequence[object]) -> None:
+        """Fills the object."""
         self.fill(made[self.place], [made[part] for part in self.parts])
 
 
@@ -381,7 +434,7 @@ def _fill_cell(cell: CellType, parts: list[object]) -> None:
 
 _Pending = tuple[int, Sequence[object], Callable[[Any, Built], None], list[Step]]
 """Which object is to be filled, with which parts, how, and among which steps."""
-AS_GIVEN = Recipe([_Leaf(0)], [0])
+AS_GIVEN = Recipe([Leaf(0)], [0])
 """The only root is what the graph gives."""
 
 

@@ -18,13 +18,12 @@ from rushlight.capture.entry.entry import Planner
 from rushlight.capture.entry.writer import snapshot_guards
 from rushlight.capture.guard import is_same
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
-from rushlight.capture.resume.continuation import Exit
-from rushlight.capture.resume.recipe import AS_GIVEN
 from rushlight.capture.state.assumed import Part
 from rushlight.capture.state.reachable import Leaf
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.stored.digests import code_digest, function_digest
 from rushlight.capture.stored.encoding import OF_FIELDS, code_in, maker_name
+from rushlight.capture.stored.exits import read_exit
 from rushlight.capture.stored.order import StoredOrder
 from rushlight.capture.stored.places import follow, named
 from rushlight.eager.tensor_meta import TensorMeta, form_of_type
@@ -258,7 +257,7 @@ _RULES: Mapping[str, Callable[..., object]] = {
     "number": lambda decoder, name: IntSpec() if name == "IntSpec" else FloatSpec(),
     "dict": lambda decoder, keys, values: dict(zip(decoder.all(keys), decoder.all(values), strict=True)),
     "frozenset": lambda decoder, parts: frozenset(decoder.all(parts)),
-    "exit": lambda decoder, instructions, calls: Exit((), AS_GIVEN, (), None, instructions, calls, 0),
+    "exit": read_exit,
     "keys": lambda decoder, owner: decoder.objects[owner].keys(),
     "dtype": lambda decoder, name: BY_NAME[name],
     "operator": lambda decoder, name: OPERATORS[name],

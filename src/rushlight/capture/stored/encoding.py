@@ -37,9 +37,8 @@ from rushlight.capture.entry.shapes import ConditionReport, GraphShapes, OpenRep
 from rushlight.capture.entry.value_guards import FormOf
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
-from rushlight.capture.layout import BackwardLayout, SegmentPlan
+from rushlight.capture.joint import BackwardLayout, SegmentPlan
 from rushlight.capture.resume.continuation import Exit
-from rushlight.capture.resume.recipe import AS_GIVEN
 from rushlight.capture.source import (
     ArgumentSource,
     GradientSource,
@@ -54,6 +53,7 @@ from rushlight.capture.state.globals import is_of_users, module_of_class, module
 from rushlight.capture.state.reachable import MARK, CellBox, ClassBox, Leaf, variables_of
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.stored.digests import code_digest, function_digest
+from rushlight.capture.stored.exits import Unwritable, exit_row
 from rushlight.capture.stored.places import Places, name_of, names_of_ours
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import TensorMeta
@@ -262,6 +262,10 @@ class Encoder:
         facts = [tensor.keys, bool(tensor.requires_grad), tensor.offset, tensor.view_of is None, group]
         return self._add("tensor", place, self(type(tensor)), self(tensor.form), facts)
 
+    def function_of(self, code: CodeType) -> FunctionType | None:
+        """A function to which a name leads, of this code."""
+        return self._places.functions().get(id(code))
+
     def tuple(self, value: tuple[Any, ...]) -> int:
         """A tuple: where it stands and is told by identity, that one, if its parts are alike."""
         if len(value) == 3 and issubclass(type(value[0]), Operator) and type(value[2]) is dict:  # a step of a view
@@ -407,9 +411,11 @@ def _of_state(encoder: Encoder, value: StateGuards) -> int:
 
 
 def _of_exit(encoder: Encoder, value: Exit) -> int:
-    if value.shapes or value.written or value.recipe is not AS_GIVEN:
-        raise Unstorable("a graph that ends before its function does" if value.shapes else "a result that is built")
-    encoder.rows.append(["exit", value.instructions, value.calls])
+    try:
+        row = exit_row(encoder, value, encoder.function_of)
+    except Unwritable as reason:
+        raise Unstorable(str(reason)) from reason
+    encoder.rows.append(row)
     return len(encoder.rows) - 1
 
 

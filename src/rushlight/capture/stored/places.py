@@ -46,6 +46,14 @@ class Places:
             for how, key, part in parts(owner := self._queue.popleft()):
                 self._reach(part, owner, how, key)
 
+    def functions(self) -> dict[int, FunctionType]:
+        """The functions among what is reached, by the identity of their code; of several the first."""
+        found: dict[int, FunctionType] = {}
+        for value in self._kept:
+            if type(value) is FunctionType:
+                found.setdefault(id(value.__code__), value)
+        return found
+
     def _reach(self, value: Any, owner: object, how: str, key: object) -> None:
         if type(value) in PLAIN or id(value) in self.steps or (type(value) is tuple and not value):
             return

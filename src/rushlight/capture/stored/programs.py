@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from rushlight.capture.entry.measuring import made
 from rushlight.capture.entry.misses import miss_of
 from rushlight.capture.marks import marks_of
 from rushlight.capture.orders import Order
+from rushlight.capture.resume.breaks import KINDS, Reason, Retrace
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.state.globals import is_of_users, module_of_class, variables_in
 from rushlight.capture.state.reachable import MARK, PLAIN, PREPARE, StateWalk, code_roots
@@ -40,12 +42,13 @@ from rushlight.term import structural_digest
 
 if TYPE_CHECKING:
     from rushlight.capture.backward import BackwardPart
-    from rushlight.capture.layout import BackwardLayout
+    from rushlight.capture.joint import BackwardLayout
     from rushlight.capture.options import Options
     from rushlight.capture.program import Program
 
 _MOST = 8  # entries of one function
 _SECTION = "program {}"
+_ENDS = "ends"  # the section that says after how many instructions traces of a place have ended, and why
 # Modules of the standard library of which nothing differs from process to process.
 _STEADY = frozenset(
     {"math", "cmath", "operator", "itertools", "functools", "collections", "abc", "copy", "enum", "dataclasses"}
@@ -70,11 +73,20 @@ def key_of(function: object, options: Options, args: Sequence[object]) -> str | 
         return None
     chosen = [repr((type(function).__qualname__, options.dynamic, options.backend, options.budget))]
     if isinstance(function, Continuation):
-        if not function.is_start:
-            return None
-        chosen += [code_digest(function.shapes[0].body.raw), repr((function.given(), function.limit))]
-        chosen.append(repr((sorted(function.passed), sorted(function.same.items()), sorted(function.mortal))))
+        chosen += _place_of(function)
     return f"captured {structural_digest([*codes, *chosen, environment_digest()])}"
+
+
+def _place_of(function: Continuation) -> list[str]:
+    """What tells a place in running functions from others, and what its graphs are given."""
+    cells = {id(cell): at for at, cell in enumerate(function.shapes[0].closure or ())}
+    fixed = [(slot, cells.get(id(value), repr(value))) for slot, value in function.fixed.items()]
+    frames = [
+        (code_digest(shape.body.raw), shape.position, shape.locals, shape.stack, shape.named)
+        for shape in function.shapes
+    ]
+    chosen = sorted(function.passed), sorted(function.same.items()), sorted(function.mortal)
+    return [repr(frames), repr(fixed), repr((function.given(), function.limit)), repr(chosen)]
 
 
 def _codes_of(function: object) -> list[str]:
@@ -104,8 +116,9 @@ class Keeping:
         if self._key is None:
             return None
         reason = "no program is kept"
-        for data in (objects.shared().get(self._key) or {}).values():
-            if data in self._tried:
+        self._refuse_beyond(function, options, args, kwargs, undo)
+        for name, data in (objects.shared().get(self._key) or {}).items():
+            if data in self._tried or name == _ENDS:
                 continue
             try:
                 entry = _read(json.loads(data), function, args, kwargs, undo)
@@ -122,6 +135,41 @@ class Keeping:
         events.record("cache_miss", "captured", reason)
         return None
 
+    def _refuse_beyond(
+        self,
+        function: object,
+        options: Options,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        undo: list[Callable[[], None]],
+    ) -> None:
+        """Asks for a shorter trace, if a program is kept for it that fits the call. Errors: Retrace."""
+        data = (objects.shared().get(self._key or "") or {}).get(_ENDS)
+        if data is None or data in self._tried or not isinstance(function, Continuation):
+            return
+        for limit, kind, detail in json.loads(data):
+            ended = replace(function, limit=limit)
+            for name, each in (objects.shared().get(key_of(ended, options, args) or "") or {}).items():
+                if name == _ENDS:
+                    continue
+                try:
+                    _read(json.loads(each), ended, args, kwargs, undo)
+                except Exception:  # noqa: BLE001 - Unfit; and an object of the program's may raise anything
+                    continue
+                self._tried.add(data)
+                raise Retrace(limit, Reason(KINDS[kind], detail))
+
+    def keep_end(self, again: Retrace) -> None:
+        """Writes after how many instructions a trace of a place has to end."""
+        if self._key is None or again.limit <= 0:
+            return
+        before = objects.shared().get(self._key) or {}
+        end = [again.limit, again.reason.kind.code, again.reason.detail]
+        ends = [end, *[each for each in json.loads(before.get(_ENDS, b"[]")) if each != end]][:_MOST]
+        data = json.dumps(ends, separators=(",", ":")).encode()
+        self._tried.add(data)
+        objects.shared().put(self._key, {**before, _ENDS: data})
+
     def keep(self, function: object, entry: Entry, program: Program, arguments: Arguments, walk: StateWalk) -> None:
         """Writes an entry, if it can be written."""
         if self._key is None:
@@ -133,9 +181,10 @@ class Keeping:
             events.record("cache_bypass", "captured", str(reason))
             return
         self._tried.add(data)
-        before = (objects.shared().get(self._key) or {}).values()
-        kept = [data, *[each for each in before if each != data]][:_MOST]
-        objects.shared().put(self._key, {_SECTION.format(at): each for at, each in enumerate(kept)})
+        before = objects.shared().get(self._key) or {}
+        kept = [data, *[each for name, each in before.items() if name != _ENDS and each != data]][:_MOST]
+        ends = {name: each for name, each in before.items() if name == _ENDS}
+        objects.shared().put(self._key, ends | {_SECTION.format(at): each for at, each in enumerate(kept)})
         if part is not None and isinstance(part.order, Order):
             part.order.keep_in(partial(keep_graph, _key_of_gradients(data)))
 
@@ -169,8 +218,9 @@ def _name_of(function: object) -> str:
 
 def _roots(function: object, arguments: Arguments) -> dict[str, object]:
     leaves = [(name, value) for name, value in arguments.leaves if not isinstance(value, Handle)]
-    root = next(iter(function.roots()), None) if isinstance(function, Continuation) else function
-    return {"function": root, **{name: value for name, value in leaves if type(value) not in PLAIN}}
+    first, *others = [*function.roots()] if isinstance(function, Continuation) else [function]
+    named = {f"function {at}": other for at, other in enumerate(others, 1)}
+    return {"function": first, **named, **{name: value for name, value in leaves if type(value) not in PLAIN}}
 
 
 def _written(
@@ -178,7 +228,7 @@ def _written(
 ) -> tuple[dict[str, Any], BackwardPart | None]:
     """An entry as JSON has it, and its backward pass. Errors: Unstorable."""
     _refuse(function, arguments, walk)
-    if not program.graph.calls:
+    if not (program.graph.calls or isinstance(function, Continuation)):
         raise Unstorable("no operators")
     places = Places(_roots(function, arguments).items())
     snapshot = entry.state.snapshot
