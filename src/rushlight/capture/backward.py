@@ -12,7 +12,7 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry.entry import RunPlan
 from rushlight.capture.joint import BackwardLayout, Derived, Joint, SegmentPlan, fail_freed
-from rushlight.capture.orders import Common, Goal, Order, Request, Variant, as_hints, without_sizes
+from rushlight.capture.orders import Common, Goal, Gradients, Order, Request, Variant, as_hints, without_sizes
 from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, requires
@@ -29,7 +29,6 @@ from rushlight.sym import Size, SizeExpr
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
-    from rushlight.capture.stored.order import StoredOrder
     from rushlight.ir.graph import Graph
 
 
@@ -43,7 +42,7 @@ class BackwardPart:
     segments that run as one; `order` has each at the first backward pass that asks for it.
     """
 
-    def __init__(self, layout: BackwardLayout, order: Order | StoredOrder) -> None:
+    def __init__(self, layout: BackwardLayout, order: Gradients) -> None:
         self.layout = layout
         self.order = order
         self.number = next(_part_numbers)  # which tells it from others, also when it is gone

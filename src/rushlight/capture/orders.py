@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rushlight.autodiff.backward import SINK
 from rushlight.autodiff.partition import Split
@@ -137,6 +137,18 @@ class _Walk:
             counts.append(len(summands))
             handles.extend(arrived.parts if several else [arrived.total] if summands else [])
         return handles, calls, counts
+
+
+class Gradients(Protocol):
+    """The gradients of a function's results: those of a trace, or those that another process has kept."""
+
+    def sizes(self, sizes: Mapping[SizeExpr, Size]) -> Mapping[SizeExpr, Size]:
+        """The sizes of a call, by the symbols of the graphs."""
+        ...
+
+    def variant(self, request: Request, sizes: Mapping[SizeExpr, Size]) -> Variant:
+        """The graph for a request, in a call with these sizes."""
+        ...
 
 
 class Common:

@@ -218,7 +218,7 @@ def _name_of(function: object) -> str:
 
 def _roots(function: object, arguments: Arguments) -> dict[str, object]:
     leaves = [(name, value) for name, value in arguments.leaves if not isinstance(value, Handle)]
-    first, *others = [*function.roots()] if isinstance(function, Continuation) else [function]
+    first, *others = (function.roots() or [None]) if isinstance(function, Continuation) else [function]
     named = {f"function {at}": other for at, other in enumerate(others, 1)}
     return {"function": first, **named, **{name: value for name, value in leaves if type(value) not in PLAIN}}
 
