@@ -221,3 +221,52 @@ def test_a_wrapper_that_leaves_out_the_constructor_steps_without_hooks():
     weight.sum().backward()
     wrapper.step()
     assert weight.tolist() == [0.0, 0.0]
+
+
+STEPS_OF_PARTS = {
+    "SGD": {"momentum": 0.9, "nesterov": True},
+    "Adam": {"amsgrad": True, "weight_decay": 0.1},
+    "AdamW": {},
+    "Adagrad": {"initial_accumulator_value": 0.2},
+    "Adadelta": {},
+    "Adamax": {},
+    "ASGD": {},
+    "NAdam": {},
+    "RAdam": {"maximize": True},
+    "RMSprop": {"centered": True, "momentum": 0.5},
+    "Rprop": {},
+}
+
+
+@pytest.mark.parametrize("name", STEPS_OF_PARTS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_complex_parameter_steps_as_its_parts(name, compiled):
+    rng = np.random.default_rng(0)
+    start = rng.normal(size=(4, 3)) + 1j * rng.normal(size=(4, 3))
+    whole = rl.nn.Parameter(rl.tensor(start))
+    parts = rl.nn.Parameter(rl.view_as_real(rl.tensor(start)).clone())
+    optimizers = [getattr(rl.optim, name)([param], lr=0.01, **STEPS_OF_PARTS[name]) for param in (whole, parts)]
+    steps = [rl.compile(one.step) if compiled else one.step for one in optimizers]
+    for _ in range(4):
+        gradient = rl.tensor(rng.normal(size=(4, 3)) + 1j * rng.normal(size=(4, 3)))
+        whole.grad, parts.grad = gradient, rl.view_as_real(gradient).clone()
+        for step in steps:
+            step()
+    assert rl.view_as_real(whole.detach()).tolist() == parts.tolist()
+    state, expected = (next(iter(one.state_dict()["state"].values())) for one in optimizers)
+    for key, value in expected.items():
+        if isinstance(value, rl.Tensor) and value.ndim:
+            assert state[key].is_complex()
+            assert rl.view_as_real(state[key]).tolist() == value.tolist()
+    again = getattr(rl.optim, name)([whole], lr=0.01, **STEPS_OF_PARTS[name])
+    again.load_state_dict(optimizers[0].state_dict())
+    again.step()
+    optimizers[1].step()
+    assert rl.view_as_real(whole.detach()).tolist() == parts.tolist()
+
+
+def test_adafactor_refuses_complex_parameters():
+    weight = rl.nn.Parameter(rl.ones(2, 3, dtype=rl.complex64))
+    weight.grad = rl.ones(2, 3, dtype=rl.complex64)
+    with pytest.raises(rl.RushlightError, match="does not support complex parameters"):
+        rl.optim.Adafactor([weight]).step()

@@ -136,3 +136,55 @@ def _overrun():
     schedule = lr_scheduler.OneCycleLR(sgd(), 0.1, total_steps=2)
     for _ in range(3):
         schedule.step()
+
+
+TENSOR_RATES = {
+    "lambda": lambda optimizer: lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch),
+    "step": lambda optimizer: lr_scheduler.StepLR(optimizer, 2),
+    "linear": lr_scheduler.LinearLR,
+    "cosine": lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, 10),
+    "cyclic": lambda optimizer: lr_scheduler.CyclicLR(optimizer, rl.tensor(0.1), rl.tensor(0.3), cycle_momentum=False),
+    "one cycle": lambda optimizer: lr_scheduler.OneCycleLR(optimizer, rl.tensor(0.3), 8, cycle_momentum=False),
+    "averages": lambda optimizer: swa_utils.SWALR(optimizer, rl.tensor(0.01), 3),
+}
+
+
+@pytest.mark.parametrize("name", TENSOR_RATES)
+def test_a_rate_that_is_a_tensor_gives_the_same_rates(name):
+    def rates(optimizer):
+        schedule = TENSOR_RATES[name](optimizer)
+        found = []
+        for _ in range(6):
+            optimizer.step()
+            schedule.step()
+            found.append(float(schedule.get_last_lr()[0]))
+        return found, [float(rate) for rate in schedule.base_lrs]
+
+    rate = rl.tensor(0.1)
+    with_tensor, with_number = sgd(rate), sgd(0.1)
+    for found, expected in zip(rates(with_tensor), rates(with_number), strict=True):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert with_tensor.param_groups[0]["lr"] is rate
+    assert with_tensor.param_groups[0]["initial_lr"] is not rate
+
+
+def test_rates_that_were_read_stay():
+    optimizer = sgd(rl.tensor(0.5))
+    schedule = lr_scheduler.StepLR(optimizer, 1)
+    first = schedule.get_last_lr()
+    optimizer.step()
+    schedule.step()
+    assert float(first[0]) == 0.5
+
+
+def test_plateau_has_groups_that_came_later():
+    optimizer = sgd()
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=0.04)
+    fixed = lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0.04])
+    schedule.step(1.0)
+    optimizer.add_param_group({"params": [rl.zeros(1, requires_grad=True)], "lr": 0.3})
+    schedule.step(2.0)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.05, 0.04])
+    fixed.step(1.0)
+    with pytest.raises(ValueError, match="1 min_lrs, 2 groups"):
+        fixed.step(2.0)

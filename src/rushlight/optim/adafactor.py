@@ -22,6 +22,7 @@ class Adafactor(Optimizer):
     """
 
     switches = ("weight_decay",)
+    takes_complex = False
 
     def __init__(
         self,

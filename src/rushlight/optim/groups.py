@@ -57,7 +57,8 @@ def listed_params(params: Any) -> tuple[list[object], list[str]]:
 def per_group(groups: Sequence[ParamGroup], value: float | Sequence[float], name: str) -> list[float]:
     """Return a value for each group, from one for all or several (A002 if their number is another)."""
     count = len(groups)
-    if isinstance(value, float | int | Real):  # numpy's scalars are Real, which the type checker knows of no float
+    # numpy's scalars are Real, which the type checker knows of no float
+    if isinstance(value, float | int | Real) or (isinstance(value, Tensor) and value.ndim == 0):
         return [cast(float, value)] * count
     require(len(value) == count, "A002", f"{name} must have the same length as optimizer.param_groups: {count}")
     return list(value)

@@ -13,6 +13,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
+from rushlight.ops.record import OPERATORS
 from rushlight.optim.groups import ParamGroup, listed_params
 from rushlight.optim.hooks import Hooked, chained
 from rushlight.support.errors import fail, require, warn
@@ -20,6 +21,7 @@ from rushlight.support.errors import fail, require, warn
 Params = Iterable[Any]
 Hyperparameter = float | Tensor  # a tensor has one element
 State = dict[str, Any]
+_REAL, _COMPLEX = OPERATORS["view_as_real"], OPERATORS["view_as_complex"]
 
 
 class Optimizer(Hooked):
@@ -31,6 +33,7 @@ class Optimizer(Hooked):
 
     __rushlight_state__ = "runtime"  # numbers in the groups and the state feed arithmetic only
     switches: tuple[str, ...] = ()
+    takes_complex = True  # whether a complex parameter may be stepped as its real and imaginary parts
     takes_sparse = False  # whether `update_param` knows sparse gradients
     state_numbers: tuple[str, ...] = ()  # entries of the state, beside `step`, that are numbers; tensors in PyTorch
 
@@ -106,7 +109,7 @@ class Optimizer(Hooked):
         for group in self.param_groups:
             for param in group["params"]:
                 if param.requires_grad and not self.state.get(param):
-                    fresh, state = self.init_state(param, group), self.state.get(param, {})
+                    fresh, state = self._first_state(param, group), self.state.get(param, {})
                     if fresh or param not in self.state:
                         made.append((param, state, _contents(fresh)))
                     state.update(fresh)
@@ -115,8 +118,25 @@ class Optimizer(Hooked):
     def _state_of(self, param: Tensor, group: ParamGroup) -> State:
         state = self.state[param]
         if not state:
-            state.update(self.init_state(param, group))
+            state.update(self._first_state(param, group))
         return state
+
+    def _first_state(self, param: Tensor, group: ParamGroup) -> State:
+        """The state of a parameter before its first step; of a complex one, that of its two parts put together."""
+        if not param.is_complex():
+            return self.init_state(param, group)
+        return {name: _joined(value) for name, value in self.init_state(_REAL(param), group).items()}
+
+    def _update(self, param: Tensor, grad: Tensor, state: State, group: ParamGroup) -> None:
+        """Take one step with a parameter; with a complex one as with its real and imaginary parts."""
+        if not param.is_complex():
+            self.update_param(param, grad, state, group)
+            return
+        require(self.takes_complex, "D006", f"{type(self).__name__} does not support complex parameters", param=param)
+        parts = {name: _parts(value) for name, value in state.items()}
+        views = dict(parts)
+        self.update_param(_REAL(param), _REAL(grad), parts, group)
+        state.update({name: _joined(value) for name, value in parts.items() if value is not views.get(name)})
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters by their gradients. `closure` computes the loss again, and its gradients, first."""
@@ -135,7 +155,7 @@ class Optimizer(Hooked):
                             name = type(self).__name__
                             fail("A006", f"{name} does not support sparse gradients", param=param, hint=hint)
                         grad = -grad if group.get("maximize") else grad
-                        self.update_param(param, grad, self._state_of(param, group), group)
+                        self._update(param, grad, self._state_of(param, group), group)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -224,6 +244,16 @@ class Optimizer(Hooked):
             lines.append(f"Parameter Group {number}")
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _parts(value: object) -> Any:
+    """A complex entry of a state as real and imaginary parts, a view."""
+    return _REAL(value) if isinstance(value, Tensor) and value.is_complex() else value
+
+
+def _joined(value: object) -> Any:
+    """An entry of pairs of parts as complex numbers; a number as it is."""
+    return _COMPLEX(value) if isinstance(value, Tensor) and value.ndim and value.shape[-1] == 2 else value
 
 
 def _contents(state: State) -> list[tuple[str, int, int]]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.optim.groups import per_group
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.schedule import LRScheduler
 from rushlight.support.errors import fail, require
@@ -35,9 +36,7 @@ class ReduceLROnPlateau(LRScheduler):
         require(isinstance(optimizer, Optimizer), "A001", f"{type(optimizer).__name__} is not an Optimizer")
         require(mode in ("min", "max"), "A002", f"mode {mode} is unknown!")
         require(threshold_mode in ("rel", "abs"), "A002", f"threshold mode {threshold_mode} is unknown!")
-        groups = len(optimizer.param_groups)
-        lowest = list(min_lr) if isinstance(min_lr, Sequence) else [min_lr] * groups
-        require(len(lowest) == groups, "A002", f"expected {groups} min_lrs, got {len(lowest)}")
+        lowest = per_group(optimizer.param_groups, min_lr, "min_lr")
         self.optimizer = optimizer
         self.mode = mode
         self.factor = factor
@@ -46,6 +45,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
         self.min_lrs = lowest
+        self._lowest = None if isinstance(min_lr, Sequence) else min_lr
         self.eps = eps
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = 0
@@ -82,6 +82,10 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _reduce(self) -> None:
         rates: list[float] = []
+        groups = len(self.optimizer.param_groups)
+        if self._lowest is not None:  # groups may have been added
+            self.min_lrs += [self._lowest] * (groups - len(self.min_lrs))
+        require(len(self.min_lrs) == groups, "A002", f"ReduceLROnPlateau: {len(self.min_lrs)} min_lrs, {groups} groups")
         for rate, lowest in zip(self._rates(), self.min_lrs, strict=True):
             reduced = max(rate * self.factor, lowest)
             rates.append(reduced if rate - reduced > self.eps else rate)

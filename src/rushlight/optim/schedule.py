@@ -16,6 +16,11 @@ from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import fail, require
 
 
+def copy_of_rate(rate: Any) -> Any:
+    """A rate as it is now: one that is a tensor changes in place."""
+    return rate.detach().clone() if isinstance(rate, Tensor) else rate
+
+
 class LRScheduler(Constructed):
     """Base of schedules: a subclass defines `get_lr`, the groups' rates at `last_epoch`.
 
@@ -31,10 +36,12 @@ class LRScheduler(Constructed):
         self.optimizer = optimizer
         for index, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])  # an earlier schedule of the same groups knows better
+                group.setdefault(
+                    "initial_lr", copy_of_rate(group["lr"])
+                )  # an earlier schedule of the same groups knows better
             elif "initial_lr" not in group:
                 fail("A007", f"{type(self).__name__}: initial_lr is missing in param_groups[{index}] when resuming")
-        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [copy_of_rate(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self.begin()
 
@@ -85,11 +92,11 @@ class LRScheduler(Constructed):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(value)
             else:
-                group["lr"] = value
-        self._last_lr: list[float] = [group["lr"] for group in self.optimizer.param_groups]
+                group["lr"] = copy_of_rate(value)
+        self._last_lr: list[float] = self._rates()
 
     def _rates(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [copy_of_rate(group["lr"]) for group in self.optimizer.param_groups]
 
 
 class LambdaLR(LRScheduler):
