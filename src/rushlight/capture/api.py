@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from rushlight import build
@@ -24,7 +24,7 @@ from rushlight.capture.resume.breaks import APART
 from rushlight.capture.state.reachable import MARK
 from rushlight.capture.steering import run_as_it_is, suspends
 from rushlight.support import settings
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 
 if TYPE_CHECKING:
     from rushlight.ir.spec.specification import ParamsSpec
@@ -119,7 +119,8 @@ def compile(
     One trace serves all sizes: input sizes are symbols unless `dynamic=False`. What no graph can hold (a branch on a
     value, `print`, `float(tensor)`) runs in Python, between graphs; an event of kind "graph_break" says why each graph
     ends. With `fullgraph=True` all of a call is one graph, and what that cannot hold is an error. Such a call has
-    happened, or has not: where it fails nothing has changed.
+    happened, or has not: where it fails nothing has changed. Of a class the calls of its objects are compiled, or else
+    how they are made; any other callable serves as a function does.
 
     What runs a graph is `backend`, by default the setting of that name: "rushlight" (or "inductor"), "eager" (kernels
     call by call, nothing is recomputed for the backward pass), "aot_eager" (kernels call by call, after the partition),
@@ -163,6 +164,11 @@ def compile(
         return again
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(again(model.__func__))
+    require(callable(model), "A002", "compile: a function, a module or a class is expected", given=type(model).__name__)
+    if isinstance(model, type) and (methods := _methods_of(model)):
+        for name, method in methods.items():
+            setattr(model, name, again(method))
+        return model
     backend = chosen_backend(backend)
     if mode not in (None, *MODES):
         fail("C001", "compile: there is no such mode", mode=mode, hint=f"one of {', '.join(MODES)}")
@@ -177,6 +183,12 @@ def compile(
     else:
         compiled = (WholeFunction if fullgraph or is_whole(model) else ResumingFunction)(model, chosen)
     return CompiledModule(model, compiled, again.keywords) if hasattr(type(model), "forward") else compiled
+
+
+def _methods_of(cls: type) -> dict[str, object]:
+    """What of a class is compiled: how its objects are called, or else made. Empty for classes of C."""
+    names = ("__call__", "forward") if any(name in vars(cls) for name in ("__call__", "forward")) else ("__init__",)
+    return {name: method for name in names if type(method := vars(cls).get(name)) is FunctionType}
 
 
 def chosen_backend(backend: str | Backend | None) -> str | Backend | None:

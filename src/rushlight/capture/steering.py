@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
+from rushlight.capture.interpreter.slots import lookup
 from rushlight.capture.resume.breaks import APART, NATIVE
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
 from rushlight.support import events
@@ -119,13 +120,43 @@ def _kept_apart(function: Callable[..., Any], reason: str | None) -> Callable[..
 
 def suspends(function: object) -> bool:
     """Whether calls of a function give a generator or coroutine, which runs later."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and bool(code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+    begun = begun_by(function)
+    return begun is not None and bool(begun.__code__.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR))
+
+
+def wrapped_by(function: Any) -> Any:
+    """What is called by partial functions and bound methods around it; another callable itself."""
+    while True:
+        if type(function) is functools.partial:
+            function = function.func
+        elif type(function) in (MethodType, staticmethod):
+            function = function.__func__
+        else:
+            return function
+
+
+def begun_by(function: object) -> FunctionType | None:
+    """The Python function that a call of a callable begins with; None where C or a class is called."""
+    called: Any = wrapped_by(function)
+    if type(called) is not FunctionType:
+        called = lookup(type(called), "__call__")
+    return called if type(called) is FunctionType else None
+
+
+def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A callable that begins with a Python function; around a class or what C calls there is one."""
+    if begun_by(function) is not None:
+        return function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return FunctionType(call.__code__, {"__name__": call.__name__}, call.__name__, None, call.__closure__)
 
 
 def run_as_it_is(function: Any, fullgraph: bool) -> Any:
     """Gives back a generator or coroutine function, which no graph can hold; C041 where it must be one."""
-    name = function.__qualname__
+    name = getattr(function, "__qualname__", None) or repr(function)
     if fullgraph:
         fail(
             "C041", f"compile: {name} is a generator or coroutine function", hint="compile the functions that it calls"

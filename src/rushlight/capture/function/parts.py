@@ -31,7 +31,7 @@ from rushlight.capture.resume.driver import Driver, note_failure
 from rushlight.capture.resume.reached import is_object
 from rushlight.capture.resume.whole import FoundState, reached_objects
 from rushlight.capture.state.reachable import CellBox, StateWalk
-from rushlight.capture.steering import STANCE
+from rushlight.capture.steering import STANCE, as_function
 from rushlight.capture.subclass.calls import UNKNOWN, WrapperCalls
 from rushlight.capture.user_paths import written_variables
 from rushlight.eager.dispatch import STATE
@@ -173,7 +173,9 @@ class ResumingFunction(CompiledFunction):
         super().__init__(function, options)
         self._wrapped = wrapper_calls(function, options)
         self._trees = TreeCalls(function, partial(TreeFunction, options=options))
-        self._driver = Driver(function, partial(PartFunction, options=options, name=self.name, wrapped=self._wrapped))
+        self._driver = Driver(
+            as_function(function), partial(PartFunction, options=options, name=self.name, wrapped=self._wrapped)
+        )
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run graphs, and between them what only Python can do."""

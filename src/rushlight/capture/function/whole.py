@@ -32,7 +32,7 @@ from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.state.reads import Reads, forget_unread
-from rushlight.capture.steering import STANCE
+from rushlight.capture.steering import STANCE, wrapped_by
 from rushlight.capture.stored.programs import Keeping, stored_order
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments
@@ -491,7 +491,7 @@ class SpecifiedFunction(WholeFunction):
 
 def is_whole(function: object) -> bool:
     """Whether a function is one of ours, which no interpreter looks into: it is traced as it is."""
-    plain = getattr(function, "__func__", function)
+    plain = wrapped_by(function)
     return type(plain) is FunctionType and is_leaf(plain)
 
 
