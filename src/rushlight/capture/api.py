@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -165,9 +165,7 @@ def compile(
     if isinstance(model, (staticmethod, classmethod)):
         return type(model)(again(model.__func__))
     require(callable(model), "A002", "compile: a function, a module or a class is expected", given=type(model).__name__)
-    if isinstance(model, type) and (methods := _methods_of(model)):
-        for name, method in methods.items():
-            setattr(model, name, again(method))
+    if isinstance(model, type) and _compile_methods(model, again):
         return model
     backend = chosen_backend(backend)
     if mode not in (None, *MODES):
@@ -185,10 +183,13 @@ def compile(
     return CompiledModule(model, compiled, again.keywords) if hasattr(type(model), "forward") else compiled
 
 
-def _methods_of(cls: type) -> dict[str, object]:
-    """What of a class is compiled: how its objects are called, or else made. Empty for classes of C."""
+def _compile_methods(cls: type, again: Callable[[object], object]) -> bool:
+    """Compiles how objects of a class are called, or else made. False for classes of C."""
     names = ("__call__", "forward") if any(name in vars(cls) for name in ("__call__", "forward")) else ("__init__",)
-    return {name: method for name in names if type(method := vars(cls).get(name)) is FunctionType}
+    methods = {name: method for name in names if type(method := vars(cls).get(name)) is FunctionType}
+    for name, method in methods.items():
+        setattr(cls, name, again(method))
+    return bool(methods)
 
 
 def chosen_backend(backend: str | Backend | None) -> str | Backend | None:
