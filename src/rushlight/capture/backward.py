@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
@@ -12,6 +14,7 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry.entry import RunPlan
 from rushlight.capture.joint import BackwardLayout, Derived, Joint, SegmentPlan, fail_freed
+from rushlight.capture.kept import Saved, Unsaved
 from rushlight.capture.orders import Common, Goal, Gradients, Order, Request, Variant, as_hints, without_sizes
 from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
@@ -19,9 +22,8 @@ from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.node import Edge, Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import Rewriting
-from rushlight.eager.dispatch import STATE, Scope, dispatch
-from rushlight.eager.handle import Handle, allocate, share
-from rushlight.eager.mutation import COPY
+from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.handle import Handle, share
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -75,8 +77,8 @@ class BackwardPart:
         kept = [share(outputs[position]) if position < count else outputs[position] for position in layout.saved]
         saved = [*[inputs[position] for position in layout.inputs], *kept]
         edges = [edge_of(handle) for handle in wanted]
-        more = {position: _Unsaved(inputs[position]) for position in layout.more}
-        nodes = self._nodes(_Saved(saved, plan.values, edges, more))
+        more = {position: Unsaved(inputs[position]) for position in layout.more}
+        nodes = self._nodes(Saved(saved, plan.values, edges, more))
         shown = count + len(views)
         rewriting = Rewriting()
         for index, (segment, number) in zip(layout.differentiable, layout.places, strict=True):
@@ -92,14 +94,14 @@ class BackwardPart:
         self, first: int, values: Sequence[object], sizes: Mapping[SizeExpr, Size], more: Mapping[int, object]
     ) -> list[CompiledBackward]:
         """Nodes for the segments from one on, which lead nowhere, around other values and sizes."""
-        unsaved = {position: _Unsaved(value) for position, value in more.items()}
-        saved = _Saved(values, sizes, [], unsaved)
+        unsaved = {position: Unsaved(value) for position, value in more.items()}
+        saved = Saved(values, sizes, [], unsaved)
         nodes: list[CompiledBackward] = []
         for plan in reversed(self.layout.segments[first:]):
             nodes = [CompiledBackward(self, plan, [], saved, nodes), *nodes]
         return nodes
 
-    def _nodes(self, saved: _Saved) -> list[CompiledBackward]:
+    def _nodes(self, saved: Saved) -> list[CompiledBackward]:
         """A node for each segment, made from the last to the first: the order in which steps are recorded."""
         edges, segments = saved.edges, self.layout.segments
         if len(segments) == 1:
@@ -127,86 +129,12 @@ def first_order(joint: Joint, split: Split, compile_graph: Callable[[Graph], Exe
     return order
 
 
-class _Unsaved:
-    """An input of which the tape keeps no hold; gradients of gradients read it if it is there."""
-
-    __slots__ = ("_reference", "_version")
-
-    def __init__(self, value: object) -> None:
-        self._reference = weakref.ref(value) if isinstance(value, Handle) else value
-        self._version = value.version.value if isinstance(value, Handle) else 0
-
-    def if_alive(self) -> object:
-        """The input; None if nobody holds it any more."""
-        return self._reference() if isinstance(self._reference, weakref.ref) else self._reference
-
-    def value(self, node: Node) -> object:
-        """The input. Errors: G015 where it is gone, G003 where it was written to."""
-        if not isinstance(self._reference, weakref.ref):
-            return self._reference
-        value: object = self._reference()
-        if not isinstance(value, Handle):
-            hint = "hold on to what the function was given until the last backward pass"
-            fail("G015", "backward: a gradient of a gradient reads an input that is gone", frame=node.frame, hint=hint)
-        if value.version.value != self._version:
-            fail("G003", f"backward: an input of {node.name()} was changed in place", frame=node.frame, tensor=value)
-        return value
-
-
 class Attached(list[Any]):
     """Attributes to set, and the node that results have become outputs of."""
 
     def __init__(self, node: CompiledBackward, attributes: Sequence[object]) -> None:
         super().__init__(attributes)
         self.node = node
-
-
-class _Saved:
-    """What a call keeps for its backward pass, and the version of each tensor. None once it is freed.
-
-    `edges` are those of the wanted inputs, `more` the inputs that are not kept and that higher orders may read. `first`
-    is the node of the first segment, where there are several.
-    """
-
-    __slots__ = ("edges", "first", "more", "sizes", "tensors", "versions")
-
-    def __init__(
-        self,
-        values: Sequence[object],
-        sizes: Mapping[SizeExpr, Size],
-        edges: list[Edge | None],
-        more: Mapping[int, _Unsaved],
-    ) -> None:
-        self.tensors: Sequence[object] | None = values
-        self.versions = [value.version.value if isinstance(value, Handle) else 0 for value in values]
-        self.sizes = sizes
-        self.edges = edges
-        self.more = more
-        self.first: weakref.ref[CompiledBackward] | None = None
-
-    def pack(self) -> None:
-        """Gives what is saved to the hooks that are on, once it is computed."""
-        if self.tensors is not None:
-            self.tensors = [SavedTensor(value) if isinstance(value, Handle) else value for value in self.tensors]
-            self.versions = [0] * len(self.tensors)
-
-    def unpacked(self, node: Node) -> list[object]:
-        """What is saved. Errors: G001, G003."""
-        if self.tensors is None:
-            fail_freed(node)
-        for value, version in zip(self.tensors, self.versions, strict=True):
-            if isinstance(value, Handle) and value.version.value != version:
-                message = f"backward: a tensor saved by {node.name()} was changed in place"
-                fail("G003", message, frame=node.frame, tensor=value)
-        return [_unpacked(value, node) if isinstance(value, SavedTensor) else value for value in self.tensors]
-
-
-def _unpacked(saved: SavedTensor, node: Node) -> object:
-    """What a hook gives back, in the layout for which the backward graph was compiled."""
-    tensor = saved.unpack(node, node.frame)
-    if tensor.form is saved.form:
-        return tensor
-    return dispatch(COPY, (allocate(saved.form), tensor), {})
 
 
 @frozen
@@ -227,7 +155,7 @@ def _recorded(given: Sequence[Handle], create_graph: bool) -> tuple[bool, ...] |
     return tuple([requires(gradient) for gradient in given]) if create_graph else None
 
 
-def _record(order: Order, outputs: Sequence[Any], given: Sequence[Handle], saved: _Saved, below: Below) -> None:
+def _record(order: Order, outputs: Sequence[Any], given: Sequence[Handle], saved: Saved, below: Below) -> None:
     """Makes gradients the results of a node of the next order. `saved` and `below` are those of the order below."""
     edges_given = (*below.given, *[edge_of(gradient) if requires(gradient) else None for gradient in given])
 
@@ -236,7 +164,7 @@ def _record(order: Order, outputs: Sequence[Any], given: Sequence[Handle], saved
             return saved.edges[goal.number]
         return edges_given[goal.number] if goal.kind == "given" else below.nodes[goal.order].result(goal.number)
 
-    kept = _Saved([*(saved.tensors or ()), *given], saved.sizes, saved.edges, saved.more)
+    kept = Saved([*(saved.tensors or ()), *given], saved.sizes, saved.edges, saved.more)
     node = HigherBackward(order, [edge(goal) for goal in order.goals], kept, Below(below.nodes, edges_given))
     if STATE.saving:
         node.pack()
@@ -251,14 +179,14 @@ class CompiledBackward(Node):
     runs by itself, again from the gradients of all results so far, which it hands on to the node that follows.
     """
 
-    __slots__ = ("_apart", "_freed", "_saved", "extended", "folds", "merges", "part", "paths", "plan", "rest")
+    __slots__ = ("_apart", "_saved", "extended", "folds", "merges", "part", "paths", "plan", "rest")
 
     def __init__(
         self,
         part: BackwardPart,
         plan: SegmentPlan,
         edges: list[Edge | None],
-        saved: _Saved,
+        saved: Saved,
         rest: Sequence[CompiledBackward],
     ) -> None:
         if rest:
@@ -273,7 +201,6 @@ class CompiledBackward(Node):
         self.merges = bool(rest)
         self.folds = plan.folds
         self._saved = saved
-        self._freed = False
         self._apart: frozenset[int] = frozenset()
         self.extended = False  # whether higher orders give it gradients of what is no result
 
@@ -305,7 +232,7 @@ class CompiledBackward(Node):
 
     def kept(self) -> tuple[list[object], dict[int, object]]:
         """What the call keeps, and the inputs that it does not, by position, as long as they live. G001, G003."""
-        if self._freed:
+        if self._saved.freed:
             fail_freed(self)
         return self._saved.unpacked(self), {position: one.if_alive() for position, one in self._saved.more.items()}
 
@@ -361,16 +288,15 @@ class CompiledBackward(Node):
         owned: set[int],
     ) -> list[Any]:
         """What consecutive nodes give, of which this is the first: to all wanted inputs, and to the next results."""
-        if any(node._freed for node in nodes):
-            fail_freed(self)
         present, rows = _given(given)
+        self._saved.begin(self._steps(nodes, present), self)
         recorded = _recorded(rows, create_graph)
         request = Request(present, apart, self.plan.index, nodes[-1].plan.index, recorded)
         variant = self.part.order.variant(request, self._saved.sizes)
         self._saved.sizes = self.part.order.sizes(self._saved.sizes)
         with Scope(grad=False):
             more = [self._saved.more[position].value(self) for position in variant.more]
-            inputs = [*self._saved.unpacked(self), *rows, *more]
+            inputs = [*self._saved.read_by(variant, self), *rows, *more]
         outputs = variant.run(inputs, self._saved.sizes)
         if variant.next is not None:
             _record(variant.next, outputs, rows, self._saved, Below((self._start,), ()))
@@ -378,6 +304,17 @@ class CompiledBackward(Node):
         if self.extended:
             self._refuse_unplaced(nodes, results)
         return results
+
+    def _steps(self, nodes: Sequence[CompiledBackward], present: Sequence[int]) -> int:
+        """The steps of eager code that nodes stand for, as bits: those that results of theirs have and a pass frees."""
+        own = {number for node in nodes for number in node.plan.results}
+        freeing, steps = self.part.layout.freeing, 0
+        for number in present:
+            if number in own:
+                steps |= freeing[number]
+            elif number >= len(freeing):  # higher orders give it: it may lead anywhere
+                steps |= functools.reduce(operator.or_, freeing)
+        return steps
 
     @property
     def _start(self) -> CompiledBackward:
@@ -394,9 +331,8 @@ class CompiledBackward(Node):
 
     def release(self) -> None:
         """Lets go of what was saved, which all nodes of a call share: the last one does."""
-        self._freed = True
         if not self.rest:
-            self._saved.tensors = None
+            self._saved.end(self.part.layout.freeing)
 
     def name(self) -> str:
         """As it is shown in errors."""
@@ -408,7 +344,7 @@ class HigherBackward(Node):
 
     __slots__ = ("_apart", "_below", "_order", "_saved", "folds")
 
-    def __init__(self, order: Order, edges: Sequence[Edge | None], saved: _Saved, below: Below) -> None:
+    def __init__(self, order: Order, edges: Sequence[Edge | None], saved: Saved, below: Below) -> None:
         super().__init__(edges)
         self._order = order
         self._saved = saved

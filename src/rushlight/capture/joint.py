@@ -19,6 +19,7 @@ from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
 from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.node import Node
+from rushlight.eager.autograd.write import Rewriting
 from rushlight.eager.handle import SPARSE, Gradient, Handle, is_wrapper, mark_required
 from rushlight.eager.subclass import held_by
 from rushlight.eager.tracing import TracedNumber, Tracer
@@ -182,24 +183,37 @@ def sources_of(tracer: Tracer, tape: Tape, source_of: Callable[[Handle], Source 
 
 
 @frozen
-class FreedResult:
-    """An output whose history the function itself has freed, and the inputs that it led to."""
+class EndedResult:
+    """A result through whose history no gradient goes, and the inputs that it leads to.
 
-    position: int
+    It is an output, by its position, or an input that is overwritten. The function itself has `freed` the history, or
+    its steps give no gradient.
+    """
+
+    place: int | Source
     inputs: Sequence[Source]
+    freed: bool
 
 
-def freed_results(
-    tracer: Tracer, outputs: Sequence[Handle], since: int, source_of: Callable[[Handle], Source | None]
-) -> list[FreedResult]:
-    """The outputs whose history was freed: they have one still, and a pass through it is an error."""
-    recorded = [position for position, output in enumerate(outputs) if requires(output)]
-    freed = Tape([outputs[position] for position in recorded], since).freed()
-    return [
-        FreedResult(position, [source for _, source in sources_of(tracer, Tape([outputs[position]], since), source_of)])
-        for position, gone in zip(recorded, freed, strict=True)
-        if gone
-    ]
+def ended_results(
+    tracer: Tracer,
+    outputs: Sequence[Handle],
+    since: int,
+    sources: tuple[Callable[[Handle], Source], Callable[[Handle], Source | None]],
+    backward: Derived | None,
+) -> list[EndedResult]:
+    """The results whose history was freed, and without a `backward` pass all others with a history."""
+    written = [tensor for tensor in tracer.lifted if _is_rewritten(tensor, since)]
+    recorded = [(position, output) for position, output in enumerate(outputs) if requires(output)]
+    results = [*recorded, *[(sources[0](tensor), tensor) for tensor in written]]
+    freed = Tape([result for _, result in results], since).freed()
+    ended: list[EndedResult] = []
+    for (place, result), gone in zip(results, freed, strict=True):
+        if gone or (backward is None and has_history(result)):
+            found = sources_of(tracer, Tape([result], since), sources[1])
+            if gone or found:
+                ended.append(EndedResult(place, [source for _, source in found], gone))
+    return ended
 
 
 def fail_freed(node: Node) -> NoReturn:
@@ -222,9 +236,33 @@ class FreedBackward(Node):
         return True
 
 
-def attach_freed(output: Handle, inputs: Sequence[Handle]) -> None:
-    """Gives an output a history that leads to inputs, and that no pass goes through."""
-    attach(output, FreedBackward([edge_of(tensor) for tensor in inputs if requires(tensor)]), 0)
+class EndedBackward(Node):
+    """Stands for steps in a compiled call that give no gradients."""
+
+    __slots__ = ()
+
+    def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[Any]:
+        """None for each edge."""
+        return [None] * len(self.edges)
+
+
+def ended(inputs: Sequence[Handle], freed: bool) -> Node:
+    """What is given as history where no gradient goes through it to the inputs."""
+    kind = FreedBackward if freed else EndedBackward
+    return kind([edge_of(tensor) for tensor in inputs if requires(tensor)])
+
+
+def attach_ended(output: Handle, inputs: Sequence[Handle], freed: bool) -> None:
+    """Gives an output such a history."""
+    attach(output, ended(inputs, freed), 0)
+
+
+def rewritten(written: Sequence[tuple[Handle, Sequence[Handle], bool]]) -> list[Any]:
+    """The attributes to set, in threes, where inputs are overwritten that get such histories."""
+    rewriting = Rewriting()
+    for tensor, inputs, freed in written:
+        rewriting.add(tensor, ended(inputs, freed), 0)
+    return rewriting.attributes(())
 
 
 def input_gradient(tracer: Tracer, arrived: Arrived) -> InputGradient:
@@ -275,7 +313,7 @@ def derived(
     functions that give the source of an input; the second gives None for one that gets no gradient.
     """
     views = [pair for pair in shown.values() if _is_recorded(pair[0]) and has_history(pair[0])]
-    written = [tensor for tensor in tracer.lifted if tensor.node.cell.writes and _is_rewritten(tensor, since)]
+    written = [tensor for tensor in tracer.lifted if _is_rewritten(tensor, since)]
     results = [*handles, *[tensor for tensor, _ in views], *written]
     places = [position for position, handle in enumerate(results) if has_history(handle)]
     freed = Tape([results[position] for position in places], since).freed()
@@ -299,9 +337,11 @@ def _is_recorded(view: Handle) -> bool:
 
 
 def _is_rewritten(tensor: Handle, since: int) -> bool:
-    """Whether the trace, which began at `since`, gave an input another history."""
-    record = tensor.gradient if has_history(tensor) else None
-    return record is not None and record.node.sequence >= since
+    """Whether the trace, which began at `since`, has written to an input and given it another history."""
+    if not tensor.node.cell.writes:
+        return False
+    record = tensor.gradient if requires(tensor) else None
+    return record is not None and record.node is not None and record.node.sequence >= since
 
 
 def edge_before(tracer: Tracer, tensor: Handle) -> tuple[Any, int] | None:
@@ -376,7 +416,8 @@ class BackwardLayout:
 
     `returned` outputs of the forward graph are results; what is saved follows them. The nodes keep the inputs and
     outputs at the positions `inputs` and `saved`, and know those in `more`. Results at the positions `differentiable`
-    have gradients, and so have `wanted` inputs. `places` are the segment of each result, and its place in that.
+    have gradients, and so have `wanted` inputs. `places` are the segment of each result, and its place in that, and
+    `freeing` the steps that a pass from it frees, as bits.
     """
 
     returned: int
@@ -387,6 +428,7 @@ class BackwardLayout:
     more: tuple[int, ...]
     segments: tuple[SegmentPlan, ...]
     places: tuple[tuple[int, int], ...]
+    freeing: tuple[int, ...]
 
     @staticmethod
     def of(backward: Derived, returned: int, split: Split) -> BackwardLayout:
@@ -404,4 +446,5 @@ class BackwardLayout:
             split.more,
             tuple([SegmentPlan.of(joint, first) for first in range(len(joint.segments))]),
             tuple([places[number] for number in range(len(backward.differentiable))]),
+            tuple(joint.tape.freeing()),
         )

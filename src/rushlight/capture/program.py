@@ -15,7 +15,7 @@ from rushlight.build import with_asserts_of_dead_calls
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.gradients import Gradients, Owner
-from rushlight.capture.joint import Derived, FreedResult, derived, freed_results, share_history
+from rushlight.capture.joint import Derived, EndedResult, derived, ended_results, share_history
 from rushlight.capture.leaving import Ends, SharedView, refuse_unkept, shared_views
 from rushlight.capture.marks import marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
@@ -99,7 +99,7 @@ class Program:
     The first outputs of the graph are `outputs`, as they were traced. Where the program has a `backward` pass, the
     gradients follow them, and the last parameters of the graph are the tangents. `guards` are the conditions on sizes
     that the trace assumed, `unbacked` the sizes that Python computes results from, and `observed` the arguments' kinds.
-    Of the `freed` outputs the function has freed the history itself.
+    No gradient goes through the histories of the `ended` outputs.
     """
 
     graph: Graph
@@ -111,8 +111,14 @@ class Program:
     inputs: ProgramInputs
     effects: ProgramEffects
     backward: Derived | None
-    freed: Sequence[FreedResult]
+    ended: Sequence[EndedResult]
     observed: Observed | None = None
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether inputs are overwritten that get another history."""
+        of_inputs = any(not isinstance(one.place, int) for one in self.ended)
+        return of_inputs or (self.backward is not None and bool(self.backward.written))
 
 
 class Recorder:
@@ -312,7 +318,8 @@ class Recorder:
         gradients: list[tuple[Owner, Template]],
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
-        backward = derived(self.tracer, outputs, self.views, self.tape_start, (self._source, self._source_of))
+        sources = self._source, self._source_of
+        backward = derived(self.tracer, outputs, self.views, self.tape_start, sources)
         gradient_calls = () if backward is None else backward.joint.gradients
         totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]
@@ -337,7 +344,7 @@ class Recorder:
             inputs=self._inputs([self.tracer.lifted[position] for position in kept], used),
             effects=ProgramEffects(entries, gradients, written, dict(self.draws)),
             backward=backward,
-            freed=freed_results(self.tracer, outputs, self.tape_start, self._source_of),
+            ended=ended_results(self.tracer, outputs, self.tape_start, sources, backward),
         )
 
     def _inputs(self, lifted: Sequence[Handle], used: Set[int]) -> ProgramInputs:

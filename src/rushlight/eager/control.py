@@ -53,6 +53,11 @@ class TogetherNode(Node):
         return result
 
     @property
+    def saves_tensors(self) -> bool:
+        """True: it runs once."""
+        return True
+
+    @property
     def released(self) -> bool:
         """Whether a backward pass has freed what it saved."""
         return self._tape is None

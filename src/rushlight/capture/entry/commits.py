@@ -76,7 +76,7 @@ class CommitText:
             f"attributes += ({self._history(owner)}, 'grad', {self.texts.value(template)})"
             for owner, template in effects.gradients
         ]
-        if self.program.backward is not None and self.program.backward.written:
+        if self.program.rewrites:
             attributes.append("attributes += histories")  # of the inputs that are overwritten
         counters = tuple([tensor.version for tensor in effects.written if tensor.storage is not None])
         versions = names(counters)

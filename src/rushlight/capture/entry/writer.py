@@ -30,7 +30,7 @@ from rushlight.capture.entry.value_texts import ValueTexts, replay_view
 from rushlight.capture.gradients import Owner
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import hook_guards
-from rushlight.capture.joint import attach_freed
+from rushlight.capture.joint import attach_ended, rewritten
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import (
@@ -363,7 +363,8 @@ class Writer(ValueTexts):
             plans=self.planner.plans,
             make_plan=self.planner.plan,
             attach=attach,
-            attach_freed=attach_freed,
+            attach_ended=attach_ended,
+            rewritten=rewritten,
             gradient_of=gradient_of,
             replay_view=replay_view,
             BROKEN=(LookupError, AttributeError, RuntimeError, ArithmeticError, ValueError),
@@ -507,18 +508,29 @@ class Writer(ValueTexts):
 
     def _attached(self, attach: object) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
-        inputs = [[f"{self.input_text(source)}, " for source in one.inputs] for one in self.program.freed]
-        pairs = zip(self.program.freed, map("".join, inputs), strict=True)
-        freed = [f"attach_freed({self.output(one.position)}, ({texts}))" for one, texts in pairs]
+        ended, rewritten = self._ended()
         backward = self.program.backward
         if attach is None or backward is None:
-            return freed
+            return [*ended, *[f"histories = {text}" for text in rewritten]]
         views = [f"w{position} = {self.view_text(source)}" for position, source in enumerate(self.views)]
         sources = (backward.written, self.program.inputs.sources, backward.joint.wanted)
         given = [[self.input_text(source) for source in items] for items in sources]
         lists = [f"[{', '.join(texts)}]" for texts in ([text.partition(" ")[0] for text in views], *given)]
         outputs = f"outputs = [*{self.outputs_text()}]"
-        return [*freed, outputs, *views, f"histories = attach(outputs, {', '.join(lists)}, plan)"]
+        attached = f"histories = attach(outputs, {', '.join(lists)}, plan)"
+        return [*ended, outputs, *views, attached, *[f"histories += {text}" for text in rewritten]]
+
+    def _ended(self) -> tuple[list[str], list[str]]:
+        """Statements for results through whose history no gradient goes, and what gives inputs such a history."""
+        attached: list[str] = []
+        written: list[str] = []
+        for one in self.program.ended:
+            inputs = "".join([f"{self.input_text(source)}, " for source in one.inputs])
+            if isinstance(one.place, int):
+                attached.append(f"attach_ended({self.output(one.place)}, ({inputs}), {one.freed})")
+            else:
+                written.append(f"({self.input_text(one.place)}, ({inputs}), {one.freed}), ")
+        return attached, [f"rewritten(({''.join(written)}))"] if written else []
 
     def _native(self, attach: object, result: str) -> list[str]:
         """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node, NodeHooks, run_tensor_hooks
-from rushlight.eager.dispatch import STATE, call_user, dispatch
+from rushlight.eager.dispatch import STATE, Scope, call_user, dispatch
 from rushlight.eager.handle import SPARSE, Gradient, Handle, allocate, gradient_of, is_wrapper
 from rushlight.eager.mutation import COPY, in_place
 from rushlight.eager.tensor_meta import TensorMeta, form_of
@@ -109,7 +109,9 @@ def accumulated(variable: Handle, before: Handle | None, new: Handle, create_gra
     wanted = gradient_form(variable.form, new.form)
     if owned and not create_graph and new.form is wanted and new.storage is not None:
         return new
-    return dispatch(COPY, (_allocated(wanted, variable, new), new), {})
+    with Scope(grad=False):  # what is copied to has no history
+        target = _allocated(wanted, variable, new)
+    return dispatch(COPY, (target, new), {})
 
 
 def gradient_form(variable: TensorMeta, new: TensorMeta) -> TensorMeta:

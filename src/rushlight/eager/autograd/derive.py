@@ -26,6 +26,7 @@ from rushlight.eager.mutation import Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of_type
 from rushlight.ir.graph import Call, Graph, GraphBuilder
 from rushlight.ir.type import Layout
+from rushlight.ops.pointwise.definition import zero_gradient
 from rushlight.ops.promote import unbroadcast
 from rushlight.ops.record import Fact, Operator, calls_host
 from rushlight.support.errors import fail
@@ -55,7 +56,7 @@ class Rule(NamedTuple):
 
 
 def _copy_vjp(g: Any, source: object) -> Any:
-    return None, unbroadcast(g, source)
+    return zero_gradient(g), unbroadcast(g, source)
 
 
 _rules: dict[Operator | Mutation, Rule | None] = {}

@@ -42,7 +42,7 @@ class Pass:
     `will_run` tells which nodes it executes.
     """
 
-    __slots__ = ("_plan", "callbacks", "create_graph", "keep", "owned", "partial", "returns")
+    __slots__ = ("__weakref__", "_plan", "callbacks", "create_graph", "keep", "owned", "partial", "returns")
 
     def __init__(self, keep: bool, create_graph: bool, partial: bool = False, returns: bool = False) -> None:
         self.keep = keep
@@ -317,6 +317,16 @@ class Tape:
             if step.released or any(id(edge[0]) in gone for edge in step.edges if edge is not None):
                 gone.add(id(step))
         return [edge is not None and id(edge[0]) in gone for edge in self.roots]
+
+    def freeing(self) -> list[int]:
+        """For each result the steps that a pass from it frees: a bit for each step that saves tensors."""
+        bits: dict[int, int] = {}
+        ordered = sorted(self._part.values(), key=lambda step: step.sequence)  # edges lead to earlier steps
+        for number, step in enumerate(ordered):
+            bits[id(step)] = (1 << number) * step.saves_tensors
+            for edge in step.edges:
+                bits[id(step)] |= 0 if edge is None else bits.get(id(edge[0]), 0)
+        return [0 if edge is None else bits.get(id(edge[0]), 0) for edge in self.roots]
 
     def gradients(
         self, gradients: Sequence[object], starts: Sequence[object] = (), create_graph: bool = False, keep: bool = False

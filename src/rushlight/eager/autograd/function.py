@@ -205,6 +205,11 @@ class FunctionNode(Node, FunctionCtx):
         plain = gradient.dtype is form.dtype or not gradient.dtype.is_floating_point
         return gradient if plain else OPERATORS["to_dtype"](gradient, form.dtype)
 
+    @property
+    def saves_tensors(self) -> bool:
+        """True: no function runs twice without `retain_graph`."""
+        return True
+
     def release(self) -> None:
         """Frees what was saved."""
         self._saved = ()

@@ -140,6 +140,11 @@ class Node:
         """This step and those that follow as one, unless what arrives at one of these is seen or `wanted`."""
         return None
 
+    @property
+    def saves_tensors(self) -> bool:
+        """Whether a pass that keeps nothing frees what is saved: then there is no other."""
+        return False
+
     def release(self) -> None:
         """Frees what was saved; a later run is error G001."""
 

@@ -50,7 +50,9 @@ def record_write(
     """Runs an in-place operator by `write` and rewrites the history of its target."""
     target = op.target_of(operands)
     flat = flatten(operands)
-    needed = (requires(target), *needed_of(flat[1:]))
+    # What a copy has written over is filled with zeros in the gradient of the base, where elements may overlap.
+    replaces = op.base is None and target.view_of is not None
+    needed = (requires(target) and not replaces, *needed_of(flat[1:]))
     edges = [edge_of(operand) if wanted else None for operand, wanted in zip(flat, needed, strict=True)]
     view: View | None = target.view_of
     base_edge = edge_of(view.base) if view is not None and requires(view.base) else None
@@ -189,6 +191,11 @@ class CopySlices(Node):
         if self._like is not None and is_wrapper(gradient):
             return OPERATORS["full_like"](self._like, 0)
         return made_for(self._form, gradient)
+
+    @property
+    def saves_tensors(self) -> bool:
+        """Whether the write saved tensors."""
+        return self._inner.saves_tensors
 
     def release(self) -> None:
         """Frees what the write saved."""
