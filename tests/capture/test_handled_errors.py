@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 import rushlight as rl
+from rushlight.support.errors import CompileError
 
 WAYS = pytest.mark.parametrize("options", [{"fullgraph": True}, {"fullgraph": False}, {"dynamic": False}])
 
@@ -185,3 +187,66 @@ def test_errors_name_the_class_of_a_number_of_the_run_time(name, number):
             run(rl.ones(1), number)
         texts.append(str(raised.value))
     assert texts[0] == texts[1] == texts[2]
+
+
+class Told(Exception):
+    def __str__(self):
+        return "told " + super().__str__()
+
+
+HELD = {"plain": ValueError("first"), "told": Told("first"), "key": KeyError("first"), "system": OSError(2, "first")}
+
+
+def noted(x):
+    HELD["plain"].add_note("again")
+    return x * 2, len(HELD["plain"].__notes__)
+
+
+def changed(x):
+    HELD["plain"].args = (HELD["plain"].args[0] + "!",)
+    return x * 2, str(HELD["plain"])
+
+
+def raised(x):
+    try:
+        raise HELD["told"]
+    except Told as error:
+        return x * 2, f"{error}"
+
+
+READS = {
+    "text": lambda x: (x * 2, str(HELD["plain"]), f"{HELD['told']}", "{}".format(HELD["key"])),
+    "representation": lambda x: (x * 2, repr(HELD["plain"]), [repr(one) for one in HELD.values()]),
+    "arguments": lambda x: (x * 2, HELD["plain"].args, HELD["system"].errno, HELD["system"].strerror),
+    "in a list": lambda x: (x * 2, str(list(HELD.values()))),
+    "noted": noted,
+    "changed": changed,
+    "raised": raised,
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_an_exception_that_was_there_before_is_read_at_each_call(name):
+    def seen(function):
+        found = []
+        for text in ("first", "first", "second", "second", "third"):
+            for error in HELD.values():
+                error.args = (text,)
+            HELD["system"].errno, HELD["system"].strerror = len(text), text
+            found.append(function(rl.ones(2))[1:])
+        vars(HELD["plain"]).pop("__notes__", None)
+        return found
+
+    expected = seen(READS[name])
+    assert seen(rl.compile(READS[name])) == expected
+    with pytest.raises(CompileError, match="one graph cannot hold this"):
+        rl.compile(READS[name], fullgraph=True)(rl.ones(2))
+
+
+def test_a_view_of_a_dict_is_read_at_each_call():
+    held = {"a": 1.0}
+    shown = MappingProxyType(held)
+    compiled = rl.compile(lambda x: x * shown["a"])
+    for value in (1.0, 2.0, 3.0):
+        held["a"] = value
+        assert compiled(rl.ones(())).item() == value

@@ -16,7 +16,7 @@ from rushlight.capture.arguments import Names
 from rushlight.capture.entry.loop_rolling import rolled
 from rushlight.capture.gradients import Owner
 from rushlight.capture.program import Program
-from rushlight.capture.source import ArgumentSource
+from rushlight.capture.source import ArgumentSource, Source
 from rushlight.capture.values import TAIL, Container, Deleted, Effect, Output, Reached, Template
 from rushlight.eager.memory import array_of
 from rushlight.support.errors import fail
@@ -133,6 +133,21 @@ class CommitText:
     def _key(self, effect: Effect) -> str:
         key = BEHIND_ALL if effect.key is TAIL else effect.key
         return repr(key) if type(key) in (int, str) else self.names(key)
+
+
+def ended_texts(
+    program: Program, input_text: Callable[[Source], str], output: Callable[[int], str]
+) -> tuple[list[str], list[str]]:
+    """Statements for results through whose history no gradient goes, and what gives inputs such a history."""
+    attached: list[str] = []
+    written: list[str] = []
+    for one in program.ended:
+        inputs = "".join([f"{input_text(source)}, " for source in one.inputs])
+        if isinstance(one.place, int):
+            attached.append(f"attach_ended({output(one.place)}, ({inputs}), {one.freed})")
+        else:
+            written.append(f"({input_text(one.place)}, ({inputs}), {one.freed}), ")
+    return attached, [f"rewritten(({''.join(written)}))"] if written else []
 
 
 def holds_number(template: Template, is_number: Callable[[Template], bool]) -> bool:

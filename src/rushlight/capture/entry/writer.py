@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.entry.commits import CommitText, has_writes, holds_number
+from rushlight.capture.entry.commits import CommitText, ended_texts, has_writes, holds_number
 from rushlight.capture.entry.constant_cache import ConstantCache
 from rushlight.capture.entry.entry import MISS, Entry, Planner, numbers_among
 from rushlight.capture.entry.loop_rolling import rolled
@@ -508,7 +508,7 @@ class Writer(ValueTexts):
 
     def _attached(self, attach: object) -> list[str]:
         """Views of inputs among the results, and the backward pass tied to all results."""
-        ended, rewritten = self._ended()
+        ended, rewritten = ended_texts(self.program, self.input_text, self.output)
         backward = self.program.backward
         if attach is None or backward is None:
             return [*ended, *[f"histories = {text}" for text in rewritten]]
@@ -519,18 +519,6 @@ class Writer(ValueTexts):
         outputs = f"outputs = [*{self.outputs_text()}]"
         attached = f"histories = attach(outputs, {', '.join(lists)}, plan)"
         return [*ended, outputs, *views, attached, *[f"histories += {text}" for text in rewritten]]
-
-    def _ended(self) -> tuple[list[str], list[str]]:
-        """Statements for results through whose history no gradient goes, and what gives inputs such a history."""
-        attached: list[str] = []
-        written: list[str] = []
-        for one in self.program.ended:
-            inputs = "".join([f"{self.input_text(source)}, " for source in one.inputs])
-            if isinstance(one.place, int):
-                attached.append(f"attach_ended({self.output(one.place)}, ({inputs}), {one.freed})")
-            else:
-                written.append(f"({self.input_text(one.place)}, ({inputs}), {one.freed}), ")
-        return attached, [f"rewritten(({''.join(written)}))"] if written else []
 
     def _native(self, attach: object, result: str) -> list[str]:
         """The native call on allocated outputs. If the call commits, they become tensors before it, else after it."""

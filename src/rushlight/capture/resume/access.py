@@ -12,7 +12,7 @@ from weakref import ref
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import UNBOUND
 from rushlight.capture.interpreter.generators import Resumable
-from rushlight.capture.interpreter.hooks import MISSING, CallParts
+from rushlight.capture.interpreter.hooks import ANY_METHOD, MISSING, CallParts
 from rushlight.capture.interpreter.slots import HEAP_TYPE, is_data_descriptor, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_of_program
@@ -74,6 +74,11 @@ class AccessingInterpreter(Interpreter):
         """Writes down that an object has been made."""
         self.note(value)
 
+    def tells(self, value: object, asked: frozenset[str] = ANY_METHOD) -> None:
+        """Breaks before anything but its class is asked of an exception that was there before: it may change."""
+        if "str" in asked and issubclass(type(value), BaseException) and id(value) not in self.made:
+            raise Break(breaks.PASSED_BY, f"a {type(value).__name__} is used that was there before")
+
     def contents(self, cell: object) -> object:
         """What a cell holds: one that was there before, as each call finds it."""
         if type(cell) is Opaque:
@@ -119,6 +124,8 @@ class AccessingInterpreter(Interpreter):
     def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute: of an object that was there before, as each call finds it."""
         _look_into(owner)
+        if name != "__class__":
+            self.tells(owner)
         self._read_of_class(owner, name)
         if self.reached.knows(owner):
             return self.reached.attribute(owner, name, native)

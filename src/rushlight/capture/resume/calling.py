@@ -56,6 +56,8 @@ COPYING = frozenset({"__reduce_ex__", "__reduce__", "__getstate__"})  # methods 
 _ANY = ANY_METHOD | {"reduce", "getstate", "getnewargs", "getnewargs_ex"}
 _BY_PLACE = frozenset({"insert", "rotate", "pop", "__getitem__", "__setitem__", "__delitem__"})
 _SEQUENCES = (list, tuple, deque)
+_MAKING = ("__new__", "__init__", "__setitem__")
+_OF_CLASSES = frozenset({"__init_subclass__", "__subclasshook__", "__class_getitem__"})  # of C, that make no object
 
 
 _NUMBERS = (int, bool, float, complex)
@@ -225,3 +227,11 @@ def is_of_c(method: object) -> bool:
 def is_interpretable(method: object) -> bool:
     """Whether a method can be interpreted where C calls it, or need not be."""
     return type(method) in (FunctionType, classmethod, staticmethod) or is_of_c(method)
+
+
+def is_filled_in_python(cls: Any, function: Any) -> bool:
+    """Whether a class method of C, as `fromkeys`, fills an object of a class by methods written in Python."""
+    method = next((vars(base)[function.__name__] for base in cls.__mro__ if function.__name__ in vars(base)), None)
+    if type(method) is not ClassMethodDescriptorType or function.__name__ in _OF_CLASSES:
+        return False
+    return not all(map(is_of_c, [lookup(type(cls), "__call__"), *[lookup(cls, name) for name in _MAKING]]))

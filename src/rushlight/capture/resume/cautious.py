@@ -15,10 +15,10 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from threading import local
 from types import (
     BuiltinFunctionType,
-    ClassMethodDescriptorType,
     CodeType,
     FrameType,
     FunctionType,
+    MappingProxyType,
     MethodDescriptorType,
     ModuleType,
     WrapperDescriptorType,
@@ -49,6 +49,7 @@ from rushlight.capture.resume.calling import (
     called_in,
     definer,
     forget_methods,
+    is_filled_in_python,
     is_interpretable,
     is_of_c,
 )
@@ -123,8 +124,6 @@ _BY_KEY = frozenset(
     {"get", "setdefault", "pop", "add", "discard", "remove", "move_to_end", "__getitem__", "__delitem__"}
     | {"__contains__", "__setitem__"}
 )
-_MAKING = ("__new__", "__init__", "__setitem__")
-_OF_CLASSES = frozenset({"__init_subclass__", "__subclasshook__", "__class_getitem__"})  # of C, that make no object
 # What makes objects of C whose methods change nothing else, and their classes.
 _APART = (_thread.RLock, _thread.allocate_lock, _thread.LockType, io.StringIO, io.BytesIO)
 _TEXTS = frozenset({repr, format, ascii})
@@ -137,7 +136,9 @@ _TAKES_NUMBERS = frozenset(
 )
 _READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
 # Objects of C that show what may change elsewhere.
-_SHOWING = frozenset({np.ndarray, array, memoryview, type({}.keys()), type({}.values()), type({}.items()), local})
+_SHOWING = frozenset(
+    {np.ndarray, array, memoryview, MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), local}
+)
 _KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
@@ -244,6 +245,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 self._compares(operand)
             if kind in _SHOWING and id(operand) not in self.made:
                 self.shows(operand)
+            self.tells(operand, asked)
             if "next" in asked and hasattr(kind, "__next__"):
                 self._goes_on(operand)
             own = asked if itself is None else itself
@@ -251,7 +253,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 self._covers(cls, asked)
 
     def shows(self, value: object) -> None:
-        """Breaks before an object of C is looked into that was there before, and that shows what may change."""
+        """Breaks before an object of C is looked into that was there before: it may change."""
         raise Break(breaks.PASSED_BY, f"a {type(value).__name__} is used that was there before")
 
     def _compares(self, key: object) -> None:
@@ -296,6 +298,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
             type(function) is BuiltinFunctionType and function in _TEXTS
         ):
             for value in args:
+                self.tells(value)
                 if type(value) in _CONTAINERS or type(value) is tuple:
                     self.runs(value)
                 if self.reached.knows(value) and not _writes_itself(type(value)):
@@ -382,8 +385,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 if not of_class:
                     held = asked_of_owner(function, owner, asked)
                     self.runs(owner, asked=held, itself=asked_itself(held))
-                if issubclass(type(owner), type):
-                    _constructs(owner, function)
+                if issubclass(type(owner), type) and is_filled_in_python(owner, function):
+                    raise Break(breaks.CALLED_BACK, f"C makes an object of {owner.__name__}")
                 if issubclass(type(owner), (dict, set)) and rest is args:
                     rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
@@ -490,16 +493,6 @@ def _has_keys(interpreter: CautiousInterpreter, made: object) -> None:
         except Break:
             interpreter.used = True
             raise
-
-
-def _constructs(cls: Any, function: Any) -> None:
-    """Breaks before a C class method, as `fromkeys`, fills an object by methods written in Python."""
-    method = next((vars(base)[function.__name__] for base in cls.__mro__ if function.__name__ in vars(base)), None)
-    if type(method) is not ClassMethodDescriptorType or function.__name__ in _OF_CLASSES:
-        return
-    called = [lookup(type(cls), "__call__"), *[lookup(cls, name) for name in _MAKING]]
-    if not all(map(is_of_c, called)):
-        raise Break(breaks.CALLED_BACK, f"C makes an object of {cls.__name__}")
 
 
 def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:

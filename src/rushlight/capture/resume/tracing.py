@@ -173,6 +173,7 @@ class TracingInterpreter(TimedInterpreter):
                 if _is_of_tracing(error) and not of_call:
                     self._end(frame, at, stack, Reason.of(error))
                     return False
+                note_error(self, error, frame)
                 if not self._is_handled() or (not of_call and is_native(frame) and any(map(_stands_in, stack))):
                     self.used |= is_native(frame)  # C may have done a part of what it was to do
                     self._end(frame, at, stack, Reason(breaks.RAISED, f"{type(error).__name__} leaves the function"))
@@ -281,6 +282,7 @@ class TracingInterpreter(TimedInterpreter):
             of_tracing = _is_of_tracing(error) and not is_of_call(self, error)
             if of_tracing or isinstance(error, (Break, *_AGAIN)) or self.is_interrupt(error, frame):
                 raise error
+            note_error(self, error, frame)
             super()._raised(error, frame)
         finally:
             del error  # this frame is in its traceback
@@ -307,6 +309,13 @@ def is_of_call(interpreter: TracingInterpreter, error: BaseException) -> bool:
     if interpreter.reached.may_fix:
         raise FixSizes from None
     return not STATE.tracer.scope.symbols
+
+
+def note_error(interpreter: TracingInterpreter, error: BaseException, frame: Frame) -> None:
+    """Writes down a handled error that C has made, or an operator."""
+    made = is_native(frame) and error is not interpreter.escaped
+    if (made or isinstance(error, OF_OPERATORS)) and interpreter._is_handled():
+        interpreter.note(error)
 
 
 def is_native(frame: Frame) -> bool:

@@ -18,7 +18,7 @@ from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.identifying import NUMBERS
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native, is_of_call
+from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native, is_of_call, note_error
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
@@ -239,8 +239,7 @@ class WholeInterpreter(TracingInterpreter):
             if self.reached.may_fix and _is_of_number(error, frame):
                 raise FixSizes from None
             is_of_call(self, error)
-            if is_native(frame) and error is not self.escaped and self._is_handled():  # C has made it
-                self.note(error)
+            note_error(self, error, frame)
             Interpreter._raised(self, error, frame)
         finally:
             del error  # this frame is in its traceback
