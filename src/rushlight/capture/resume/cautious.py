@@ -386,7 +386,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
                     held = asked_of_owner(function, owner, asked)
                     self.runs(owner, asked=held, itself=asked_itself(held))
                 if issubclass(type(owner), type) and is_filled_in_python(owner, function):
-                    raise Break(breaks.CALLED_BACK, f"C makes an object of {owner.__name__}")
+                    raise Break(breaks.CALLED_BACK, f"C makes an object of {owner}")
                 if issubclass(type(owner), (dict, set)) and rest is args:
                     rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
