@@ -2,6 +2,7 @@
 
     pip install nvidia-cuda-nvcc
     python -m tools.gpu_kernels [MODEL...] [--resume LEDGER]    a line for each model, number format and architecture
+    python -m tools.gpu_kernels --amd [MODEL...]                the same of objects for AMD's GPUs
 
 The models are those of `rushlight.bench.models`, and a table of 8-bit rows; in float32, and in bfloat16, whose products
 are those of tensor cores.
@@ -16,15 +17,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import rushlight as rl
-from rushlight.build.gpu import PTX_VERSIONS, GpuCode, compile_ptx
+from rushlight.build.gpu import AMD_FEATURES, PTX_VERSIONS, GpuCode, compile_amd, compile_ptx
 from rushlight.build.segments import HostStep, NativeStep, cut_at_unbacked_outputs, is_segmented
 from rushlight.ir.graph import Graph, inner_of, with_dense_outputs
 from rushlight.testing import ledger
+from tools.amdgpu_metadata import kernels_of
 from tools.elsewhere import programs
 
 _FOLDERS = ("cuda_nvcc/bin", "cu13/bin")
@@ -97,8 +99,10 @@ def graphs_of(graph: Graph) -> Iterator[Graph]:
 
 def asked(name: str, dtype: str, architecture: str) -> Model:
     """Exports and assembles a model."""
-    graphs = list(graphs_of(programs(DTYPES[dtype])[name]().graph))
-    codes = [compile_ptx(graph, architecture) for graph in graphs if graph.calls]
+    graphs = [graph for graph in graphs_of(programs(DTYPES[dtype])[name]().graph) if graph.calls]
+    if architecture in AMD_FEATURES:
+        return _of_amd(Model(name, dtype, architecture, 0, 0, {}), graphs)
+    codes = [compile_ptx(graph, architecture) for graph in graphs]
     found = {
         f"{number}.{entry}": nbytes
         for number, code in enumerate(codes)
@@ -110,16 +114,27 @@ def asked(name: str, dtype: str, architecture: str) -> Model:
     return Model(name, dtype, architecture, len(found), multiplying, spills)
 
 
+def _of_amd(model: Model, graphs: Sequence[Graph]) -> Model:
+    """Counts the registers that kernels of AMD's GPUs spill, as their objects say."""
+    for number, graph in enumerate(graphs):
+        for entry, kernel in kernels_of(compile_amd(graph, model.architecture).code).items():
+            spilled_registers = kernel[".vgpr_spill_count"] + kernel[".sgpr_spill_count"]
+            model.kernels += 1
+            model.spills |= {f"{number}.{entry}": 4 * spilled_registers} if spilled_registers else {}
+    return model
+
+
 def main() -> None:
     """Print a line for each, and end with status 1 if a kernel spills."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--resume", type=Path, metavar="LEDGER", help="note each line, and leave out those it has")
+    parser.add_argument("--amd", action="store_true", help="ask objects of AMD's architectures, which need no ptxas")
     given = parser.parse_args()
     runs = {} if given.resume is None else {run.key: run for run in ledger.noted(given.resume, Model)}
     for name in given.models or programs():
         for dtype in DTYPES:
-            for architecture in PTX_VERSIONS:
+            for architecture in AMD_FEATURES if given.amd else PTX_VERSIONS:
                 key = (name, dtype, architecture)
                 if key not in runs:
                     runs[key] = asked(*key)

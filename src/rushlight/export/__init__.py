@@ -12,7 +12,7 @@ from rushlight.ir.spec.specification import ParamsSpec
 from rushlight.support.peer_names import absent_name
 
 if TYPE_CHECKING:
-    from rushlight.export.gpu import ptx
+    from rushlight.export.gpu import amdgpu, ptx
     from rushlight.export.packaging import Package, package
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Package",
     "ParamsSpec",
     "State",
+    "amdgpu",
     "export",
     "load",
     "package",
@@ -36,6 +37,6 @@ def __getattr__(name: str) -> object:
     # These need the code generators.
     if name in ("Package", "package"):
         return getattr(import_module("rushlight.export.packaging"), name)
-    if name == "ptx":
-        return import_module("rushlight.export.gpu").ptx
+    if name in ("amdgpu", "ptx"):
+        return getattr(import_module("rushlight.export.gpu"), name)
     raise absent_name(__name__, name, __all__)

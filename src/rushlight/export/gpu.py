@@ -1,8 +1,8 @@
-"""`ptx`: the kernels of an exported program as PTX text, for a GPU that need not be here."""
+"""`ptx` and `amdgpu`: the kernels of an exported program for GPUs that need not be here."""
 
 from __future__ import annotations
 
-from rushlight.build.gpu import GpuCode, compile_ptx
+from rushlight.build.gpu import GpuCode, GpuObject, compile_amd, compile_ptx
 from rushlight.export.packaging.interface import require_native
 from rushlight.export.program import ExportedProgram
 from rushlight.ir.graph import with_dense_outputs
@@ -26,3 +26,20 @@ def ptx(program: ExportedProgram, architecture: str = "sm_80", tensor_cores: boo
     require(isinstance(program, ExportedProgram), "A001", "ptx: this is no exported program", got=type(program))
     require_native(program.graph, "ptx", flows=False)
     return compile_ptx(with_dense_outputs(program.graph), architecture, tensor_cores)
+
+
+def amdgpu(program: ExportedProgram, architecture: str = "gfx90a") -> GpuObject:
+    """Write the kernels of an exported program as an ELF object for "gfx90a", "gfx942" or "gfx1100".
+
+    The result has the `code`, a relocatable object of the ABI `amdhsa` that `ld.lld -shared` makes loadable, and
+    `entries` as `ptx` has them: each is a kernel symbol, beside its descriptor `NAME.kd`. The argument of a kernel are
+    its words. Sums have the order of the CPU's code.
+
+    C006 for an unknown architecture; P010 where a part of the program needs Python.
+
+    >>> program = rl.export.export(model, (rl.ones(3, 8),))
+    >>> Path("kernels.o").write_bytes(rl.export.amdgpu(program, "gfx942").code)
+    """
+    require(isinstance(program, ExportedProgram), "A001", "amdgpu: this is no exported program", got=type(program))
+    require_native(program.graph, "amdgpu", flows=False)
+    return compile_amd(with_dense_outputs(program.graph), architecture)

@@ -13,6 +13,7 @@ from rushlight.support.errors import fail
 
 MACHINE_X86_64 = 62
 MACHINE_AARCH64 = 183
+MACHINE_AMDGPU = 224
 
 SECTION_PROGBITS = 1
 SECTION_SYMTAB = 2

@@ -246,7 +246,12 @@ class Context:
     def allocate(self, llvm_type: str, count: int = 1) -> str:
         """The address of scratch memory of the function, 64-byte aligned."""
         name = self.names.value()
-        self.allocations.append(f"  {name} = alloca {llvm_type}, i64 {count}, align 64")
+        space = self.target.words.private if self.target.is_gpu else 0
+        if not space:
+            self.allocations.append(f"  {name} = alloca {llvm_type}, i64 {count}, align 64")
+            return name
+        self.allocations.append(f"  {name}.own = alloca {llvm_type}, i64 {count}, align 64, addrspace({space})")
+        self.allocations.append(f"  {name} = addrspacecast ptr addrspace({space}) {name}.own to ptr")
         return name
 
     def zeros_address(self, llvm_type: str = "i64") -> str:

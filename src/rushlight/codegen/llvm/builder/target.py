@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.codegen.llvm.builder.gpu_words import WORDS, GpuWords
 from rushlight.support.frozen import frozen
 
 
@@ -28,7 +29,12 @@ class CodeTarget:
     @property
     def is_gpu(self) -> bool:
         """Whether threads of a block run at once. Elsewhere they run one after the other, and accesses are checked."""
-        return self.architecture == "nvptx64"
+        return self.architecture in WORDS
+
+    @property
+    def words(self) -> GpuWords:
+        """The words of a GPU's architecture."""
+        return WORDS[self.architecture]
 
     @property
     def emulates(self) -> bool:

@@ -14,8 +14,6 @@ from rushlight.ir.kernel import Kernel
 from rushlight.ir.plan import Plan
 from rushlight.support.frozen import frozen
 
-ARCHITECTURE = "nvptx64"
-
 
 @frozen
 class GridEntry:
@@ -27,19 +25,19 @@ class GridEntry:
     kernel: str
 
 
-def emit_grids(plan: Plan) -> tuple[str, tuple[GridEntry, ...]]:
-    """The LLVM IR of a plan's kernels, and an entry for each of them, those of its `once` plan first.
+def emit_grids(plan: Plan, architecture: str) -> tuple[str, tuple[GridEntry, ...]]:
+    """The LLVM IR of a plan's kernels for an architecture, and an entry for each, those of its `once` plan first.
 
     Kernels with the same code share an entry.
     """
     functions = Functions()
-    target = CodeTarget(ARCHITECTURE, 0, grid=True)
+    target = CodeTarget(architecture, 0, grid=True)
     entries: list[GridEntry] = []
     for part in (plan,) if plan.once is None else (plan.once, plan):
         for kernel in part.kernels:
             assert isinstance(kernel, Kernel), "plans for grids have loops alone"
             entries.append(_entry(kernel, functions, target))
-    texts = dict.fromkeys([_entry_text(entry) for entry in entries])
+    texts = dict.fromkeys([_entry_text(entry, target) for entry in entries])
     return "\n".join([*functions.texts, *texts]), tuple(entries)
 
 
@@ -49,11 +47,11 @@ def _entry(kernel: Kernel, functions: Functions, target: CodeTarget) -> GridEntr
     return GridEntry(f"{name}_grid", max(kernel.threads, 1), words, kernel.name)
 
 
-def _entry_text(entry: GridEntry) -> str:
-    name = entry.name.removesuffix("_grid")
-    return f"""define ptx_kernel void @{entry.name}(ptr byval([{entry.words} x i64]) align 8 %args)
-    nounwind "nvvm.maxntid"="{entry.threads}" "nvvm.minctasm"="1" {{
-  %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+def _entry_text(entry: GridEntry, target: CodeTarget) -> str:
+    name, words = entry.name.removesuffix("_grid"), target.words
+    begun = words.entry.format(name=entry.name, words=entry.words, threads=entry.threads)
+    return f"""{begun}
+  %block = {words.block}
   %begin = zext i32 %block to i64
   %end = add i64 %begin, 1
   call void @{name}(ptr %args, i64 %begin, i64 %end)

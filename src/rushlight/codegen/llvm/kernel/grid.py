@@ -24,7 +24,7 @@ _MANY = 0xFFFFF
 
 def thread_index(ctx: Context) -> str:
     """The index of the thread in its block, on a GPU."""
-    short = ctx.entry.once(("thread",), "call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
+    short = ctx.entry.once(("thread",), ctx.target.words.thread)
     return ctx.entry.once(("thread", "wide"), f"zext i32 {short} to i64")
 
 
@@ -33,7 +33,8 @@ def emit_barrier(ctx: Context, scope: Scope) -> None:
     if ctx.target.is_gpu:
         if any(multiply.unit.reads_shared for multiply in multiplies_in(ctx.kernel.body)):
             scope.do('call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"() convergent nounwind')
-        scope.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+        for line in ctx.target.words.barrier:
+            scope.do(line)
         return
     phase = _word(ctx, "phase")
     scope.do(f"store i64 {scope.let(f'add i64 {_load(scope, phase)}, 1')}, ptr {phase}, align 8")
