@@ -9,7 +9,7 @@ from rushlight.ir.dtype import int64
 from rushlight.ir.kernel import TASK_ARGS, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address, Launch
 from rushlight.ir.scalar import OPS, Buffer, Scalar
-from rushlight.sym import Size, SizeExpr, axis_symbol, floordiv, substitute
+from rushlight.sym import Size, SizeExpr, axis_symbol, coefficient, floordiv, substitute
 from rushlight.term import postorder
 
 DATA = "where it writes depends on data"
@@ -100,7 +100,10 @@ def data_written(kernel: Kernel) -> set[Buffer]:
 def _same_elements(
     read: Size, reading: Mapping[SizeExpr, Size], stored: Size, storing: Mapping[SizeExpr, Size]
 ) -> bool:
-    """Whether an offset reads what another has stored, one axis of its own walked for one of the other's."""
+    """Whether an offset reads what another has stored, each axis of its own walked for one of the other's.
+
+    These loops of the store have ended: none of them is around the read.
+    """
     mine = [axis for axis, _ in axes_in(read)]
     others = [axis for axis, _ in axes_in(stored)]
     if any(axis in storing and reading[axis] != storing[axis] for axis in mine):
@@ -109,9 +112,17 @@ def _same_elements(
         return True
     alone = [axis for axis in mine if axis not in others]
     apart = [axis for axis in others if axis not in mine]
-    if len(alone) != 1 or len(apart) != 1 or reading[alone[0]] != storing.get(apart[0]):
+    if len(alone) != len(apart) or any(axis in reading for axis in apart):
         return False
-    return substitute(read, {alone[0]: apart[0]}) == stored
+    images: dict[SizeExpr, Size] = {}
+    for axis in alone:
+        step = coefficient(read, axis) if isinstance(read, SizeExpr) else 0
+        for other in apart:
+            same = reading[axis] == storing.get(other) and other not in images.values()
+            if same and isinstance(stored, SizeExpr) and coefficient(stored, other) == step:
+                images[axis] = other
+                break
+    return len(images) == len(alone) and substitute(read, images) == stored
 
 
 def _walks(

@@ -16,6 +16,7 @@ from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.loops.blocks import STRAIGHT, Walk
 from rushlight.schedule.loops.gemm_kernels import build_gemm
 from rushlight.schedule.loops.kernels import Step, build_kernel, build_plain
+from rushlight.schedule.loops.mixed_rows import MixedRows, is_row_by_row
 from rushlight.schedule.loops.nest import LoopNest, collapse, open_group
 from rushlight.schedule.loops.ranges import split_ranges
 from rushlight.schedule.loops.row_blocks import FusedChain, localise, row_block_launch
@@ -56,10 +57,12 @@ class LaunchMaker:
         self._numbers: dict[Kernel | GemmKernel, int] = {}
         self._launches_by_key: dict[Hashable, tuple[StructuralKey, list[Launch], list[Launch]]] = {}
 
-    def add(self, part: Group | FusedChain) -> None:
-        """Appends the launches of a group or of a chain."""
+    def add(self, part: Group | FusedChain | MixedRows) -> None:
+        """Appends the launches of a group, of rows with sums of their columns, or of a chain."""
         if isinstance(part, Group):
             structural_key = StructuralKey([part], self.aliases)
+        elif isinstance(part, MixedRows):
+            structural_key = StructuralKey([part.rows, part.sums], self.aliases)
         else:
             structural_key = self._structural_key_of_chain(part)
         equal = self._launches_by_key.get(structural_key.key)
@@ -71,6 +74,8 @@ class LaunchMaker:
             return
         if isinstance(part, Group):
             self.launches += self._make(part)
+        elif isinstance(part, MixedRows):
+            self._add_mixed(part)
         else:
             self._add_chain(part)
         self._launches_by_key[structural_key.key] = (structural_key, self.packs[pack:], self.launches[position:])
@@ -81,6 +86,21 @@ class LaunchMaker:
         makers = [self.makers[buffer] for buffer in read if buffer in self.makers]
         sums = tuple([group in chain.sums for group in chain.groups])
         return StructuralKey(chain.groups, self.aliases, makers, chain.batch, chain.rows, chain.private, sums)
+
+    def _add_mixed(self, part: MixedRows) -> None:
+        """Appends one launch of rows and sums; one of each where the rows are not one loop of a kernel."""
+        name = f"k{len(self.kernels)}"
+        steps = list(self._steps(part.rows, True))
+        mixed = None
+        if len(steps) == 1 and isinstance(steps[0].kernel, Kernel) and is_row_by_row(steps[0].kernel):
+            nest = open_group(part.sums, self.aliases)
+            collapse(nest)
+            mixed = sum_rows(nest, name, steps[0].kernel)
+        if mixed is not None:
+            self.launches.append(self._launch(mixed))
+            return
+        self.launches += [self._launch(step) for step in steps]
+        self.launches += self._make(part.sums)
 
     def _add_chain(self, chain: FusedChain) -> None:
         """Appends one launch of row blocks; the launches of each group if one writes a parameter in place."""

@@ -10,6 +10,7 @@ from rushlight.ir.scalar import Buffer
 from rushlight.ir.type import TensorType
 from rushlight.schedule.launches import LaunchMaker
 from rushlight.schedule.loops.blocks import Walk
+from rushlight.schedule.loops.mixed_rows import mixed_rows
 from rushlight.schedule.lower.constants import cached_outputs
 from rushlight.schedule.memory.arena import plan_memory
 from rushlight.schedule.memory.unread import mark_unread
@@ -27,7 +28,8 @@ def make_plan(schedule: Schedule) -> Plan:
         first.add(group)
     walk = Walk.of(schedule.target.blocks, [call.type.shape for call in schedule.graph.parameters])
     maker = LaunchMaker(schedule.target, dict(schedule.aliases), schedule.groups, first, walk)
-    for part in schedule.parts:
+    mixes = not schedule.target.blocks.grid and "row_sums" not in schedule.target.without
+    for part in mixed_rows(schedule.parts, maker.aliases) if mixes else schedule.parts:
         maker.add(part)
     for source, target in schedule.commits:
         maker.copy(source, target)

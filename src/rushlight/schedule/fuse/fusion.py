@@ -147,6 +147,8 @@ def can_merge(first: _GrowingGroup, second: _GrowingGroup, groups: Sequence[_Gro
         return no("nothing in common")
     if first.outer is None or first.outer != second.outer:
         return no("they are not of the same rows")
+    if any(node.writes_at_data for node in (*first.nodes, *second.nodes)):
+        return no("writes where data says have a loop nest of their own")
     for one, other in ((first, second), (second, first)):
         bit = 1 << other.number
         if any(one.ancestors >> group.number & 1 and group.ancestors & bit for group in groups if group is not other):
@@ -158,7 +160,7 @@ def can_merge(first: _GrowingGroup, second: _GrowingGroup, groups: Sequence[_Gro
     members = sorted([*first.nodes, *second.nodes], key=lambda node: node.order)
     both.nodes, both.outer = members[:1], second.outer
     for node in members[1:]:
-        verdict = _can_have_places(both, node) and _can_share_axes(both, node) and _can_forward(both, node)
+        verdict = _can_share_axes(both, node) and _can_forward(both, node)
         if not verdict:
             return verdict
         both.nodes.append(node)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
-from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement
+from rushlight.ir.kernel import Axis, AxisKind, GemmKernel, Kernel, Loop, Statement, Store
 from rushlight.ir.plan import Address
 from rushlight.ir.ragged import ragged_end
 from rushlight.ir.scalar import OPS, Buffer, Scalar, bound_axes
@@ -331,6 +332,19 @@ def finish_kernel(
     sizes = [axis_size(axis) for axis in (*inner, *nest.outer, *_loop_axes(body))]
     kernel = Kernel(name, *named_in(nest.roots(), [store.buffer for store in nest.stores], sizes), body)
     return Step(kernel, (*kernel.buffers, *kernel.sizes), product([axis_size(axis) for axis in parallel]), work)
+
+
+def moved(body: Body, at: Substitution) -> Body:
+    """Statements at other values of axes around them, which no bounds of their loops depend on."""
+    statements: list[Statement] = []
+    for one in body:
+        if isinstance(one, Loop):
+            statements.append(replace(one, body=moved(one.body, at)))
+        else:
+            assert isinstance(one, Store) and isinstance(one.offset, Scalar)
+            where = None if one.where is None else at(one.where)
+            statements.append(Store(one.buffer, at(one.offset), at(one.value), one.combine, where))
+    return tuple(statements)
 
 
 def span_loops(axes: Sequence[SizeExpr], low: Size, high: Size, body: Body, run: int = 1) -> Body:

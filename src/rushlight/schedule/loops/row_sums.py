@@ -7,12 +7,13 @@ memory in the first-level cache, and operands are read in one long run: 2 to 3 t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from rushlight.ir.kernel import Axis, AxisKind, Loop, Store
-from rushlight.ir.scalar import OPS, Buffer, Scalar, apply, bound_axes, constant, index, load
+from rushlight.ir.kernel import Axis, AxisKind, Kernel, Loop, Store
+from rushlight.ir.scalar import OPS, Buffer, Order, Scalar, apply, bound_axes, constant, index, load
 from rushlight.ir.type import TensorType
 from rushlight.schedule.fuse.split_reductions import ROW_SUMS
-from rushlight.schedule.loops.kernels import Step, finish_kernel
+from rushlight.schedule.loops.kernels import Step, finish_kernel, moved
 from rushlight.schedule.loops.nest import LoopNest, NestStore
 from rushlight.schedule.lower.rewrite import Substitution, loads, step_along
 from rushlight.sym import Size, SizeExpr, axis_size, axis_symbol, bounds, ceildiv, floordiv, minimum
@@ -25,8 +26,11 @@ AT_ONCE = 8
 LIGHT = 16
 
 
-def sum_rows(nest: LoopNest, name: str) -> Step | None:
-    """The kernel of a nest that only sums blocks of rows into scratch memory, else None."""
+def sum_rows(nest: LoopNest, name: str, rows: Kernel | None = None) -> Step | None:
+    """The kernel of a nest that only sums blocks of rows into scratch memory, else None.
+
+    With a kernel of the same `rows` each run of them is computed first, then summed while it is in the cache.
+    """
     if len(nest.outer) < 2 or nest.is_conditional or not all(_is_row_sum(nest, store) for store in nest.stores):
         return None
     lengths = {axis_size(axis) for store in nest.stores for axis in bound_axes(store.value)}
@@ -35,8 +39,40 @@ def sum_rows(nest: LoopNest, name: str) -> Step | None:
     (length,) = lengths
     column = stripes(nest, STRIPE)
     (order,) = {store.value.attr("order") for store in nest.stores}
-    body = _body(nest, length, column, order.chain)
-    return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
+    if rows is None:
+        body = _body(nest, length, column, order.chain)
+        return finish_kernel(nest, name, nest.outer, body, length * axis_size(column))
+    if len(nest.outer) != 1:
+        return None
+    body = _mixed_body(nest, length, column, order, rows)
+    step = finish_kernel(nest, name, nest.outer, body, length * axis_size(column) * 2)
+    assert isinstance(step.kernel, Kernel)
+    buffers = tuple(dict.fromkeys((*rows.buffers, *step.kernel.buffers)))
+    sizes = tuple(dict.fromkeys((*rows.sizes, *step.kernel.sizes)))
+    return replace(step, kernel=replace(step.kernel, buffers=buffers, sizes=sizes), arguments=(*buffers, *sizes))
+
+
+def _mixed_body(nest: LoopNest, length: Size, column: SizeExpr, order: Order, rows: Kernel) -> tuple[Loop, ...]:
+    """The loops over runs of rows: what a kernel makes of each row, then the sums of the run."""
+    (block,), (outer,) = nest.outer, rows.parallel_axes
+    run = axis_symbol(ceildiv(length, order.chain), "run")
+    before, count = run * order.chain, minimum(order.chain, length - run * order.chain)
+    first, row = axis_symbol(count, "row"), axis_symbol(count, "row")
+    items = [_RunSum(store, column) for store in nest.stores]
+    place = Substitution({outer.symbol: block * order.block + before + first})
+    (of_row,) = [statement.body for statement in rows.body if isinstance(statement, Loop)]
+
+    def along(stores: Iterable[Store]) -> Loop:
+        return Loop(Axis(column, axis_size(column), AxisKind.VECTOR), tuple(stores))
+
+    inner = (
+        Loop(Axis(first, count), moved(of_row, place)),
+        along([row_sum.clear() for row_sum in items]),
+        Loop(Axis(row, count), (along([row_sum.add([before + row]) for row_sum in items]),)),
+        along([row_sum.end() for row_sum in items]),
+    )
+    starts = along([Store(store.buffer, store.offset, _start(store.value)) for store in nest.stores])
+    return starts, Loop(Axis(run, axis_size(run)), inner)
 
 
 def _body(nest: LoopNest, length: Size, column: SizeExpr, chain: int) -> tuple[Loop, ...]:
@@ -85,6 +121,10 @@ class _RunSum:
     def begin(self, row: Size) -> Store:
         """Stores the first row's elements."""
         return self._store(_start(self.item.value), [row])
+
+    def clear(self) -> Store:
+        """Stores what a sum begins with."""
+        return self._store(_start(self.item.value), [])
 
     def add(self, rows: Sequence[Size]) -> Store:
         """Adds the elements of some rows, one row after the other."""
