@@ -12,6 +12,7 @@ from rushlight.recsys import (
     KeyedJaggedTensor,
 )
 from rushlight.recsys.modules import (
+    HashZchManagedCollisionModule,
     LFU_EvictionPolicy,
     ManagedCollisionCollection,
     ManagedCollisionEmbeddingBagCollection,
@@ -21,7 +22,7 @@ from rushlight.recsys.optim import RowWiseAdagrad
 
 
 def managed(
-    interval: int = 1, fused: bool = True, buckets: int = 1, policy=LFU_EvictionPolicy
+    interval: int = 1, fused: bool = True, buckets: int = 1, policy=LFU_EvictionPolicy, hashed: bool = False
 ) -> ManagedCollisionEmbeddingBagCollection:
     """Two tables, one of two features, behind maps of their ids."""
     rl.manual_seed(0)
@@ -30,7 +31,9 @@ def managed(
         EmbeddingBagConfig(6, 4, "u", feature_names=["c"]),
     ]
     maps = {
-        table.name: MCHManagedCollisionModule(
+        table.name: HashZchManagedCollisionModule(table.num_embeddings, total_num_buckets=buckets, max_probe=3)
+        if hashed
+        else MCHManagedCollisionModule(
             table.num_embeddings, eviction_policy=policy(), eviction_interval=interval, buckets=buckets
         )
         for table in tables

@@ -50,8 +50,8 @@ def stepped(model, steps, ranks: int, cut) -> list[tuple[np.ndarray, list[list[i
     return found
 
 
-def managed_job(kind: str, buckets: int, folder: str | None) -> tuple[list, dict[str, list]]:
-    model = divided(managed(2, True, buckets), kind)
+def managed_job(kind: str, buckets: int, folder: str | None, hashed: bool = False) -> tuple[list, dict[str, list]]:
+    model = divided(managed(2, True, buckets, hashed=hashed), kind)
     first, end = bounds()
     if folder is not None:
         checkpoint.load({"model": model, "tables": model.fused_optimizer}, folder)
@@ -59,8 +59,8 @@ def managed_job(kind: str, buckets: int, folder: str | None) -> tuple[list, dict
     return found, {name: arrays(value) for name, value in model.state_dict().items()}
 
 
-def saving_job(buckets: int, folder: str) -> None:
-    model = divided(managed(2, True, buckets), "row_wise")
+def saving_job(buckets: int, folder: str, hashed: bool) -> None:
+    model = divided(managed(2, True, buckets, hashed=hashed), "row_wise")
     first, end = bounds()
     stepped(model, range(4), 1, lambda ids: part(ids, first, end))
     checkpoint.save({"model": model, "tables": model.fused_optimizer}, folder)
@@ -68,11 +68,14 @@ def saving_job(buckets: int, folder: str) -> None:
 
 @pytest.mark.generated("kind")
 @pytest.mark.row("9.3")
-@pytest.mark.parametrize(("world", "buckets"), [(1, 3), (2, 1), (2, 3), (4, 3)])
+@pytest.mark.parametrize(
+    ("world", "buckets", "hashed"),
+    [(1, 3, False), (2, 1, False), (2, 3, False), (4, 3, False), (1, 2, True), (2, 2, True), (4, 2, True)],
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_maps_and_rows_are_those_of_one_process(kind: str, world: int, buckets: int):
-    found = dist.spawn(managed_job, world, (kind, buckets, None))
-    alone = managed(2, True, buckets)
+def test_maps_and_rows_are_those_of_one_process(kind: str, world: int, buckets: int, hashed: bool):
+    found = dist.spawn(managed_job, world, (kind, buckets, None, hashed))
+    alone = managed(2, True, buckets, hashed=hashed)
     expected = stepped(alone, range(6), world, lambda ids: ids)
     for step, (pooled, rows) in enumerate(expected):
         got = np.concatenate([one[step][0] for one, _ in found])
@@ -80,20 +83,20 @@ def test_maps_and_rows_are_those_of_one_process(kind: str, world: int, buckets: 
         np.testing.assert_allclose(got, pooled, rtol=0, atol=0 if exact else 1e-6)
         assert [[row for one, _ in found for row in one[step][1][key]] for key in range(3)] == rows
     for name, value in alone.state_dict().items():
-        if "_mch_" in name:
+        if "_mch_" in name or "_identities" in name:
             whole = np.zeros(value.shape, np.int64)
             for _, state in found:
-                for (own,), values in state[name]:
+                for (own, *_), values in state[name]:
                     whole[slice(*own)] = values
             np.testing.assert_array_equal(whole, value.numpy())
 
 
 def test_maps_that_two_ranks_save_one_loads(tmp_path):
-    for buckets in (1, 3):
+    for buckets, hashed in ((1, False), (3, False), (2, True)):
         folder = str(tmp_path / str(buckets))
-        dist.spawn(saving_job, 2, (buckets, folder))
-        ((found, _),) = dist.spawn(managed_job, 1, ("table_wise", buckets, folder))
-        alone = managed(2, True, buckets)
+        dist.spawn(saving_job, 2, (buckets, folder, hashed))
+        ((found, _),) = dist.spawn(managed_job, 1, ("table_wise", buckets, folder, hashed))
+        alone = managed(2, True, buckets, hashed=hashed)
         stepped(alone, range(4), 2, lambda ids: ids)
         expected = stepped(alone, range(4, 8), 1, lambda ids: ids)
         assert [rows for _, rows in found] == [rows for _, rows in expected]

@@ -215,3 +215,17 @@ def test_ids_beyond_their_bound_are_refused():
     for wrong in ([3, 10], [-1]):
         with pytest.raises(IndexError, match="below input_hash_size"):
             mapped(module, wrong)
+
+
+def test_a_part_of_a_table_names_rows_of_the_whole(monkeypatch: pytest.MonkeyPatch):
+    policy = HashZchEvictionPolicyName.SINGLE_TTL_EVICTION
+    config = HashZchEvictionConfig(["a"], single_ttl=1)
+    whole = HashZchManagedCollisionModule(4, total_num_buckets=2, eviction_policy_name=policy, eviction_config=config)
+    part = whole.rebuild_with_output_id_range((2, 4))
+    assert (part.output_size(), part.bounds(), whole.bounds()) == (2, [2, 4], [0, 2, 4])
+    for now, ids in enumerate([[1, 3], [5], [7, 9]]):
+        monkeypatch.setattr(time, "time", lambda now=now: (100 + 3 * now) * 3600)
+        rows = mapped(part, ids)
+        assert rows == mapped(whole, ids) and set(rows) <= {2, 3}
+        changed = [module.evict() for module in (part, whole)]
+        assert [None if one is None else one.tolist() for one in changed] == [None if now == 0 else sorted(rows)] * 2

@@ -13,10 +13,9 @@ from rushlight.ops import collective
 from rushlight.recsys.distributed.exchange import exchange
 from rushlight.recsys.distributed.sharded_tensor import Shard, ShardedTensor
 from rushlight.recsys.distributed.state import ShardedState
-from rushlight.recsys.modules import ManagedCollisionCollection, MCHManagedCollisionModule
+from rushlight.recsys.modules import ManagedCollisionCollection, ManagedCollisionModule
 from rushlight.recsys.modules.tables import in_order
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor
-from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 
 
@@ -24,13 +23,13 @@ from rushlight.support.frozen import frozen
 class _Part:
     """What a rank has of a map: buckets from one to another, or none, and what is of no row."""
 
-    whole: MCHManagedCollisionModule  # on the device meta
+    whole: ManagedCollisionModule  # on the device meta
     common: dict[str, Tensor]
     owners: Tensor  # the rank of each bucket
-    own: MCHManagedCollisionModule | None
+    own: ManagedCollisionModule | None
 
     @staticmethod
-    def of(module: MCHManagedCollisionModule, group: ProcessGroup) -> _Part:
+    def of(module: ManagedCollisionModule, group: ProcessGroup) -> _Part:
         """Return the part of a rank; it has the ids that the module has there."""
         buckets, bounds = module.buckets(), module.bounds()
         ends = [-(-rank * buckets // group.size) for rank in range(group.size + 1)]
@@ -38,7 +37,7 @@ class _Part:
         owners = rl.tensor([rank for rank, count in enumerate(counts) for _ in range(count)])
         whole = module.rebuild_with_output_id_range((bounds[0], bounds[-1]), bounds, "meta")
         given = dict(module.named_buffers())
-        of_rows = {name for name, one in given.items() if one.shape[0] == module.output_size()}
+        of_rows = set(module.row_buffers())
         common = {name: one.clone() for name, one in given.items() if name not in of_rows}
         first, end = ends[group.rank], ends[group.rank + 1]
         if first == end:
@@ -67,8 +66,6 @@ class ShardedManagedCollisionCollection(ShardedState):
         self._prepared = module.need_preprocess
         self._parts: dict[str, _Part] = {}
         for name, own in module.modules_of_tables().items():
-            if not isinstance(own, MCHManagedCollisionModule):
-                fail("A001", f"the map of table {name!r} cannot be divided", given=type(own).__name__)
             self._parts[name] = _Part.of(own, env)
         self._configs = module.embedding_configs()
 
@@ -85,7 +82,7 @@ class ShardedManagedCollisionCollection(ShardedState):
             given = {name: JaggedTensor.of_parts(own.parts())}
             prepared = part.whole.preprocess(given) if self._prepared else given
             ids.append(prepared[name].values().long())
-            owners.append(part.owners[ids[-1] % part.whole.buckets()])
+            owners.append(part.owners[part.whole.bucket_of(ids[-1])])
         return chosen.with_values(self._mapped(ids, owners))
 
     def _mapped(self, ids: Sequence[Tensor], owners: Sequence[Tensor]) -> Tensor:
@@ -108,7 +105,8 @@ class ShardedManagedCollisionCollection(ShardedState):
         for table, (name, part) in enumerate(self._parts.items()):
             own = pieces[table::tables]
             if part.own is None:
-                part.common["_current_iter_tensor"] += self.training
+                if self.training:
+                    part.whole.pass_batch(part.common)
             else:
                 part.own.train(self.training)
                 joined = rl.cat(own)
@@ -144,6 +142,6 @@ class ShardedManagedCollisionCollection(ShardedState):
     def _of_rows(self, part: _Part, key: str, whole: Tensor) -> ShardedTensor:
         shards: list[Shard] = []
         if part.own is not None:
-            box = ((part.own.bounds()[0], part.own.bounds()[-1]),)
+            box = ((part.own.bounds()[0], part.own.bounds()[-1]), *[(0, size) for size in whole.shape[1:]])
             shards.append(Shard.of(part.own.get_buffer(key), box, self._group.rank))
         return ShardedTensor(whole.shape, whole.dtype, shards)

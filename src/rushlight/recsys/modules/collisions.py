@@ -18,7 +18,7 @@ from rushlight.recsys.configs import BaseEmbeddingConfig, repeated
 from rushlight.recsys.modules.eviction import MCHEvictionPolicy
 from rushlight.recsys.modules.tables import in_order
 from rushlight.recsys.sparse import JaggedTensor, KeyedJaggedTensor
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 Rows = dict[str, JaggedTensor]
 NO_ID = 2**63 - 1
@@ -67,6 +67,29 @@ class ManagedCollisionModule(Module):
     def open_slots(self) -> Tensor:
         """Return how many rows have no id yet."""
         raise NotImplementedError
+
+    # What divides a map among ranks asks for the rest.
+
+    def bounds(self) -> list[int]:
+        """Return the first row of each bucket, and at last the end of all."""
+        raise NotImplementedError
+
+    def bucket_of(self, ids: Tensor) -> Tensor:
+        """Return the bucket of each id."""
+        raise NotImplementedError
+
+    def row_buffers(self) -> list[str]:
+        """Return the names of the buffers that have an entry for each row."""
+        raise NotImplementedError
+
+    def rebuild_with_output_id_range(
+        self, output_id_range: tuple[int, int], output_segments: Sequence[int], device: Any = None
+    ) -> ManagedCollisionModule:
+        """Return an empty module of some of the buckets, whose rows are in a range. A001 if it cannot be divided."""
+        fail("A001", "this map of ids cannot be divided", given=type(self).__name__)
+
+    def pass_batch(self, state: Mapping[str, Tensor]) -> None:
+        """Note in the buffers that are of no row that a batch came which had no ids of this part."""
 
 
 class _Came(NamedTuple):
@@ -146,6 +169,18 @@ class MCHManagedCollisionModule(ManagedCollisionModule):
         """Return the first row of each bucket, and at last the end of all."""
         return list(self._segments)
 
+    def bucket_of(self, ids: Tensor) -> Tensor:
+        """Return the bucket of each id: its remainder."""
+        return ids % self._total
+
+    def row_buffers(self) -> list[str]:
+        """Return the names of the buffers that have an entry for each row."""
+        return ["_mch_sorted_raw_ids", "_mch_remapped_ids_mapping", *[f"_mch_{name}" for name in self._policy.states]]
+
+    def pass_batch(self, state: Mapping[str, Tensor]) -> None:
+        """Count a batch."""
+        state["_current_iter_tensor"].add_(1)
+
     def rebuild_with_output_id_range(
         self, output_id_range: tuple[int, int], output_segments: Sequence[int], device: Any = None
     ) -> MCHManagedCollisionModule:
@@ -195,7 +230,7 @@ class MCHManagedCollisionModule(ManagedCollisionModule):
         if choose is not None:
             chosen, _ = choose(came.counts)
             came = _Came(*[part[chosen] for part in came])
-        bucket = came.ids % self._total - self._first
+        bucket = self.bucket_of(came.ids) - self._first
         for place, (low, high) in enumerate(self._local_bounds()):
             own = bucket == place
             self._rank_bucket(low, high - 1, _Came(*[part[own] for part in came]), now)
@@ -240,7 +275,7 @@ class MCHManagedCollisionModule(ManagedCollisionModule):
         found = self._rows_in(ids, *bounds[0])
         if self._total == 1:
             return found
-        bucket = ids % self._total - self._first
+        bucket = self.bucket_of(ids) - self._first
         for place, (low, high) in enumerate(bounds[1:], 1):
             found = rl.where(bucket == place, self._rows_in(ids, low, high), found)
         return found

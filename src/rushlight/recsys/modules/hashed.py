@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import disable
-from rushlight.nn import Parameter
 from rushlight.recsys.modules.collisions import ManagedCollisionModule, Rows, with_values
 from rushlight.recsys.sparse import JaggedTensor
 from rushlight.support.errors import fail, require
@@ -80,6 +79,8 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
         name: str | None = None,
         eviction_policy_name: HashZchEvictionPolicyName | None = None,
         eviction_config: HashZchEvictionConfig | None = None,
+        start_bucket: int = 0,
+        end_bucket: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -90,7 +91,10 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
             require(isinstance(size, int) and size >= 1, "E001", f"{what} is no positive integer", given=size)
         even = [zch_size // total_num_buckets * bucket for bucket in range(total_num_buckets + 1)]
         self._segments = even if output_segments is None else list(output_segments)
-        fits = len(self._segments) == total_num_buckets + 1 and (self._segments[0], self._segments[-1]) == (0, zch_size)
+        last = total_num_buckets if end_bucket is None else end_bucket
+        fits = len(self._segments) == total_num_buckets + 1 and 0 <= start_bucket < last <= total_num_buckets
+        self._first, self._last = (self._segments[start_bucket], self._segments[last]) if fits else (0, -1)
+        fits = fits and self._segments[0] == 0 and self._last - self._first == zch_size
         message = "the buckets do not divide the rows"
         require(fits, "E001", message, rows=zch_size, buckets=total_num_buckets, segments=self._segments)
         self._size, self._probes, self._input_size = zch_size, max_probe, input_hash_size
@@ -98,7 +102,7 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
         self._require_hours()
         self._evicted: list[Tensor] = []
         ids = rl.full((zch_size, 1), FREE, dtype=rl.int64, device=device)
-        self._hash_zch_identities = Parameter(ids, requires_grad=False)
+        self.register_buffer("_hash_zch_identities", ids)
         hours = rl.full((zch_size, 1), -1, dtype=rl.int32, device=device) if eviction_policy_name else None
         self.register_buffer("_hash_zch_metadata", hours)
         self.register_buffer("_hash_zch_bucket", rl.tensor([[total_num_buckets]]))
@@ -127,6 +131,41 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
     def buckets(self) -> int:
         """Return into how many parts the map is divided."""
         return len(self._segments) - 1
+
+    def bounds(self) -> list[int]:
+        """Return the first row of each bucket, and at last the end of all."""
+        return [row for row in self._segments if self._first <= row <= self._last]
+
+    def bucket_of(self, ids: Tensor) -> Tensor:
+        """Return the bucket of each id: its range, or its remainder. E006 for ids beyond a bound."""
+        count = self.buckets()
+        bucket = ids // -(-self._input_size // count) if self._input_size else ids % count
+        fits = not ids.shape[0] or (int(bucket.min()) >= 0 and int(bucket.max()) < count)
+        require(fits, "E006", "ids are below input_hash_size", input_hash_size=self._input_size)
+        return bucket
+
+    def row_buffers(self) -> list[str]:
+        """Return the names of the buffers that have an entry for each row."""
+        return ["_hash_zch_identities", *([] if self._hash_zch_metadata is None else ["_hash_zch_metadata"])]
+
+    def rebuild_with_output_id_range(
+        self, output_id_range: tuple[int, int], output_segments: Sequence[int] | None = None, device: Any = None
+    ) -> HashZchManagedCollisionModule:
+        """Return an empty module of some of the buckets, whose rows are in a range."""
+        first, end = output_id_range
+        return HashZchManagedCollisionModule(
+            end - first,
+            device,
+            self.buckets(),
+            self._probes,
+            self._input_size,
+            self._segments,
+            self._is_inference,
+            eviction_policy_name=self._policy,
+            eviction_config=self._config,
+            start_bucket=self._segments.index(first),
+            end_bucket=self._segments.index(end),
+        )
 
     def open_slots(self) -> Tensor:
         """Return how many rows have no id."""
@@ -168,15 +207,12 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
             rows = self._known(ids, homes)
             if self.training and not self._is_inference:
                 self._give(ids, homes, rows, self._expiry(feature, inverse, ids.shape[0]))
-            return rl.where(rows == FREE, homes.first + homes.start, rows)[inverse]
+            return rl.where(rows == FREE, homes.first + homes.start, rows)[inverse] + self._first
 
     def _homes(self, ids: Tensor) -> _Homes:
-        count, segments = self.buckets(), rl.tensor(self._segments)
-        bucket = ids // -(-self._input_size // count) if self._input_size else ids % count
-        fits = not ids.shape[0] or (int(bucket.min()) >= 0 and int(bucket.max()) < count)
-        require(fits, "E006", "ids are below input_hash_size", input_hash_size=self._input_size)
+        segments, bucket = rl.tensor(self._segments), self.bucket_of(ids)
         size = (segments[1:] - segments[:-1])[bucket]
-        return _Homes(remainder(hashed(ids), size), segments[:-1][bucket], size)
+        return _Homes(remainder(hashed(ids), size), segments[:-1][bucket] - self._first, size)
 
     def _known(self, ids: Tensor, homes: _Homes) -> Tensor:
         """The rows that ids have, FREE where an id has none: a free row ends the search."""
@@ -260,7 +296,7 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
     def evict(self) -> Tensor | None:
         """Return the rows that have another id than when this was asked last, ascending, or None."""
         evicted, self._evicted = self._evicted, []
-        rows = rl.cat(evicted).unique() if evicted else None
+        rows = rl.cat(evicted).unique() + self._first if evicted else None
         return rows if rows is not None and rows.shape[0] else None
 
 
