@@ -309,7 +309,10 @@ _MIX = (-0xAE502812AA7333, -0x3B314601E57A13AD)
 
 
 def hashed(ids: Tensor) -> Tensor:
-    """Return MurmurHash3 (x64, 128 bits, seed 0) of each id and 8 bytes of 0, both halves joined by exclusive or."""
+    """Return the hash of each id.
+
+    MurmurHash3 (x64, 128 bits, seed 0) of its 8 bytes and 8 bytes of 0, both halves joined by exclusive or.
+    """
     low = _rotated(_rotated(ids * _FIRST, 31) * _SECOND, 27) * 5 + 0x52DCE729
     high = low * 5 + 0x38495AB5
     low, high = low ^ 16, high ^ 16

@@ -188,7 +188,7 @@ class KeyedJaggedTensor(KeyedRows):
         return self._parts(ends)
 
     def permute(self, indices: Sequence[int], indices_tensor: Tensor | None = None) -> KeyedJaggedTensor:
-        """Return the keys at some places, in that order, of which one may be there twice; one kernel moves values."""
+        """Return the keys at some places, in that order; one may be there twice. One kernel moves values."""
         del indices_tensor
         count = len(self._keys)
         inside = all(0 <= place < count for place in indices)
