@@ -3,7 +3,7 @@
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -140,6 +140,61 @@ HELD = {
 @pytest.mark.parametrize("kind", HELD)
 def test_another_object_in_an_attribute_at_each_call_makes_no_graphs_without_end(kind: str) -> None:
     _settles(lambda: another_in_an_attribute(*HELD[kind]))
+
+
+class Batch(NamedTuple):
+    """What a buffer of steps gives."""
+
+    seen: rl.Tensor
+    rewards: rl.Tensor
+
+
+class Record:
+    """An object of tensors, as each call makes one."""
+
+    def __init__(self, seen: rl.Tensor, rewards: rl.Tensor) -> None:
+        self.seen, self.rewards = seen, rewards
+
+
+batch: Any = None
+OF_TENSORS = {
+    "named tuple": (Batch, lambda held: (held.seen, held.rewards)),
+    "tuple": (lambda *parts: parts, lambda held: (held[0], held[1])),
+    "list": (lambda *parts: [*parts], lambda held: (held[0], held[1])),
+    "dict": (lambda *parts: dict(zip("ab", parts, strict=True)), lambda held: (held["a"], held["b"])),
+    "object": (Record, lambda held: (held.seen, held.rewards)),
+}
+
+
+@pytest.mark.parametrize("makes", ["the caller", "the function"])
+@pytest.mark.parametrize("kind", OF_TENSORS)
+def test_tensors_that_each_call_finds_in_another_global_make_no_graphs_without_end(kind: str, makes: str) -> None:
+    make, parts = OF_TENSORS[kind]
+    log: list[None] = []
+
+    def new(turn: int) -> None:
+        global batch
+        batch = make(rl.ones(3) * turn, rl.ones(3))
+
+    def program(turn: int) -> rl.Tensor:
+        if makes == "the function":
+            new(turn)
+            log.append(None)
+        seen, rewards = parts(batch)
+        kept = seen * 2
+        log.append(None)
+        return (kept * rewards).sum() + batch[0].sum() if isinstance(batch, tuple) else (kept * rewards).sum()
+
+    rl.compiler.reset()
+    compiled = rl.compile(program)
+    counts: list[int] = []
+    for turn in range(50):
+        if makes == "the caller":
+            new(turn)
+        found = compiled(turn).item()
+        assert found == program(turn).item()
+        counts.append(rl.compiler.graph_count())
+    assert counts[SETTLED] == counts[-1]
 
 
 def test_lists_of_another_length_at_each_call_make_no_graphs_without_end() -> None:

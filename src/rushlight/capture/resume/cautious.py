@@ -18,7 +18,6 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
-    MappingProxyType,
     MethodDescriptorType,
     ModuleType,
     WrapperDescriptorType,
@@ -136,9 +135,7 @@ _TAKES_NUMBERS = frozenset(
 )
 _READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
 # Objects of C that show what may change elsewhere.
-_SHOWING = frozenset(
-    {np.ndarray, array, memoryview, MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), local}
-)
+_SHOWING = frozenset({np.ndarray, array, memoryview, type({}.keys()), type({}.values()), type({}.items()), local})
 _KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})

@@ -61,9 +61,8 @@ class FoundState:
         self, function: object, leaves: Sequence[tuple[str, object]], prepared: list[Callable[[], None]] | None = None
     ) -> StateWalk:
         """What a function reaches, by itself and from the leaves of its arguments."""
-        walk = walk_prepared(function, [*leaves, *self.named()], prepared)
+        walk = walk_prepared(function, [*leaves, *self.named()], prepared, self.restless)
         walk.add_variables(self.variables)
-        walk.restless = self.restless
         return walk
 
     def traced(self, trace: Callable[[], Traced], *, may_fix: bool = False) -> Traced:

@@ -15,6 +15,7 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
+    MappingProxyType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -61,6 +62,8 @@ class Looks:
         """Something is done with values, and not with what they hold."""
         for value in values:
             self._open({id(value), id(getattr(value, "__self__", None) if type(value) in _METHODS else value)})
+            if type(value) is MappingProxyType:
+                self._open(set(map(id, gc.get_referents(value))))
 
     def into_variable(self, place: tuple[int, object]) -> None:
         """A variable is read, of a container by identity."""

@@ -231,7 +231,8 @@ class StateWalk:
         """Takes a variable as a leaf, and walks its value."""
         value = container[key]
         self.leaves.append(Leaf(container, key, value, path, False))
-        self.add(value, path)
+        if path not in self.restless:  # which graphs do not look at
+            self.add(value, path)
 
     def is_added(self, variables: object, name: object) -> bool:
         """Whether the trace has bound a global that was not there before."""
@@ -348,7 +349,8 @@ class StateWalk:
             for key, entry, entry_path in items:
                 if issubclass(type(value), (dict, list)):
                     self.leaves.append(Leaf(value, key, entry, entry_path, runtime))
-                if type(entry) not in PLAIN and (id(value), key) not in self.skipped:
+                unread = entry_path in self.restless and mark is None
+                if type(entry) not in PLAIN and (id(value), key) not in self.skipped and not unread:
                     stack.append((entry, entry_path, runtime, within))
 
     def _opened(
@@ -450,23 +452,26 @@ def walk_function(
     arguments: list[tuple[str, object]],
     skipped: Collection[tuple[int, object]] = (),
     closed: Collection[int] = (),
+    restless: Collection[str] = (),
 ) -> StateWalk:
     """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
 
-    What is in containers that are `closed`, by identity, is not reached through these.
+    What is in containers that are `closed`, by identity, is not reached through these, nor that to which `restless`
+    paths lead.
 
     Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
     call plain values alone.
     """
     roots, bound = code_roots(function)
     names = frozenset([name for root in roots for name in names_in(root.__code__)])
-    walk = _walked(roots, bound, arguments, names, skipped, closed)
+    without = skipped, closed, restless
+    walk = _walked(roots, bound, arguments, names, without)
     values = [leaf.value for leaf in walk.leaves]
     classes = {type(instance): None for instance in [*walk.marked, *values]}
     functions = [value for value in values if issubclass(type(value), (FunctionType, MethodType, partial))]
     reach = ReachableGlobals([*roots, *classes, *functions])
     if walk.objects and not reach.names <= walk.names:
-        walk = _walked(roots, bound, arguments, walk.names | reach.names, skipped, closed)
+        walk = _walked(roots, bound, arguments, walk.names | reach.names, without)
     _bind_plain(walk, reach, roots)
     walk.own = frozenset(_own_variables(roots, reach))
     return walk
@@ -489,10 +494,10 @@ def _walked(
     bound: object,
     arguments: list[tuple[str, object]],
     names: frozenset[str],
-    skipped: Collection[tuple[int, object]],
-    closed: Collection[int],
+    without: tuple[Collection[tuple[int, object]], Collection[int], Collection[str]],
 ) -> StateWalk:
-    walk = StateWalk(names=names, skipped=skipped, closed=closed)
+    skipped, closed, restless = without
+    walk = StateWalk(names=names, skipped=skipped, closed=closed, restless=restless)
     named: set[tuple[int, str]] = set()
     for root in roots:
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
@@ -547,14 +552,17 @@ def _is_plain(value: object) -> bool:
 
 
 def walk_prepared(
-    function: object, arguments: list[tuple[str, object]], undo: list[Callable[[], None]] | None = None
+    function: object,
+    arguments: list[tuple[str, object]],
+    undo: list[Callable[[], None]] | None = None,
+    restless: Collection[str] = (),
 ) -> StateWalk:
     """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
-    walk = walk_function(function, arguments)
+    walk = walk_function(function, arguments, restless=restless)
     prepared = [getattr(instance, PREPARE) for instance in walk.marked if hasattr(type(instance), PREPARE)]
     for prepare in prepared:
         prepare([] if undo is None else undo)
-    return walk_function(function, arguments) if prepared else walk
+    return walk_function(function, arguments, restless=restless) if prepared else walk
 
 
 def _is_filled(cell: CellType) -> bool:
