@@ -250,3 +250,16 @@ def test_a_list_of_numbers_is_one_index():
     assert x[[0, 1]].shape == (2, 5, 5)
     assert x[[[0, 1]] * 32].shape == (32, 2, 5, 5)
     assert x[[rl.tensor(1), rl.tensor(2)]].tolist() == x[1, 2].tolist()
+
+
+@pytest.mark.parametrize("name", ["abs", "erfinv", "logaddexp", "logaddexp2", "sinc"])
+def test_a_result_may_be_changed_where_its_operand_is_kept(name):
+    rng = np.random.default_rng(0)
+    parts = 1j * rng.uniform(0.1, 0.9, (3, 4)) if name == "abs" else 0
+    leaves = [rl.tensor(rng.uniform(0.1, 0.9, (3, 4)) + parts).requires_grad_() for _ in range(2)]
+    args = leaves if name.startswith("log") else leaves[:1]
+    result = getattr(rl, name)(*args)
+    expected = rl.autograd.grad(result.sum() * 2, args, retain_graph=True)
+    result.mul_(2)
+    for found, one in zip(rl.autograd.grad(result.sum(), args), expected, strict=True):
+        np.testing.assert_array_equal(found, one)

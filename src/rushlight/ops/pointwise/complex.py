@@ -132,10 +132,11 @@ def abs_lower(at: At, input: Operand) -> Scalar:
 
 
 @abs_.vjp
-def abs_vjp(g: Value, input: Value, out: Value) -> Value:
+def abs_vjp(g: Value, input: Value) -> Value:
     if not input.dtype.is_complex:
         return g * OPERATORS["sign"](input)
-    return g * OPERATORS["where"](eq(out, 0), 0.0, input / out)
+    length = abs_(input)
+    return g * OPERATORS["where"](eq(length, 0), 0.0, input / length)
 
 
 @abs_.samples

@@ -23,7 +23,8 @@ erfinv = unary(
 
 
 @erfinv.vjp
-def erfinv_vjp(g: Value, out: Value) -> Value:
+def erfinv_vjp(g: Value, input: Value) -> Value:
+    out = erfinv(input)
     return g * (exp(out * out) * (_ROOT_PI / 2))
 
 

@@ -114,7 +114,8 @@ logaddexp = binary(
 
 
 @logaddexp.vjp
-def logaddexp_vjp(g: Value, input: Value | float, other: Value | float, out: Value) -> Gradients:
+def logaddexp_vjp(g: Value, input: Value | float, other: Value | float) -> Gradients:
+    out = logaddexp(input, other)
     return _share(g, input, out, exp), _share(g, other, out, exp)
 
 
@@ -136,7 +137,8 @@ logaddexp2 = binary(
 
 
 @logaddexp2.vjp
-def logaddexp2_vjp(g: Value, input: Value | float, other: Value | float, out: Value) -> Gradients:
+def logaddexp2_vjp(g: Value, input: Value | float, other: Value | float) -> Gradients:
+    out = logaddexp2(input, other)
     return _share(g, input, out, exp2), _share(g, other, out, exp2)
 
 
@@ -151,5 +153,5 @@ sinc = unary(
 
 
 @sinc.vjp
-def sinc_vjp(g: Value, input: Value, out: Value) -> Value:
-    return g * conjugate(where(eq(input, 0), 0.0, (cos(input * math.pi) - out) / input))
+def sinc_vjp(g: Value, input: Value) -> Value:
+    return g * conjugate(where(eq(input, 0), 0.0, (cos(input * math.pi) - sinc(input)) / input))
