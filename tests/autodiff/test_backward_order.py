@@ -50,7 +50,7 @@ def test_operators_run_in_reverse_order_of_calls_and_gradients_fold_on_the_right
     *_, top = diamond()
     log = []
     arrived = {}
-    walk([((top, 0), "1")], run_logged(log), add, prepare=lambda step, g: arrived.setdefault(step.name, list(g)))
+    walk([((top, 0), "1")], run_logged(log), add, prepare=lambda step, g, _: arrived.setdefault(step.name, list(g)))
     assert log == ["t", "r", "l", "a", "leaf"]
     assert arrived["a"] == ["[r0(t1(1))+l0(t0(1))]"]
     assert arrived["leaf"] == ["[r1(t1(1))+a0([r0(t1(1))+l0(t0(1))])]"]
@@ -87,7 +87,7 @@ def test_several_roots_meet_before_the_earlier_one_runs():
         [((left, 0), "L"), ((top, 0), "T")],
         run_logged([]),
         add,
-        prepare=lambda s, g: arrived.setdefault(s.name, list(g)),
+        prepare=lambda s, g, _: arrived.setdefault(s.name, list(g)),
     )
     assert arrived["l"] == ["[L+t0(T)]"]
     assert list(arrived) == ["t", "r", "l", "a", "leaf"]
@@ -129,7 +129,7 @@ def test_outputs_are_kept_apart():
     one = Step("x", 2, ((split, 1),))
     two = Step("y", 3, ((split, 0), (one, 0)))
     arrived = {}
-    walk([((two, 0), "1")], run_logged([]), add, prepare=lambda step, g: arrived.setdefault(step.name, list(g)))
+    walk([((two, 0), "1")], run_logged([]), add, prepare=lambda step, g, _: arrived.setdefault(step.name, list(g)))
     assert arrived["s"] == ["y0(1)", "x0(y1(1))"]
 
 
@@ -161,7 +161,7 @@ def test_random_graphs_run_every_step_after_all_of_its_users(seed):
         done.append(step)
         return [sum(g for g in gradients if g is not None)] * len(step.edges)
 
-    walk(roots, run, lambda a, b: a + b, prepare=lambda s, g: sums.setdefault(s.name, sum(x or 0 for x in g)))
+    walk(roots, run, lambda a, b: a + b, prepare=lambda s, g, _: sums.setdefault(s.name, sum(x or 0 for x in g)))
     position = {step.name: at for at, step in enumerate(done)}
     for step in done:
         for edge in step.edges:

@@ -19,7 +19,7 @@ from rushlight import nn
 from rushlight.autodiff.budget import Choices, time_of
 from rushlight.autodiff.cut import is_cheap, kept_bytes, minimum_cut
 from rushlight.autodiff.partition import Split, late_calls, split_joint
-from rushlight.capture.function import whole as compiled_function
+from rushlight.capture.function import building
 from rushlight.ir.dtype import float32
 from rushlight.ir.graph import PARAMETER, Call, Graph, parameter
 from rushlight.ir.graph_parse import parse_graph
@@ -344,7 +344,7 @@ def test_recomputing_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
             graphs.append(made.backward)
             return made
 
-        monkeypatch.setattr(compiled_function, "split_joint", split)
+        monkeypatch.setattr(building, "split_joint", split)
         block.zero_grad()
         x = rl.tensor(x0, requires_grad=True)
         (block if recompute is None else rl.compile(block))(x).square().sum().backward()
@@ -416,7 +416,7 @@ def test_memory_over_a_sweep_of_budgets_is_what_the_plans_say(monkeypatch: pytes
         kept.append(sum([kept_bytes(call) for call in made._kept if call.op is not PARAMETER]))
         return made
 
-    monkeypatch.setattr(compiled_function, "split_joint", split)
+    monkeypatch.setattr(building, "split_joint", split)
     x = rl.ones(4096, 32)
     peaks: list[int] = []
     for budget in (1.0, 0.75, 0.5, 0.25, 0.0):
