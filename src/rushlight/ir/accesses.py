@@ -100,7 +100,7 @@ def data_written(kernel: Kernel) -> set[Buffer]:
 def _same_elements(
     read: Size, reading: Mapping[SizeExpr, Size], stored: Size, storing: Mapping[SizeExpr, Size]
 ) -> bool:
-    """Whether an offset reads what another has stored, each axis of its own walked for one of the other's.
+    """Whether an offset reads what another has stored, each of its own axes for one of the other's.
 
     These loops of the store have ended: none of them is around the read.
     """
