@@ -174,3 +174,35 @@ def test_an_overwritten_input_has_the_history_that_eager_code_gives_it(function)
     for options in OPTIONS:
         compiled = rl.compile(function, **options)
         assert [seen(compiled) for _ in range(2)] == [expected] * 2
+
+
+OF_INTEGERS = {
+    "power": lambda x, n: ((n**x).sum(), (x * n).sum()),
+    "quotient": lambda x, n: ((x * (n / 3)).sum(), (x.sin() * n.exp()).sum()),
+    "base": lambda x, n: ((2**x).sum(), (n ** (x * 2)).sum()),
+}
+
+
+@pytest.mark.parametrize("dtypes", [(rl.float64, rl.float32), (rl.float32, rl.float64)], ids=["wide", "narrow"])
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_a_backward_pass_under_another_default_dtype_is_that_of_its_graph(name, dtypes):
+    def seen(function, passes):
+        x, n = rl.tensor([0.5, 0.6, 0.7], dtype=rl.float32, requires_grad=True), rl.tensor([1, 2, 3])
+        rl.set_default_dtype(dtypes[0])
+        try:
+            results = function(x, n)
+            rl.set_default_dtype(dtypes[1])
+            if passes == "both":
+                (first,) = rl.autograd.grad(sum(results), x, create_graph=True)
+                return rl.autograd.grad(first.sum(), x)[0]
+            results[passes].backward()
+            return x.grad
+        finally:
+            rl.set_default_dtype(rl.float32)
+
+    for passes in (0, 1, "both"):
+        expected = seen(OF_INTEGERS[name], passes)
+        for options in ({}, {"backend": "eager"}):
+            found = seen(rl.compile(OF_INTEGERS[name], **options), passes)
+            assert found.dtype is expected.dtype
+            assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-6)

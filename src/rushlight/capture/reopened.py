@@ -8,8 +8,10 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Se
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from rushlight.eager.arguments import default_dtype, defaulting
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import Tracer
+from rushlight.ir.dtype import DType
 from rushlight.ir.graph import Call
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -28,7 +30,8 @@ if hasattr(os, "register_at_fork"):
 class Extension:
     """What a trace has after more was recorded in it: calls that follow its own, and what holds where these run.
 
-    `conditions` on sizes were assumed by the last addition. The trace as it was closed has no branch.
+    `conditions` on sizes were assumed by the last addition. The trace as it was closed has no branch. `default` is the
+    default dtype under which the function was traced.
     """
 
     branch: Branch | None
@@ -36,6 +39,7 @@ class Extension:
     bindings: Sequence[tuple[Handle, Any, int]]
     memos: Mapping[Hashable, object]
     conditions: Sequence[Condition] = ()
+    default: DType | None = None
 
     def holds(self, values: Mapping[SizeExpr, int]) -> bool:
         """Whether the conditions hold for sizes. Errors: G015 where the sizes of a call do not tell."""
@@ -48,12 +52,13 @@ class Extension:
 
     @contextmanager
     def known(self) -> Generator[None]:
-        """While inside, what holds for its calls is known."""
-        if self.branch is None:
-            yield
-        else:
-            with self.branch.scope.within(self.branch):
+        """While inside, what holds for its calls is known, and the default dtype is the trace's."""
+        with defaulting(self.default):
+            if self.branch is None:
                 yield
+            else:
+                with self.branch.scope.within(self.branch):
+                    yield
 
 
 class ReopenedTrace:
@@ -62,7 +67,7 @@ class ReopenedTrace:
     def __init__(self, tracer: Tracer) -> None:
         """To be called before the trace is closed."""
         self.tracer = tracer
-        self.whole = Extension(None, (), tracer.bindings(), tracer.memos)
+        self.whole = Extension(None, (), tracer.bindings(), tracer.memos, (), default_dtype())
         tracer.seal()
 
     def record(self, base: Extension, values: Mapping[SizeExpr, int], work: Callable[[], T]) -> tuple[T, Extension]:
@@ -87,7 +92,7 @@ class ReopenedTrace:
         tracer.memos = dict(base.memos)
         tracer.reopen(base.bindings)
         try:
-            with scope.within(branch), tracer.active(), builder.types_apart():
+            with defaulting(base.default), scope.within(branch), tracer.active(), builder.types_apart():
                 for fact in facts:
                     scope.learn(fact)
                 guards = len(scope.guards)
@@ -97,7 +102,7 @@ class ReopenedTrace:
                     asked = [guard.condition for guard in scope.guards[guards:]]
                     del scope.guards[guards:]  # they hold for what is recorded here alone
                 calls, bindings = builder.calls[first:], tracer.bindings()
-            return result, Extension(branch, calls, bindings, tracer.memos, (*facts, *asked))
+            return result, Extension(branch, calls, bindings, tracer.memos, (*facts, *asked), base.default)
         finally:
             tracer.close()
             tracer.memos = memos

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -343,6 +344,22 @@ def set_default_dtype(dtype: DType) -> None:
     if dtype is not DEFAULT_DTYPE[0]:
         DEFAULT_DTYPE[0] = dtype
         forget_plans()
+
+
+@contextmanager
+def defaulting(dtype: DType | None) -> Generator[None]:
+    """While inside, Python floats are of a dtype, that under which a graph was traced, if it is known."""
+    before = DEFAULT_DTYPE[0]
+    dtype = dtype or before
+    if dtype is not before:
+        DEFAULT_DTYPE[0] = dtype
+        forget_plans()
+    try:
+        yield
+    finally:
+        if dtype is not before:
+            DEFAULT_DTYPE[0] = before
+            forget_plans()
 
 
 def shape_of(values: Sequence[object]) -> tuple[Size, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from rushlight.capture.orders import Keep, Order, Request, Variant, as_hints
 from rushlight.capture.reopened import TRACING
+from rushlight.eager.arguments import default_dtype, defaulting
 from rushlight.eager.dispatch import STATE
 from rushlight.support import events
 from rushlight.sym import Scope, Size, SizeExpr
@@ -23,6 +24,7 @@ class StoredOrder:
         self.keep: Keep | None = None
         self.trace: Callable[[], tuple[Order, Scope]] | None = None
         self._scope = scope
+        self._default = default_dtype()  # under which an entry is found
         self._variants: dict[Request, list[Variant]] = {}
         self._traced: tuple[Order, Scope] | None = None
 
@@ -57,7 +59,8 @@ class StoredOrder:
     def _order(self) -> Order:
         if self._traced is None:
             assert self.trace is not None, "who has read the entry says how it is traced"
-            self._traced = self.trace()
+            with defaulting(self._default):
+                self._traced = self.trace()
             if self.keep is not None:
                 self._traced[0].keep_in(self.keep)
             self._variants.clear()
