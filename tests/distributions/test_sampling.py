@@ -278,3 +278,17 @@ def test_support_of_binomial_is_enumerated():
     assert made.enumerate_support().tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     assert made.enumerate_support(False).tolist() == [[0.0], [1.0], [2.0]]
     assert made.log_prob(made.enumerate_support()).exp().sum(0).tolist() == pytest.approx([1.0, 1.0])
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.bfloat16, rl.float16])
+def test_parts_of_a_whole_lie_inside_of_it(dtype):
+    concentration = rl.tensor(1e-2, dtype=dtype)
+    drawn = rl.distributions.Beta(concentration, concentration).sample((20_000,))
+    assert not ((drawn == 0) | (drawn == 1)).any()
+    assert (drawn < 0.1).double().mean().item() == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_bregman_entropy_needs_a_carrier_measure():
+    beta = rl.distributions.Beta(rl.tensor(1.5), rl.tensor(2.0))
+    with pytest.raises(rl.RushlightError, match="carrier measure"):
+        rl.distributions.ExponentialFamily.entropy(beta)

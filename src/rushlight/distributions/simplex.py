@@ -22,7 +22,6 @@ class Dirichlet(ExponentialFamily):
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
-    _mean_carrier_measure = 0.0
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         require(concentration.ndim >= 1, "A002", "Dirichlet: the concentration needs a dim", given=concentration)
@@ -79,7 +78,6 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _mean_carrier_measure = 0.0
 
     def __init__(self, concentration1: Number, concentration0: Number, validate_args: bool | None = None) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)

@@ -108,7 +108,9 @@ def dirichlet_meta(input: TensorType, seed: TensorType, ordinal: TensorType) -> 
 def dirichlet_ref(input: Array, seed: ArrayLike, ordinal: ArrayLike) -> Array:
     logs = _log_gammas(_shapes_of(input, "dirichlet"), generator_of(seed, ordinal))
     parts = np.exp(logs - logs.max(-1, keepdims=True, initial=-np.inf))
-    return _rounded(parts / parts.sum(-1, keepdims=True), input)
+    # Below 1, as PyTorch has it: a part of 1 has no density.
+    gap = float(np.finfo(input.dtype).epsneg) if input.dtype.kind == "f" else 2.0**-8
+    return _rounded(np.minimum(parts / parts.sum(-1, keepdims=True), 1 - gap), input)
 
 
 @dirichlet.vjp
