@@ -57,6 +57,12 @@ def test_submodules_are_reached_by_attribute_and_are_the_alias(torch: ModuleType
     assert "Linear" in dir(torch.nn) and "Linear" in torch.nn.__all__
 
 
+def test_a_function_keeps_its_name_when_a_submodule_of_that_name_is_imported(torch: ModuleType):
+    importlib.import_module("torch.autograd.gradcheck")
+    assert torch.autograd.gradcheck is rl.autograd.gradcheck
+    assert sys.modules["torch.autograd.gradcheck"].gradgradcheck is rl.autograd.gradgradcheck
+
+
 def test_versions_answer_as_pytorch(torch: ModuleType):
     assert torch.__version__ == alias.VERSION == "2.13.0"
     assert importlib.metadata.version("torch") == "2.13.0"

@@ -58,8 +58,8 @@ class AliasLoader(Loader):
         self.targets = targets
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return None: an ordinary module will do."""
-        return None
+        """Return an empty module."""
+        return _AliasModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Give a module the names of its targets, each when it is first asked for."""
@@ -78,6 +78,17 @@ class AliasLoader(Loader):
         vars(module).update(
             _loaded_names(targets), __getattr__=look_up, __dir__=names, __all__=[*public_names(targets)]
         )
+
+
+class _AliasModule(ModuleType):
+    """A module in which a function keeps its name when a submodule of that name is imported, as `gradcheck` does."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}":
+            targets = getattr(self.__spec__, "loader", AliasLoader(())).targets
+            own = [vars(target)[name] for target in targets if name in vars(target)]
+            value = own[0] if own and not isinstance(own[0], ModuleType) else value
+        super().__setattr__(name, value)
 
 
 def _loaded_names(targets: tuple[Target, ...]) -> dict[str, object]:
