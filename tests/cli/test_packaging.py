@@ -38,5 +38,8 @@ def test_aot_asks_which_program_a_script_means(rushlight: Callable, tmp_path: Pa
     ended = rushlight("aot", str(script), "-o", str(tmp_path / "build"))
     assert ended.status != 0
     assert "has 2 exported programs" in ended.out + ended.err
+    ended = rushlight("aot", str(tmp_path / "missing.py"))
+    assert ended.status == 1
+    assert "there is no file" in ended.out + ended.err
     ended = rushlight("aot", f"{script}:other", "-o", str(tmp_path / "build"))
     assert ended.status == 0

@@ -40,6 +40,7 @@ def aot(
 def _program(text: str) -> rl.export.ExportedProgram:
     """The program of a saved file, or of a script's global variable."""
     file, _, variable = text.partition(":")
+    require(Path(file).is_file(), "A001", f"aot: there is no file {file}")
     if not file.endswith(".py"):
         return rl.export.load(text)
     space = runpy.run_path(file, run_name="__aot__")
