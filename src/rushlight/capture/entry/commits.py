@@ -138,7 +138,7 @@ class CommitText:
 def ended_texts(
     program: Program, input_text: Callable[[Source], str], output: Callable[[int], str]
 ) -> tuple[list[str], list[str]]:
-    """Statements for results through whose history no gradient goes, and what gives inputs such a history."""
+    """Statements for results whose history gives no gradients, and what gives inputs such a history."""
     attached: list[str] = []
     written: list[str] = []
     for one in program.ended:

@@ -230,7 +230,7 @@ def is_interpretable(method: object) -> bool:
 
 
 def is_filled_in_python(cls: Any, function: Any) -> bool:
-    """Whether a class method of C, as `fromkeys`, fills an object of a class by methods written in Python."""
+    """Whether a class method of C, as `fromkeys`, fills an object by methods written in Python."""
     method = next((vars(base)[function.__name__] for base in cls.__mro__ if function.__name__ in vars(base)), None)
     if type(method) is not ClassMethodDescriptorType or function.__name__ in _OF_CLASSES:
         return False
