@@ -104,6 +104,26 @@ APART: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+# Rows behind a condition: the row before may be another thread's.
+SHIFTED: dict[str, Callable[[Any], Any]] = {
+    "the row before, or 0": lambda rows: rl.nn.functional.pad(rows, (0, 0, 1, -1)),
+    "the row after, or 0": lambda rows: rl.nn.functional.pad(rows, (0, 0, -1, 1)),
+    "the row before, or one of zeros": lambda rows: rl.cat([rl.zeros(1, rows.shape[1]), rows[:-1]]),
+}
+
+
+@pytest.mark.parametrize("name", list(SHIFTED))
+def test_sums_of_other_rows_follow_all_rows(name: str, captured: Callable[..., Graph], threads: int) -> None:
+    def step(x: Any) -> Any:
+        rows = x.softmax(1)
+        return rows, (SHIFTED[name](rows) * x).sum(0)
+
+    x = operands((4097, 33))[0]
+    assert readers(plan_of(captured(step, x, dynamic=False))) == 2
+    for one, eager in zip(rl.compile(step, dynamic=False)(x), step(x), strict=True):
+        assert one.numpy().tobytes() == eager.numpy().tobytes()
+
+
 @pytest.mark.parametrize("name", list(APART))
 def test_what_must_not_be_mixed_has_the_bits_of_eager_code(name: str) -> None:
     x, _, _, y = operands((4096, 24))

@@ -15,7 +15,7 @@ from rushlight.schedule.fuse.fusion import Group
 from rushlight.schedule.lower.nodes import Node
 from rushlight.schedule.lower.rewrite import as_size, linear_offset
 from rushlight.support.frozen import frozen
-from rushlight.sym import Size, SizeExpr, axis_size, ceildiv, depends_on, minimum, product
+from rushlight.sym import Size, SizeExpr, axis_size, ceildiv, depends_on, is_nonnegative, minimum, product
 from rushlight.term import postorder
 
 # With fewer rows there are too few blocks of them for all threads.
@@ -99,5 +99,8 @@ def _reads_own_rows(node: Node, made: dict[Buffer, Size]) -> bool:
                 return False
             rest = offset - row * made[buffer]
             if isinstance(rest, SizeExpr) and (depends_on(rest, block) or depends_on(rest, step)):
+                return False
+            # A read behind a condition may be of the row before, which another thread makes.
+            if not (is_nonnegative(rest) and is_nonnegative(made[buffer] - 1 - rest)):
                 return False
     return True
