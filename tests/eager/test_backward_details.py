@@ -263,3 +263,15 @@ def test_a_result_may_be_changed_where_its_operand_is_kept(name):
     result.mul_(2)
     for found, one in zip(rl.autograd.grad(result.sum(), args), expected, strict=True):
         np.testing.assert_array_equal(found, one)
+
+
+def test_batches_of_gradients_go_through_writes():
+    def written(x):
+        y = x * 1
+        y[:, 1:] = y[:, 1:] * 2
+        y.t().mul_(3)
+        return y
+
+    x = rl.randn(3, 4, dtype=rl.float64, requires_grad=True)
+    assert rl.autograd.gradcheck(written, x, check_batched_grad=True)
+    assert rl.autograd.gradgradcheck(written, x, check_batched_grad=True)

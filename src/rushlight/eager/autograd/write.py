@@ -23,7 +23,7 @@ from rushlight.eager.dispatch import Key, dispatch
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.mutate import shows_twice
 from rushlight.eager.execution.operands import flatten, form_of_operand
-from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Step, View, allocate, is_wrapper, share
+from rushlight.eager.handle import AUTOGRAD, BATCHED, Gradient, Handle, Step, View, allocate, is_wrapper, share
 from rushlight.eager.mutation import COPY, FILL, Mutation
 from rushlight.eager.tensor_meta import TensorMeta, form_of
 from rushlight.ir.type import dense_order
@@ -294,6 +294,8 @@ class Rewriting:
 
 def _without_data(form: TensorMeta, world: Handle) -> Any:
     """Zeros of a form, in a trace or on the device of another tensor. Forms with gaps become row-major."""
+    if world.keys & BATCHED:
+        return OPERATORS["full_like"](world, 0)
     order = dense_order(form.type.shape, form.strides) or tuple(range(len(form.shape)))
     zeros = world.apply(
         OPERATORS["full"],

@@ -115,10 +115,23 @@ class Sequential(Module):
     def insert(self, index: int, module: Module) -> Self:
         """Add a module before a place."""
         modules = list(self._modules.values())
+        fits = -len(modules) <= index <= len(modules)
+        require(fits, "I001", f"Sequential: no place {index} among {len(modules)} modules")
         modules.insert(index, module)
         self._modules.clear()
         self._modules.update({str(at): one for at, one in enumerate(modules)})
         return self
+
+    def __mul__(self, times: int) -> Self:
+        """The modules one after the other, so many times: the same ones, as of a list."""
+        require(times > 0, "A002", "Sequential: how often must be at least once", times=times)
+        return type(self)(*list(self) * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Self:
+        require(times > 0, "A002", "Sequential: how often must be at least once", times=times)
+        return self.extend(list(self) * (times - 1))
 
     def pop(self, key: int | slice) -> Module:
         """Take a module out."""

@@ -11,7 +11,7 @@ from rushlight.eager.boundary import misuse_of
 from rushlight.nn.tree.backward_hooks import BackwardHooks
 from rushlight.nn.tree.conversion import ModuleConversion
 from rushlight.nn.tree.registry import NO_HOOKS
-from rushlight.support.errors import RushlightError, fail
+from rushlight.support.errors import RushlightError, fail, warn
 
 __all__ = ["Module"]
 
@@ -146,6 +146,12 @@ class Module(ModuleConversion):
         A result that is not None replaces the inputs' gradients.
         """
         return self._add_hook("_backward_hooks", Hook(hook), prepend)
+
+    def register_backward_hook(self, hook: Callable[..., object]) -> RemovableHandle:
+        """The old name of `register_full_backward_hook` (A009): a hook sees the gradients of all inputs."""
+        hint = "use register_full_backward_hook"
+        warn("A009", "register_backward_hook is deprecated", key="register_backward_hook", hint=hint)
+        return self.register_full_backward_hook(hook)
 
     def extra_repr(self) -> str:
         """Return the arguments that the printed form shows beside the submodules."""

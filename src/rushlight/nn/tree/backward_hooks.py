@@ -39,7 +39,7 @@ class BackwardHooks:
         self._module = module
         self._hooks = [hook.function for hook in hooks.values()]
         self._pre_hooks = [hook.function for hook in pre_hooks.values()]
-        self._grad_output: Grads = ()
+        self._grad_output: Grads | None = None  # of the pass that goes on
         self._has_inputs = False
         self._inputs = 0
 
@@ -88,12 +88,15 @@ class BackwardHooks:
         return grads
 
     def _inputs_known(self, places: list[int], grads: Grads) -> Grads:
+        if self._grad_output is None:  # a gradient of a gradient, which has not come through the outputs
+            return grads
         grad_input: list[Tensor | None] = [None] * self._inputs
         for at, grad in zip(places, grads, strict=True):
             grad_input[at] = grad
         gradients = tuple(grad_input)
         for hook in self._hooks:
             gradients = _replaced(hook(self._module, gradients, self._grad_output), gradients)
+        self._grad_output = None
         return tuple([gradients[at] for at in places])
 
 

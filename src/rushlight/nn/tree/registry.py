@@ -41,6 +41,8 @@ class Registry(Constructed):
                 return entries[name]
         if name.startswith("__"):  # protocols ask for these all the time: no search for the nearest name
             raise AttributeError(name)
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property whose getter has failed: its own error says why
         hint = did_you_mean(name, self.__dir__())
         raise error("N002", f"{type(self).__name__} has no attribute {name}", hint=hint)
 
