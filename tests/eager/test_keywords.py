@@ -146,7 +146,7 @@ def test_pythons_types_are_dtypes_of_their_own_width():
 def test_checks_of_gradients_that_are_not_there_are_refused(check):
     x = rl.ones(2, dtype=rl.float64, requires_grad=True)
     assert check(lambda x: x * x, (x,), fast_mode=True, nondet_tol=1e-3, check_batched_grad=False)
-    assert failure(check, lambda x: x * x, (x,), check_batched_grad=True).code == "A006"
+    assert failure(check, lambda x: x * x, (x,), check_fwd_over_rev=True).code == "A006"
     assert failure(check, lambda x: x * x, (x,), fast=True).code == "A003"
 
 

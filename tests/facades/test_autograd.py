@@ -56,7 +56,7 @@ def test_gradgradcheck_takes_torchs_arguments():
     x = rl.tensor([0.5, -1.5], dtype=rl.float64, requires_grad=True)
     named = {"gen_non_contig_grad_outputs": True, "nondet_tol": 0.1, "check_undefined_grad": False, "fast_mode": False}
     assert gradgradcheck(lambda x: x**3, (x,), **named)
-    for refused in ({"check_rev_over_rev": False}, {"check_fwd_over_rev": True}, {"check_batched_grad": True}):
+    for refused in ({"check_rev_over_rev": False}, {"check_fwd_over_rev": True}, {"check_batched_forward_grad": True}):
         with pytest.raises(NotImplementedError) as caught:
             gradgradcheck(lambda x: x**3, (x,), **refused)
         assert caught.value.code == "A006"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from textwrap import indent
 
 from rushlight.capture import CompiledFunction, CompiledModule, explain_entries
-from rushlight.capture.entry.shapes import GraphShapes
 from rushlight.compiler.report import is_compiled
 from rushlight.support.frozen import frozen
+from rushlight.sym.report import GraphShapes
 
 
 @frozen

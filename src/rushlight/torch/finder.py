@@ -87,7 +87,7 @@ class _AliasModule(ModuleType):
         if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}":
             targets = getattr(self.__spec__, "loader", AliasLoader(())).targets
             own = [vars(target)[name] for target in targets if name in vars(target)]
-            value = own[0] if own and not isinstance(own[0], ModuleType) else value
+            value = own[0] if own and callable(own[0]) else value
         super().__setattr__(name, value)
 
 

@@ -6,7 +6,7 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.build import inlining
-from rushlight.capture.function import whole
+from rushlight.capture.function import building
 from rushlight.distributed import _functional_collectives as funcol
 from rushlight.distributed.tensor import (
     DTensor,
@@ -174,7 +174,7 @@ def test_a_compiled_program_has_the_calls_of_one_that_is_written_for_a_rank(monk
         seen.append([call.op.name for call in graph.calls])
         return inlining.inlined(graph)
 
-    monkeypatch.setattr(whole, "inlined", noted)
+    monkeypatch.setattr(building, "inlined", noted)
     dist.init_process_group("fake", rank=0, world_size=2)
     try:
         mesh = init_device_mesh("cpu", (2,))

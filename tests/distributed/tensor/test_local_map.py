@@ -10,7 +10,7 @@ import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.build import inlining
 from rushlight.capture import orders
-from rushlight.capture.function import whole
+from rushlight.capture.function import building
 from rushlight.distributed.tensor import (
     DTensor,
     Partial,
@@ -130,7 +130,7 @@ def graphs(monkeypatch):
         seen.append((graph, inlining.inlined(graph)))
         return seen[-1][1]
 
-    for module in (whole, orders):
+    for module in (building, orders):
         monkeypatch.setattr(module, "inlined", noted)
     return seen
 

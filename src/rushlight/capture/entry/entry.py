@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rushlight.capture.entry.shapes import GraphShapes, shapes_of
 from rushlight.capture.guard import Guard
 from rushlight.capture.segmented import Ran, Segmented, check_asserts
 from rushlight.capture.source import DYNAMIC, ArgumentSource, NumberSource, TensorSource
@@ -28,6 +27,7 @@ from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
 from rushlight.sym import Guard as SizeGuard
 from rushlight.sym import RuntimeAssert, Scope, SizeExpr, as_written, evaluate, is_symbol
+from rushlight.sym.report import GraphShapes, shapes_of
 
 if TYPE_CHECKING:
     from rushlight.build import Executable

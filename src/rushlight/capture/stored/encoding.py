@@ -33,7 +33,6 @@ import numpy as np
 from rushlight.build.executable import NativeExecutable
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Planner
-from rushlight.capture.entry.shapes import ConditionReport, GraphShapes, OpenReport, SymbolReport
 from rushlight.capture.entry.value_guards import FormOf
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
@@ -67,6 +66,7 @@ from rushlight.runtime.generator import Generator
 from rushlight.support.provenance import Frame
 from rushlight.sym import Condition, RuntimeAssert, Scope, SizeExpr, format_size, free_symbols, is_axis, simplify
 from rushlight.sym import Guard as SizeGuard
+from rushlight.sym.report import ConditionReport, GraphShapes, OpenReport, SymbolReport
 
 Row = list[Any]
 OF_FIELDS: dict[type, tuple[str, ...]] = {
