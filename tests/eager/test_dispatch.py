@@ -87,6 +87,7 @@ def test_a_second_kernel_in_one_place_is_refused_and_removal_frees_it(registered
     assert error.value.code == "A004"
     first.remove()
     registered(op, Key.DEVICE_1, lambda *args: 2)
+    first.remove()  # which is not its own any more
     assert dispatch(op, (Keyed(Key.DEVICE_1),), {}) == 2
 
 

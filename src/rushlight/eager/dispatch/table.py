@@ -42,16 +42,17 @@ class Kernel:
 class Registration:
     """A kernel in the table; `remove()` takes it out again."""
 
-    __slots__ = ("_slot",)
+    __slots__ = ("_kernel", "_slot")
 
-    def __init__(self, slot: tuple[Op | None, Key | Alias]) -> None:
-        self._slot = slot
+    def __init__(self, slot: tuple[Op | None, Key | Alias], kernel: Kernel) -> None:
+        self._slot, self._kernel = slot, kernel
 
     def remove(self) -> None:
-        """Undoes the registration; the second time nothing happens."""
+        """Undoes the registration; the second time nothing happens, whoever has the place by then."""
         with _lock:
-            _kernels.pop(self._slot, None)
-            _forget_tables()
+            if _kernels.get(self._slot) is self._kernel:
+                del _kernels[self._slot]
+                _forget_tables()
 
 
 def _fall_through(*args: object, **kwargs: object) -> NoReturn:
@@ -97,7 +98,7 @@ def _add(slot: tuple[Op | None, Key | Alias], kernel: Kernel) -> Registration:
             )
         _kernels[slot] = kernel
         _forget_tables()
-    return Registration(slot)
+    return Registration(slot, kernel)
 
 
 def register(
@@ -197,7 +198,8 @@ def forget_device(device: str) -> None:
     key = _device_keys.pop(device, None)
     if key is not None:
         _gone[device] = key, (lambda: None) if backend is None else weakref.ref(backend)
-        Registration((None, key)).remove()
+        _kernels.pop((None, key), None)
+        _forget_tables()
 
 
 def table_of(op: Op) -> Entries:
