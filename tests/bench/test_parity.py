@@ -53,6 +53,7 @@ b23:
 )
 
 
+@pytest.mark.generated
 @pytest.mark.row("10.4")
 @pytest.mark.parametrize("name", MODELS)
 def test_open_sizes_have_the_code_of_backed_ones_in_one_graph(name: str):

@@ -325,6 +325,7 @@ def networks() -> dict[str, tuple[Callable[[], Any], tuple[int, ...]]]:
     }
 
 
+@pytest.mark.generated
 @pytest.mark.row("2.4")
 @pytest.mark.parametrize("name", networks())
 def test_products_of_hessians_and_vectors_have_the_bits_of_eager_code(name: str) -> None:

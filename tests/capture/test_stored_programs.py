@@ -113,7 +113,7 @@ CHANGES = {
 
 
 @pytest.mark.row("11.7")
-@pytest.mark.generated("change")
+@pytest.mark.generated
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_program_is_a_miss(programs, change):
     name, before, after = CHANGES[change]
@@ -233,7 +233,7 @@ MORE_CHANGES = {
 
 
 @pytest.mark.row("11.7")
-@pytest.mark.generated("change")
+@pytest.mark.generated
 @pytest.mark.parametrize("change", MORE_CHANGES)
 def test_whatever_a_trace_reads_is_told_apart(programs, change):
     name, before, after = MORE_CHANGES[change]

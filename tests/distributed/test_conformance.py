@@ -33,6 +33,7 @@ def test_alone(name: str):
         dist.destroy_process_group()
 
 
+@pytest.mark.generated
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 @pytest.mark.parametrize("world", [2, 4, 8])
 def test_mpi(world: int, tmp_path: Path):

@@ -56,6 +56,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.generated
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_is_named_and_leaves_no_process(name: str, tmp_path: Path):
     line, status, text = FAILURES[name]

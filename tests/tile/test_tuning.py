@@ -159,6 +159,7 @@ def traced(run, args):
     return graph, holds
 
 
+@pytest.mark.generated
 @pytest.mark.row("7.7")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="guards memory with Linux's mprotect")
 @pytest.mark.parametrize("name", NAMES)

@@ -27,6 +27,7 @@ def defaults():
     rl.set_default_dtype(dtype)
 
 
+@pytest.mark.generated
 @pytest.mark.usefixtures("quick_code")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_has_the_losses_of_torch(name):

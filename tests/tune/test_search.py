@@ -221,6 +221,7 @@ def test_a_mode_that_does_not_exist_is_refused():
     assert rl.equal(rl.compile(lambda x: x + 1, mode="reduce-overhead")(rl.ones(2)), rl.ones(2) + 1)
 
 
+@pytest.mark.generated
 @pytest.mark.row("5.3")
 @pytest.mark.parametrize("name", MODELS)
 def test_tuned_models_have_no_kernel_more_and_the_same_bits(name: str, folder: str, monkeypatch: pytest.MonkeyPatch):

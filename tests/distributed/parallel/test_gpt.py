@@ -61,6 +61,7 @@ def launched(ranks: int, *arguments: str, options: tuple[str, ...] = ()) -> str:
     return ran.stdout
 
 
+@pytest.mark.generated
 @needs_mpi
 @pytest.mark.parametrize(("ranks", "steps"), [(2, STEPS), (4, 20)])
 def test_losses_on_processes_are_those_of_one(ranks: int, steps: int):

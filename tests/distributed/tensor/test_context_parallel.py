@@ -18,6 +18,7 @@ def whole_attention(arrays, **options):
     return [out.detach(), *[leaf.grad for leaf in leaves]]
 
 
+@pytest.mark.generated
 @pytest.mark.row("8.7")
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(("ranks", "is_causal", "heads"), [(1, True, 4), (2, True, 4), (4, True, 2), (3, False, 4)])

@@ -60,6 +60,7 @@ def whole(found: list[dict[str, list]], name: str) -> np.ndarray:
     return whole_of([one[name] for one in found], tuple(ends.max(0).tolist()) if ends.size else (), values.dtype)
 
 
+@pytest.mark.generated
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize(("before", "after"), list(zip(KINDS, [*KINDS[3:], *KINDS[:3]], strict=True)))
 def test_any_plan_of_four_ranks_is_loaded_by_two_and_by_one(before: str, after: str, tmp_path):

@@ -34,6 +34,7 @@ def check(world: int, kind: str, rule, numbers, dtype=DataType.FP32, engine: str
             np.testing.assert_allclose(mine, array, rtol=0 if exact else 1e-5, atol=0 if exact else 1e-6)
 
 
+@pytest.mark.generated
 @pytest.mark.row("9.3")
 @pytest.mark.parametrize(("kind", "world"), [(kind, (1, 2, 4)[place % 3]) for place, kind in enumerate(KINDS)])
 def test_twenty_steps_of_sequences_are_those_of_one_process(kind: str, world: int):
