@@ -293,6 +293,7 @@ COVERED = {
     "register_forward_hook": "KINDS",
     "register_full_backward_pre_hook": "KINDS",
     "register_full_backward_hook": "KINDS",
+    "register_backward_hook": "the old name of register_full_backward_hook",
     "register_multi_grad_hook": "KINDS",
     "register_comm_hook": "what reduces gradients of ranks runs outside of compiled functions",
     "register_step_pre_hook": "OPTIMIZER_KINDS",
