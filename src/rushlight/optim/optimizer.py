@@ -122,7 +122,7 @@ class Optimizer(Hooked):
         return state
 
     def _first_state(self, param: Tensor, group: ParamGroup) -> State:
-        """The state of a parameter before its first step; of a complex one, that of its two parts put together."""
+        """The state of a parameter before its first step; of a complex one, that of its parts joined."""
         if not param.is_complex():
             return self.init_state(param, group)
         return {name: _joined(value) for name, value in self.init_state(_REAL(param), group).items()}

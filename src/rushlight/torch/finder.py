@@ -81,7 +81,7 @@ class AliasLoader(Loader):
 
 
 class _AliasModule(ModuleType):
-    """A module in which a function keeps its name when a submodule of that name is imported, as `gradcheck` does."""
+    """A module whose functions keep their names when submodules of these names are imported."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}":

@@ -26,7 +26,7 @@ class GridEntry:
 
 
 def emit_grids(plan: Plan, architecture: str) -> tuple[str, tuple[GridEntry, ...]]:
-    """The LLVM IR of a plan's kernels for an architecture, and an entry for each, those of its `once` plan first.
+    """The LLVM IR of a plan's kernels for an architecture, and an entry for each: first those of `once`.
 
     Kernels with the same code share an entry.
     """
