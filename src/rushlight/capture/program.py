@@ -331,7 +331,7 @@ class Recorder:
         sizes = _made_by(self.builder.calls, unbacked)
         whole = self.builder.whole([*nodes, *totals], [(at, cell.node) for at, _, cell in mutated], sizes=sizes)
         whole = _living(whole, backward, checked=self.checks_dead_calls)
-        used = {id(input_) for call in whole.calls for input_ in call.inputs()} | {id(call) for call in whole.results()}
+        used = whole.used()
         tangents = 0 if backward is None else len(backward.joint.tangents)
         graph, kept = without_unused_parameters(whole, used, tangents, unbacked | _guarded_symbols(self.scope))
         return Program(

@@ -341,6 +341,10 @@ def set_default_dtype(dtype: DType) -> None:
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         fail("D004", "the default dtype must be a floating-point dtype", dtype=dtype)
     refuse_in_graphs("set_default_dtype", "it changes what later calls make")
+    _use_default(dtype)
+
+
+def _use_default(dtype: DType) -> None:
     if dtype is not DEFAULT_DTYPE[0]:
         DEFAULT_DTYPE[0] = dtype
         forget_plans()
@@ -350,16 +354,11 @@ def set_default_dtype(dtype: DType) -> None:
 def defaulting(dtype: DType | None) -> Generator[None]:
     """While inside, Python floats are of a dtype, that under which a graph was traced, if it is known."""
     before = DEFAULT_DTYPE[0]
-    dtype = dtype or before
-    if dtype is not before:
-        DEFAULT_DTYPE[0] = dtype
-        forget_plans()
+    _use_default(dtype or before)
     try:
         yield
     finally:
-        if dtype is not before:
-            DEFAULT_DTYPE[0] = before
-            forget_plans()
+        _use_default(before)
 
 
 def shape_of(values: Sequence[object]) -> tuple[Size, ...]:

@@ -170,6 +170,10 @@ class Graph:
         """What calls of the graph leave: outputs, then mutated parameters' values."""
         return self.outputs + tuple([value for _, value in self.mutations])
 
+    def used(self) -> set[int]:
+        """The identities of parameters and calls that calls read, or that are left."""
+        return {id(operand) for call in self.calls for operand in call.inputs()} | {id(call) for call in self.results()}
+
     def needed(self) -> tuple[Call, ...]:
         """Everything the graph must compute: results, then what is asserted."""
         return self.results() + tuple([check.fails for check in self.asserts])

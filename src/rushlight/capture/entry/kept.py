@@ -116,7 +116,7 @@ class Saved:
 
 def _reads(graph: Graph, count: int) -> bool:
     """Whether a graph reads elements of its first parameters."""
-    used = {id(operand) for call in graph.calls for operand in call.inputs()} | {id(call) for call in graph.results()}
+    used = graph.used()
     return any(id(parameter) in used for parameter in graph.parameters[:count])
 
 

@@ -116,9 +116,10 @@ class Keeping:
         if self._key is None:
             return None
         reason = "no program is kept"
-        self._refuse_beyond(function, options, args, kwargs, undo)
-        for name, data in (objects.shared().get(self._key) or {}).items():
-            if data in self._tried or name == _ENDS:
+        sections = _sections(self._key)
+        self._refuse_beyond(sections.get(_ENDS), function, options, args, kwargs, undo)
+        for data in _programs(sections):
+            if data in self._tried:
                 continue
             try:
                 entry = _read(json.loads(data), function, args, kwargs, undo)
@@ -136,24 +137,16 @@ class Keeping:
         return None
 
     def _refuse_beyond(
-        self,
-        function: object,
-        options: Options,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        undo: list[Callable[[], None]],
+        self, data: bytes | None, function: object, options: Options, args: tuple[object, ...], *call: Any
     ) -> None:
         """Asks for a shorter trace, if a program is kept for it that fits the call. Errors: Retrace."""
-        data = (objects.shared().get(self._key or "") or {}).get(_ENDS)
         if data is None or data in self._tried or not isinstance(function, Continuation):
             return
         for limit, kind, detail in json.loads(data):
             ended = replace(function, limit=limit)
-            for name, each in (objects.shared().get(key_of(ended, options, args) or "") or {}).items():
-                if name == _ENDS:
-                    continue
+            for each in _programs(_sections(key_of(ended, options, args))):
                 try:
-                    _read(json.loads(each), ended, args, kwargs, undo)
+                    _read(json.loads(each), ended, args, *call)
                 except Exception:  # noqa: BLE001 - Unfit; and an object of the program's may raise anything
                     continue
                 self._tried.add(data)
@@ -163,7 +156,7 @@ class Keeping:
         """Writes after how many instructions a trace of a place has to end."""
         if self._key is None or again.limit <= 0:
             return
-        before = objects.shared().get(self._key) or {}
+        before = _sections(self._key)
         end = [again.limit, again.reason.kind.code, again.reason.detail]
         ends = [end, *[each for each in json.loads(before.get(_ENDS, b"[]")) if each != end]][:_MOST]
         data = json.dumps(ends, separators=(",", ":")).encode()
@@ -181,12 +174,22 @@ class Keeping:
             events.record("cache_bypass", "captured", str(reason))
             return
         self._tried.add(data)
-        before = objects.shared().get(self._key) or {}
-        kept = [data, *[each for name, each in before.items() if name != _ENDS and each != data]][:_MOST]
+        before = _sections(self._key)
+        kept = [data, *[each for each in _programs(before) if each != data]][:_MOST]
         ends = {name: each for name, each in before.items() if name == _ENDS}
         objects.shared().put(self._key, ends | {_SECTION.format(at): each for at, each in enumerate(kept)})
         if part is not None and isinstance(part.order, Order):
             part.order.keep_in(partial(keep_graph, _key_of_gradients(data)))
+
+
+def _sections(key: str | None) -> dict[str, bytes]:
+    """What is kept under a key, by name."""
+    return {} if key is None else objects.shared().get(key) or {}
+
+
+def _programs(sections: dict[str, bytes]) -> list[bytes]:
+    """The entries among them, the last written first."""
+    return [data for name, data in sections.items() if name != _ENDS]
 
 
 def stored_order(entry: Entry) -> StoredOrder | None:

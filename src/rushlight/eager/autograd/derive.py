@@ -154,7 +154,7 @@ def uses_data(
 ) -> tuple[bool, ...]:
     """For each saved tensor or number (flattened), whether the gradients read more than its type."""
     graph, _ = traced(rule, attrs, structure, needed, [*results, *saved])
-    used = {id(input_) for call in graph.calls for input_ in call.inputs()} | {id(call) for call in graph.outputs}
+    used = graph.used()
     return tuple([id(parameter) in used for parameter in graph.parameters[len(results) :]])
 
 

@@ -288,11 +288,8 @@ class Function:
 def _with_defaults(forward: Callable[..., object], args: tuple[object, ...]) -> tuple[object, ...]:
     """The arguments of a forward with its defaults for those that were not given."""
     code, defaults = getattr(forward, "__code__", None), getattr(forward, "__defaults__", None) or ()
-    if code is None or inspect.ismethod(forward):
-        missing = 0 if code is None else code.co_argcount - 1 - len(args)
-    else:
-        missing = code.co_argcount - len(args)
-    return args if not 0 < missing <= len(defaults) else (*args, *defaults[-missing:])
+    missing = 0 if code is None else code.co_argcount - inspect.ismethod(forward) - len(args)
+    return (*args, *defaults[-missing:]) if 0 < missing <= len(defaults) else args
 
 
 def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed: Sequence[bool]) -> None:

@@ -265,7 +265,6 @@ class Rewriting:
         before, record = target.gradient, Gradient()
         if before is not None:
             record.grad, record.retained, record.rebases = before.grad, before.retained, before.rebases
-        if before is not None:
             move_retained(target, before, node, output)
         record.node, record.output = node, output
         record.rebases += 1

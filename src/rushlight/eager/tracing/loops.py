@@ -179,9 +179,7 @@ class _Back:
         starts = [body.starts[key] for key in self.outside]
         outputs = [body.tangents[position] for position in self.outputs]
         whole = body.inner([*tangents, *starts, *body.arguments, *outputs, *body.captured], results, types)
-        used = {id(input_) for call in whole.graph.calls for input_ in call.inputs()} | set(
-            map(id, whole.graph.outputs)
-        )
+        used = whole.graph.used()
         first = len(self.types)
         parameters = whole.graph.parameters[first : first + len(body.arguments)]
         self.read = [argument for argument, call in zip(body.arguments, parameters, strict=True) if id(call) in used]

@@ -124,8 +124,7 @@ class Sequential(Module):
 
     def __mul__(self, times: int) -> Self:
         """The modules one after the other, so many times: the same ones, as of a list."""
-        require(times > 0, "A002", "Sequential: how often must be at least once", times=times)
-        return type(self)(*list(self) * times)
+        return type(self)(*self).__imul__(times)
 
     __rmul__ = __mul__
 
