@@ -32,8 +32,8 @@ def amdgpu(program: ExportedProgram, architecture: str = "gfx90a") -> GpuObject:
     """Write the kernels of an exported program as an ELF object for "gfx90a", "gfx942" or "gfx1100".
 
     The result has the `code`, a relocatable object of the ABI `amdhsa` that `ld.lld -shared` makes loadable, and
-    `entries` as `ptx` has them: each is a kernel symbol, beside its descriptor `NAME.kd`. The argument of a kernel are
-    its words. Sums have the order of the CPU's code.
+    `entries` as `ptx` has them: each is a kernel symbol, beside its descriptor `NAME.kd`. A kernel takes its words
+    as one argument. Sums have the order of the CPU's code.
 
     C006 for an unknown architecture; P010 where a part of the program needs Python.
 

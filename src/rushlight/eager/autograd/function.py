@@ -118,7 +118,7 @@ class FunctionNode(Node, FunctionCtx):
         return self._function.__name__ + "Backward"
 
     def shown(self) -> Self:
-        """Itself, of a class named as the node is."""
+        """The node in a class with its name."""
         if self.__class__ is FunctionNode:
             self.__class__ = class_named(FunctionNode, self.name())
         return self

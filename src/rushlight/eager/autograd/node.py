@@ -129,7 +129,7 @@ class Node:
         return type(self).__name__
 
     def shown(self) -> Self:
-        """Itself as the user sees it: of a class that bears PyTorch's name, where there are many kinds."""
+        """The node as users see it: an instance of a class with PyTorch's name for it."""
         return self
 
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
@@ -179,7 +179,7 @@ class Node:
         self._retained[output] = weakref.ref(tensor)
 
     def retain_no_more(self, output: int) -> None:
-        """Keeps the gradient of an output no longer: its tensor is that of another node."""
+        """Stops keeping the gradient of an output, whose tensor belongs to another node now."""
         (self._retained or {}).pop(output, None)
 
     def watched(self) -> tuple[list[Hooks], list[Handle]]:
@@ -201,7 +201,7 @@ class Node:
     def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
         """Runs the hooks on arrived gradients, then keeps those that are to be retained.
 
-        Of a node that does not run only the hooks of its outputs are meant.
+        If the node does not run (`runs`), only the hooks on its outputs are called.
         """
         for output, hooks in (self._tensor_hooks or {}).items():
             if output < len(gradients) and gradients[output] is not None:

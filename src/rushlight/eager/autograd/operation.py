@@ -160,7 +160,7 @@ class OperatorNode(Node):
         return title(self._recipe.rule.owner.name.rstrip("_")) + "Backward0"
 
     def shown(self) -> Self:
-        """Itself, of a class named as the node is; what it saved are attributes: `_saved_self`, `_saved_result`."""
+        """The node in a class with its name; its saved values are attributes, such as `_saved_result`."""
         if self.__class__ is OperatorNode:
             self.__class__ = class_named(_Shown, self.name())
         return self
