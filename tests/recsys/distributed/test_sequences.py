@@ -44,13 +44,13 @@ def test_twenty_steps_of_sequences_are_those_of_one_process(kind: str, world: in
 
 @pytest.mark.generated
 @pytest.mark.parametrize("kind", ["row_wise", "unaligned"])
-@pytest.mark.parametrize("rule", [(rules.SGD, {"lr": 0.1}), (rules.LAMB, {"lr": 0.02})], ids=["sgd", "lamb"])
+@pytest.mark.parametrize(
+    "rule",
+    [(rules.SGD, {"lr": 0.1}), (rules.LAMB, {"lr": 0.02}), (rules.SGD, {"lr": 0.1}, DataType.BF16)],
+    ids=["sgd", "lamb", "tables of two dtypes"],
+)
 def test_rules_have_the_steps_of_whole_rows(rule: tuple, kind: str):
     check(4, kind, *rule)
-
-
-def test_tables_of_two_dtypes_are_exchanged_apart():
-    check(4, "unaligned", rules.SGD, {"lr": 0.1}, DataType.BF16)
 
 
 @needs_mpi
