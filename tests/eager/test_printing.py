@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import rushlight as rl
 from rushlight.eager.creation import empty, ones, tensor
 from rushlight.eager.printing.text import set_printoptions
 from rushlight.ir.dtype import bfloat16, float16, float64, int32, int64, uint8
@@ -71,3 +72,28 @@ def test_a_tensor_without_dims_is_formatted_as_its_number():
     assert f"{tensor(1.5)} {tensor(3)} {tensor(True)} {tensor(1 + 2j)}" == "1.5 3 True (1+2j)"
     assert f"{tensor(1.23456):.2f} {tensor(7):03d} {tensor(1.5, requires_grad=True)}" == "1.23 007 1.5"
     assert f"{ones(2)} {ones((), device='meta')}" == "tensor([1., 1.]) tensor(..., device='meta', size=())"
+
+
+class _Named(rl.Tensor):
+    pass
+
+
+class _Wrapped(rl.Tensor):
+    @staticmethod
+    def __new__(cls, inner):
+        return rl.Tensor._make_wrapper_subclass(cls, inner.size(), dtype=rl.float64)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __repr__(self):
+        return super().__repr__(tensor_contents=f"inner={self.inner}")
+
+
+def test_subclasses_print_the_names_of_their_classes():
+    named = rl.ones(2).as_subclass(_Named)
+    assert repr(named * 2) == "_Named([2., 2.])"
+    assert repr(rl.ones(0, 2).as_subclass(_Named)) == "_Named([], size=(0, 2))"
+    assert repr(rl.nn.Buffer(rl.ones(1))) == "tensor([1.])"
+    assert repr(_Wrapped(rl.ones(1))) == "_Wrapped(inner=tensor([1.]), dtype=rushlight.float64)"
+    assert rl.ones(1).__repr__(tensor_contents="x") == "tensor(x)"

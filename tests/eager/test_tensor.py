@@ -27,7 +27,7 @@ from rushlight.eager.functions import add, as_strided, mul, stack
 from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import BY_NAME, bool_, complex64, float32, float64, int32, int64
 from rushlight.ir.type import CPU, Device
-from rushlight.support.errors import RushlightError
+from rushlight.support.errors import RushlightError, forget_warnings
 
 
 def fails(code):
@@ -97,10 +97,24 @@ def test_numpy_shares_memory_both_ways():
 
 
 def test_arrays_that_cannot_be_shared_are_refused():
+    for array in (np.arange(3.0)[::-1], np.array(["a"]), np.arange(3.0).astype(">f8")):
+        assert code_of(lambda array=array: from_numpy(array)) == "M002"
+
+
+def test_read_only_memory_is_shared_with_a_warning():
     readonly = np.arange(3.0)
     readonly.flags.writeable = False
-    for array in (np.arange(3.0)[::-1], readonly, np.array(["a"]), np.arange(3.0).astype(">f8")):
-        assert code_of(lambda array=array: from_numpy(array)) == "M002"
+    for name, make in (
+        ("from_numpy", lambda: from_numpy(readonly)),
+        ("frombuffer", lambda: rl.frombuffer(readonly, dtype=rl.float64)),
+    ):
+        forget_warnings()
+        with pytest.warns(UserWarning, match=f"{name}: the memory is read-only"):
+            shared = make()
+        assert shared.data_ptr() == readonly.ctypes.data and shared.tolist() == [0.0, 1.0, 2.0]
+    forget_warnings()
+    with pytest.warns(UserWarning, match="read-only"):
+        assert rl.frombuffer(b"ab", dtype=rl.uint8).tolist() == [97, 98]
 
 
 def test_numpy_takes_tensors_in_any_dtype_and_gives_them_back():

@@ -287,3 +287,58 @@ def test_weights_of_convolutions_change_their_layout():
     values = model[0].weight.detach().clone()
     nn.utils.convert_conv2d_weight_memory_format(model, rl.channels_last)
     assert model[0].weight.is_contiguous(memory_format=rl.channels_last) and rl.equal(model[0].weight, values)
+
+
+class _Holder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+        self.scale = rl.full((2,), 7.0)
+        self.state = nn.Buffer(rl.zeros(1))
+
+    def forward(self, x, *, more=0.0):
+        self.state = self.state + 1
+        return x * self.scale + more + self.state + getattr(self, "extra", 0.0)
+
+
+def test_functional_call_replaces_attributes_and_adds_those_that_are_missing():
+    holder = _Holder()
+    x = rl.ones(2)
+    scaled = rl.func.functional_call(holder, {"scale": rl.zeros(2)}, x, {"more": 2.0})
+    assert scaled.tolist() == [3.0, 3.0] and holder.scale.tolist() == [7.0, 7.0]
+    state = rl.full((1,), 5.0)
+    given = {"state": state, "extra": nn.Parameter(rl.full((1,), 100.0))}
+    assert rl.func.functional_call(holder, given, x).tolist() == [113.0, 113.0]
+    assert given["state"].tolist() == [6.0] and state.tolist() == [5.0] and holder.state.tolist() == [1.0]
+    assert not hasattr(holder, "extra") and "extra" not in dict(holder.named_parameters())
+    rl.func.functional_call(holder, {"scale": nn.Parameter(rl.zeros(2))}, x)
+    assert list(dict(holder.named_parameters())) == ["layer.weight", "layer.bias"] and holder.scale.tolist() == [
+        7.0,
+        7.0,
+    ]
+
+
+def test_functional_call_refuses_what_no_tensor_can_replace():
+    holder = _Holder()
+    weight = rl.ones(1, 1)
+    for given, strict, expected in (
+        ({"layer.weight": 3}, False, TypeError),
+        ({"layer.training": weight}, False, TypeError),
+        ({"absent.weight": weight}, False, AttributeError),
+        ({"layer.weight": weight}, True, RuntimeError),
+        ({"layer.weight": weight, "layer.bias": weight, "state": weight, "extra": weight}, True, RuntimeError),
+    ):
+        before = holder.layer.weight
+        with pytest.raises(expected):
+            rl.func.functional_call(holder, given, rl.ones(2), strict=strict)
+        assert holder.layer.weight is before
+    holder.again = holder.layer
+    with pytest.raises(ValueError, match="two values"):
+        rl.func.functional_call(holder, {"layer.weight": weight, "again.weight": rl.ones(1, 1)}, rl.ones(2))
+
+
+def test_functional_call_reaches_through_modules_that_hold_each_other():
+    holder = _Holder()
+    vars(holder.layer)["_modules"]["owner"] = holder
+    given = {"layer.owner.scale": rl.zeros(2)}
+    assert rl.func.functional_call(holder, given, rl.ones(2), tie_weights=False).tolist() == [1.0, 1.0]

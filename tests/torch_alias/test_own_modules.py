@@ -45,6 +45,7 @@ def test_flags_can_be_set_and_read(torch: ModuleType):
     assert torch.backends.cudnn.benchmark and torch.backends.cuda.matmul.allow_tf32
     with cudnn.flags(enabled=False):
         assert torch.version.cuda is None
+    assert cudnn.flags(enabled=False)(lambda: 3)() == 3
 
 
 @pytest.mark.parametrize("name", ["jit.script", "jit.ignore"])

@@ -38,7 +38,7 @@ from rushlight.ir.type import CPU, META, Device
 from rushlight.ir.value import map_operands
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import set_creation_handler
-from rushlight.support.errors import RushlightError, error, fail, require
+from rushlight.support.errors import RushlightError, error, fail, require, warn
 from rushlight.term import Op
 
 if TYPE_CHECKING:
@@ -186,7 +186,21 @@ def from_numpy(array: Array) -> Tensor:
     """A tensor that shares an array's memory."""
     if not isinstance(array, np.ndarray):
         fail("A001", "from_numpy: not a numpy array", array=array)
-    return tensor_of(array)
+    return _sharing(array, "from_numpy")
+
+
+def _sharing(array: Array, function: str) -> Tensor:
+    """A tensor that shares an array's memory; a warning (A008) where that is read-only, as PyTorch has it."""
+    result = tensor_of(array, allow_readonly=True)
+    if not array.flags.writeable:
+        hint = "copy what you want to write to: rl.tensor(array)"
+        warn(
+            "A008",
+            f"{function}: the memory is read-only, and a write to the tensor is undefined",
+            key=function,
+            hint=hint,
+        )
+    return result
 
 
 @checked
@@ -209,7 +223,7 @@ def frombuffer(buffer: Any, *, dtype: object, count: int = -1, offset: int = 0, 
         raise
     except Exception as cause:
         raise error("A002", f"frombuffer: {cause}", buffer=buffer, count=count, offset=offset) from cause
-    return require_gradient(tensor_of(array), requires_grad)
+    return require_gradient(_sharing(array, "frombuffer"), requires_grad)
 
 
 OPTIONS = ("dtype", "device", "requires_grad")

@@ -326,8 +326,8 @@ class Reading(GeneratedMethods):
     def __contains__(self, value: object) -> bool:
         return bool((self == required_operand(value)).any())
 
-    def __repr__(self) -> str:
-        return format_tensor(self)
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return format_tensor(self, tensor_contents)
 
     def _repr_html_(self) -> str:
         return import_module("rushlight.eager.printing.html").tensor_html(self, type(self).__name__)
@@ -561,8 +561,8 @@ class Parameter(Tensor, metaclass=_ByMark):
         require_gradient(result, requires_grad)
         return result
 
-    def __repr__(self) -> str:
-        return "Parameter containing:\n" + format_tensor(self)
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return "Parameter containing:\n" + format_tensor(self, tensor_contents)
 
 
 def _named_as(cls: type, bases: Iterable[type]) -> None:

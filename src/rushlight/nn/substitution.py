@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,14 +24,15 @@ def functional_call(
 ) -> Any:
     """Return what a module computes with other tensors as its parameters and buffers, by name.
 
-    Several dicts are taken together. A tensor that a module has under two names is replaced under both, unless
-    `tie_weights` is False. `strict` demands a tensor for each name and
-    no others; else other names are passed over, as PyTorch does.
+    Several dicts are taken together. Attributes that are tensors are replaced too, and names that the module lacks are
+    attributes during the call. A tensor that a module has under two names is replaced under both, unless `tie_weights`
+    is False. `strict` demands a tensor for each parameter and buffer, and no others. What the call assigns to a name
+    of a single dict is in that dict afterwards.
     """
     dicts = parameter_and_buffer_dicts
-    named = dict(dicts) if isinstance(dicts, Mapping) else _merged(dicts)
+    given = dicts if isinstance(dicts, Mapping) else _merged(dicts)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, named, tie_weights, strict):
+    with _replaced(module, given, tie_weights, strict):
         return module(*positional, **(kwargs or {}))
 
 
@@ -44,41 +45,89 @@ def _merged(dicts: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     return merged
 
 
-def _computes(module: Module, path: str, name: str) -> bool:
-    """Whether a module, or one below it, computes a tensor of this name from its parameters."""
-    owner = dict(module.named_modules(remove_duplicate=False)).get(path)
-    return isinstance(getattr(type(owner), name, None), property) and isinstance(getattr(owner, name), Tensor)
+class _Place:
+    """A parameter, a buffer or another attribute of a module: its name, and what it held."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        path, _, self.name = name.rpartition(".")
+        self.owner: Any = module.get_submodule(path)
+        if isinstance(getattr(type(self.owner), self.name, None), property):
+            source = f"{path}{'.' if path else ''}parametrizations.{self.name}.original"
+            hint = f"replace what it is computed from, such as {source}"
+            fail("A002", f"functional_call: {name} is computed", hint=hint)
+        self.held_in = self._table()
+        self.before = self.value()
+        if self.before is not _NOTHING and not isinstance(self.before, Tensor | None):
+            fail("A001", f"functional_call: {name} is no tensor", given=type(self.before).__name__)
+
+    def _table(self) -> dict[str, Any] | None:
+        owner = self.owner
+        return next((table for table in (owner._parameters, owner._buffers) if self.name in table), None)
+
+    def value(self) -> Any:
+        table = self._table()
+        return getattr(self.owner, self.name, _NOTHING) if table is None else table[self.name]
+
+    def put(self, value: Any) -> None:
+        table = self._table()
+        if table is None:
+            setattr(self.owner, self.name, value)
+        else:
+            table[self.name] = value
+
+    def restore(self) -> None:
+        """Put back what was there, where it was: the call may have made it a parameter or deleted it."""
+        elsewhere = self._table() is not self.held_in or self.before is _NOTHING
+        if elsewhere and self.value() is not _NOTHING:
+            delattr(self.owner, self.name)
+        if self.held_in is not None:
+            self.held_in[self.name] = self.before
+        elif self.before is not _NOTHING:
+            setattr(self.owner, self.name, self.before)
+
+
+_NOTHING = object()
+
+
+def _own(module: Module) -> dict[str, Any]:
+    parameters = module.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
+
+
+def _tied(own: dict[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """`named`, with each value under all names that its tensor has."""
+    by_identity: dict[int, Any] = {}
+    for name in named.keys() & own.keys():
+        one = by_identity.setdefault(id(own[name]), named[name])
+        require(one is named[name], "A002", f"functional_call: the tensor of {name} is given two values")
+    return {**named, **{name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}}
+
+
+def _require_exactly(own: dict[str, Any], named: dict[str, Any]) -> None:
+    for name in sorted(named.keys() - own.keys()):
+        fail("P004", f"functional_call: the module has no {name}", names=list(own))
+    missing = sorted(own.keys() - named.keys())
+    if missing:
+        fail("P004", f"functional_call: {missing[0]} is missing", names=missing)
 
 
 @contextmanager
-def _replaced(module: Module, named: dict[str, Any], tie: bool, strict: bool) -> Generator[None]:
-    own = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
-    unknown = sorted(named.keys() - own.keys())
-    if strict and unknown:
-        fail("A002", f"functional_call: the module has no {unknown[0]}", names=list(own))
-    for name in unknown:
-        path, _, last = name.rpartition(".")
-        hint = f"replace what it is computed from, such as {path}{'.' if path else ''}parametrizations.{last}.original"
-        require(not _computes(module, path, last), "A002", f"functional_call: {name} is computed", hint=hint)
-    named = {name: value for name, value in named.items() if name in own}
-    if tie:
-        by_identity = {id(own[name]): value for name, value in named.items()}
-        named = {name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}
-    missing = sorted(own.keys() - named.keys())
-    if strict and missing:
-        fail("A002", f"functional_call: {missing[0]} is missing", names=missing)
-    before: list[tuple[dict[str, Any], str, Any]] = []
+def _replaced(module: Module, given: Mapping[str, Any], tie: bool, strict: bool) -> Generator[None]:
+    own = _own(module) if tie or strict else {}
+    named = _tied(own, given) if tie else dict(given)
+    if strict:
+        _require_exactly(own, named)
+    for name, value in named.items():
+        if not isinstance(value, Tensor | None):
+            fail("A001", f"functional_call: the value of {name} is no tensor", given=type(value).__name__)
+    places = {name: _Place(module, name) for name in named}
     try:
-        for name, value in named.items():
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path)
-            table = owner._parameters if last in owner._parameters else owner._buffers
-            before.append((table, last, table[last]))
-            table[last] = value
+        for name, place in places.items():
+            place.put(named[name])
         yield
     finally:
-        for table, last, value in reversed(before):
-            table[last] = value
+        after = {name: place.value() for name, place in places.items() if name in given}
+        for place in reversed(places.values()):
+            place.restore()
+        if isinstance(given, MutableMapping):
+            given.update({name: value for name, value in after.items() if value is not given[name]})

@@ -195,20 +195,16 @@ def _is_asked_by_program(tensor: Handle) -> bool:
     return is_text_of_program() and not (STATE.maps or is_wrapper(tensor) or tensor.form.device.type == "meta")
 
 
-def format_tensor(tensor: Handle, title: str = "tensor") -> str:
-    """What `repr(tensor)` says."""
-    form = tensor.form
+def format_tensor(tensor: Handle, body: str | None = None) -> str:
+    """What `repr(tensor)` says; `body` stands for the elements. Subclasses have the names of their classes."""
+    title = "tensor" if type(tensor).__module__.startswith("rushlight.") else type(tensor).__name__
     suffixes = suffixes_of(tensor)
-    if tensor.storage is None:
-        sizes = ", ".join([str(size) for size in form.shape])
-        if _is_asked_by_program(tensor):
-            fail_without_data(tensor)
-        where = "device='meta'" if form.device.type == "meta" else "device='fake'"
-        if is_wrapper(tensor):
-            title, where = type(tensor).__name__, ""
-        size = f"size=({sizes}{',' if len(form.shape) == 1 else ''})"
-        return f"{title}({', '.join(filter(None, ['...', where, size, *suffixes]))})"
     indent = len(title) + 1
+    if body is not None:
+        return _joined(f"{title}({body}", suffixes, indent)
+    if tensor.storage is None:
+        return _without_data(tensor, title, suffixes)
+    form = tensor.form
     if not form.numel:
         body = "[]"
         if len(form.shape) != 1:
@@ -218,6 +214,19 @@ def format_tensor(tensor: Handle, title: str = "tensor") -> str:
     else:
         body = contents(tensor, indent)
     return _joined(f"{title}({body}", suffixes, indent)
+
+
+def _without_data(tensor: Handle, title: str, suffixes: Sequence[str]) -> str:
+    """The text of what has sizes and no elements: on the meta device, traced, or a wrapper of other tensors."""
+    form = tensor.form
+    if _is_asked_by_program(tensor):
+        fail_without_data(tensor)
+    where = "device='meta'" if form.device.type == "meta" else "device='fake'"
+    if is_wrapper(tensor):
+        title, where = type(tensor).__name__, ""
+    sizes = ", ".join([str(size) for size in form.shape])
+    size = f"size=({sizes}{',' if len(form.shape) == 1 else ''})"
+    return f"{title}({', '.join(filter(None, ['...', where, size, *suffixes]))})"
 
 
 def _joined(text: str, suffixes: Sequence[str], indent: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from rushlight.torch.submodule import Submodule
 
@@ -28,9 +29,10 @@ def _capability() -> str:
     return "default"
 
 
-def _flags(*args: object, **options: object) -> AbstractContextManager[None]:
-    """Accept flags for the statements within, and change nothing."""
-    return nullcontext()
+@contextmanager
+def _flags(*args: object, **options: object) -> Generator[None]:
+    """Accept flags for the statements within, or for a decorated function, and change nothing."""
+    yield
 
 
 cudnn = Submodule(
