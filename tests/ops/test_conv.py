@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import rushlight as rl
 from opcheck import World, check_all_gradients, check_rules, names_in, refused, smooth_in
 from rushlight.ir.dtype import float32
 from rushlight.ir.interpret import BufferOperand
@@ -76,3 +77,24 @@ def test_convolution_is_one_contraction_over_channels_and_kernel():
     assert body.op.name == "contract"
     assert [axis_size(axis) for axis in body.attr("axes")] == [3, 3, 3]
     assert [item.op.name for item in body.operands] == ["load", "load"], "no guard where there is no padding"
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(("rule", "dtype"), [((1, 0, 1, 1), rl.float64), ((3, 2, 2, 2), rl.complex128)])
+def test_gradients_of_convolutions_are_functions(dims: int, rule: tuple[int, ...], dtype: rl.dtype):
+    x = rl.randn(2, 4, *(9, 8, 7)[:dims], dtype=dtype, requires_grad=True)
+    w = rl.randn(6, 4 // rule[3], *(3, 2, 3)[:dims], dtype=dtype, requires_grad=True)
+    y = getattr(rl.nn.functional, f"conv{dims}d")(x, w, None, *rule)
+    g = rl.randn(*y.shape, dtype=dtype)
+    by_input, by_weight = rl.autograd.grad(y, (x, w), g)
+    assert rl.equal(getattr(rl.nn.grad, f"conv{dims}d_input")(x.shape, w, g, *rule), by_input)
+    assert rl.equal(getattr(rl.nn.grad, f"conv{dims}d_weight")(x, w.shape, g, *rule), by_weight)
+
+
+def test_gradients_of_convolutions_have_the_sizes_that_were_asked_for():
+    w, g = rl.ones(6, 2, 3, 3), rl.ones(2, 6, 4, 4)
+    for sizes in ((2, 4, 6, 6), (2, 2, 100, 6), (2, 2, 6)):
+        with pytest.raises(RuntimeError):
+            rl.nn.grad.conv2d_input(sizes, w, g)
+    with pytest.raises(RuntimeError):
+        rl.nn.grad.conv2d_weight(rl.ones(2, 2, 6, 6), (5, 2, 3, 3), g)

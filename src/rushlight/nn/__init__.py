@@ -3,7 +3,7 @@
 import importlib
 
 from rushlight.eager.tensor import Parameter
-from rushlight.nn import functional, init, modules, parallel, parameter, utils
+from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils
 from rushlight.nn.modules import *  # noqa: F403 - its `__all__` is written out
 from rushlight.nn.parallel import DataParallel
 from rushlight.nn.parameter import UninitializedBuffer, UninitializedParameter
@@ -11,7 +11,7 @@ from rushlight.nn.tree.buffer import Buffer
 from rushlight.support.peer_names import absent_name
 
 __all__ = ["Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
-__all__ += ["functional", "init", "modules", "parallel", "parameter", "utils"]
+__all__ += ["functional", "grad", "init", "modules", "parallel", "parameter", "utils"]
 __all__ += modules.__all__
 
 
