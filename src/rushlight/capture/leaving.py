@@ -6,6 +6,7 @@ else a program sets of a tensor that it made, no graph gives: the trace ends bef
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,6 +15,7 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import Handle, adopted
 from rushlight.eager.tracing import TracedNumber, Tracer
+from rushlight.ir.type import dense_order
 
 Ends = Callable[[int, str], NoReturn]
 """Ends a trace before what happened at a moment, for a reason."""
@@ -46,6 +48,25 @@ def shared_views(tracer: Tracer, leaving: Iterable[Handle], ends: Ends) -> dict[
             if tensor is not base:
                 views[id(tensor)] = SharedView(base, binding.steps, shown is None or shown.recorded)
     return views
+
+
+def unlike_eager(tracer: Tracer, leaving: Iterable[object]) -> list[int]:
+    """When tensors were made that leave the trace as dense copies, where eager code has a view, or may have one.
+
+    An operator may take the copy that has refused the view, or read other elements of it by strides.
+    """
+    made = [tensor for tensor in leaving if isinstance(tensor, Handle) and not isinstance(tensor, TracedNumber)]
+    results = [tensor for tensor in made if tracer.is_result(tensor)]
+    bindings = [tracer.binding(tensor) for tensor in results]
+    cells = Counter([id(binding.cell) for binding in bindings])
+    found: list[int] = []
+    for tensor, binding in zip(results, bindings, strict=True):
+        if binding.cell.source is not None:
+            continue
+        dense = tensor.offset == 0 and dense_order(tuple(tensor.form.shape), tensor.form.strides) is not None
+        if tracer.in_doubt(tensor) or not (dense or cells[id(binding.cell)] > 1):
+            found.append(binding.moment)
+    return found
 
 
 def _base_of(tracer: Tracer, tensors: Sequence[Handle]) -> Handle | None:

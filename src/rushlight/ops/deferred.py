@@ -1702,7 +1702,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "view_as_complex(Tensor(a) input) -> Tensor(a)",
                 "The complex numbers whose parts are the last dim, of size 2, in the same storage. Errors: D001, S003, S006.",
-                Fact.VIEW,
+                Fact.VIEW | Fact.PLACED,
                 "float",
                 "float32",
                 "function",
@@ -2912,7 +2912,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "view_dtype(Tensor(a) input, DType dtype) -> Tensor(a)",
                 "The same bytes as another dtype; the last dim has more or fewer elements where the width differs. It has no gradient, as in PyTorch. Errors: S002, S003, S006.",
-                Fact.VIEW | Fact.NONDIFFERENTIABLE,
+                Fact.VIEW | Fact.NONDIFFERENTIABLE | Fact.PLACED,
                 "all",
                 None,
                 "",
@@ -3192,7 +3192,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "as_strided(Tensor(a) input, Size[] size, Size[] stride, StorageOffset? storage_offset=None) -> Tensor(a)",
                 "Any layout over the input's storage, from the input's first element or from the storage's given offset.",
-                Fact.VIEW | Fact.REPEATING | Fact.STRIDED,
+                Fact.VIEW | Fact.REPEATING | Fact.STRIDED | Fact.PLACED,
                 "all",
                 None,
                 "function method",

@@ -74,6 +74,7 @@ class Fact(Flag):
     WRITES = auto()  # its result is its first operand but for the places that it writes, which it computes
     EXACT_STRIDES = auto()  # in graphs its operands have the strides that they have eagerly
     ROW_MAJOR = auto()  # in graphs its operands are row-major
+    PLACED = auto()  # a view that depends on where its operand's elements lie: it shows other ones there, or refuses
     INLINED = auto()  # a function of the program's: graphs hold the calls that it consists of, never itself
 
 

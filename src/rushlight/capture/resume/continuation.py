@@ -13,8 +13,9 @@ from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.binding import SUSPENDING
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.hooks import MISSING
+from rushlight.capture.leaving import unlike_eager
 from rushlight.capture.resume.blueprint import is_ours
-from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, Reason, Retrace
+from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, UNSUPPORTED, Reason, Retrace
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
@@ -252,6 +253,9 @@ class Continuation(Traced):
             copy.restore()
         shapes = () if returned else FrameShape.of(frames)
         reason = self.reason if interpreter.count == self.limit else interpreter.reason
+        if reason is not None and reason.kind is UNSUPPORTED:  # Python calls what was refused: see `unlike_eager`
+            for moment in unlike_eager(STATE.tracer, writer.leaves):
+                raise Retrace(moment, reason)
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf
         return Exit(shapes, recipe, names, reason, interpreter.count, calls, result, kept, fruitful), *writer.leaves

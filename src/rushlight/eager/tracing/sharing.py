@@ -16,7 +16,7 @@ from rushlight.eager.execution.views import viewed
 from rushlight.eager.handle import AUTOGRAD, Handle, View
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import DType, real_dtype
-from rushlight.ir.type import Layout, TensorType, dense_order, row_major
+from rushlight.ir.type import Layout, TensorType, dense_order, in_elements_of, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail
@@ -84,6 +84,8 @@ def _join(tracer: Any, doubt: MaybeAlias) -> None:
         tensor.form = form_of(
             layout.shape, tensor.form.dtype, tensor.form.device, layout.strides, tensor.form.type.weak
         )
+        start = in_elements_of(tensor.form.dtype, doubt.base.offset, doubt.base.form.dtype)
+        tensor.offset = start + layout.offset
         binding.cell, binding.steps = base.cell, (*base.steps, doubt.step, *binding.steps)
         binding.seen = base.cell.writes
         shown = tensor.view_of

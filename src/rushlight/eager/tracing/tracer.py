@@ -152,7 +152,10 @@ class Tracer(TensorValues):
 
     def _recorded(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         shares = op.shares_rule is not None
-        plan = None if shares and self.in_doubt(operands[0]) else view_plan(op, operands, attrs)
+        if Fact.PLACED in op.facts and self.in_doubt(operands[0]):
+            self.resolve_alias(operands[0])
+        doubted = shares and self.in_doubt(operands[0])
+        plan = None if doubted else view_plan(op, operands, attrs)
         if plan is not None:
             base = self.binding(operands[0])
             result = plan.call(operands)
@@ -173,7 +176,7 @@ class Tracer(TensorValues):
         if isinstance(result, tuple):
             return tuple([self.wrap(element) for element in result])
         made = self.wrap(result)
-        if shares and operands[0].form.symbolic:
+        if doubted or (shares and operands[0].form.symbolic):
             doubt = MaybeAlias(operands[0], (op, operands[1:], dict(attrs)), made)
             for tensor in (operands[0], made):
                 self.binding(tensor).cell.doubts.append(doubt)

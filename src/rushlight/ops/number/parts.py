@@ -127,7 +127,7 @@ def view_as_real_samples(rng: np.random.Generator) -> Iterator[Sample]:
 view_as_complex = define(
     "view_as_complex(Tensor(a) input) -> Tensor(a)",
     "The complex numbers whose parts are the last dim, of size 2, in the same storage. Errors: D001, S003, S006.",
-    facts=Fact.VIEW,
+    facts=Fact.VIEW | Fact.PLACED,
     dtypes="float",
     variants="function",
     autocast="float32",

@@ -37,7 +37,7 @@ view_dtype = define(
     "view_dtype(Tensor(a) input, DType dtype) -> Tensor(a)",
     "The same bytes as another dtype; the last dim has more or fewer elements where the width differs. It has no "
     "gradient, as in PyTorch. Errors: S002, S003, S006.",
-    facts=Fact.VIEW | Fact.NONDIFFERENTIABLE,
+    facts=Fact.VIEW | Fact.PLACED | Fact.NONDIFFERENTIABLE,
     variants="",
 )
 

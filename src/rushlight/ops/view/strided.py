@@ -22,7 +22,7 @@ from rushlight.sym import Size, ge, gt, le, maximum, minimum, product, required,
 as_strided = define(
     "as_strided(Tensor(a) input, Size[] size, Size[] stride, StorageOffset? storage_offset=None) -> Tensor(a)",
     "Any layout over the input's storage, from the input's first element or from the storage's given offset.",
-    facts=Fact.VIEW | Fact.REPEATING | Fact.STRIDED,
+    facts=Fact.VIEW | Fact.REPEATING | Fact.STRIDED | Fact.PLACED,
 )
 
 
