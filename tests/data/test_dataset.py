@@ -84,7 +84,7 @@ def test_random_sampler_visits_everything_in_another_order_each_time():
     with pytest.raises(ValueError, match="positive integer"):
         data.RandomSampler(Squares(3), num_samples=0)
     with pytest.raises(ValueError, match="no samples"):
-        iter(data.RandomSampler(Squares(0), num_samples=2))
+        list(data.RandomSampler(Squares(0), num_samples=2))
 
 
 def test_weighted_sampler_follows_its_weights():
@@ -107,3 +107,18 @@ def test_other_samplers():
     assert list(batches) == [[0, 1], [2, 3]] and len(batches) == 2
     with pytest.raises(ValueError, match="batch_size should be a positive"):
         data.BatchSampler(range(3), 0, False)
+
+
+class _AtOnce(Squares):
+    def __getitems__(self, indices):
+        self.asked = indices
+        return [self[index] for index in indices]
+
+
+def test_stacked_datasets_are_asked_for_several_samples_at_once():
+    first = _AtOnce(4)
+    assert data.StackDataset(first, Squares(4)).__getitems__([3, 1]) == [(9, 9), (1, 1)] and first.asked == [3, 1]
+    assert data.StackDataset(a=first, b=Squares(4)).__getitems__([2]) == [{"a": 4, "b": 4}]
+    first.__class__ = type("Short", (_AtOnce,), {"__getitems__": lambda self, indices: []})
+    with pytest.raises(ValueError, match="other numbers of samples"):
+        data.StackDataset(first, Squares(4)).__getitems__([3, 1])

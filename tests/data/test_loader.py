@@ -252,3 +252,29 @@ def test_mistakes_are_registered_errors(make, kind, text):
         make()
     assert isinstance(caught.value, rl.RushlightError)
     assert text in str(caught.value)
+
+
+def test_what_decides_the_order_is_fixed():
+    loader = data.DataLoader([1, 2, 3], batch_size=2)
+    for name in ("batch_size", "sampler", "batch_sampler", "drop_last", "dataset"):
+        with pytest.raises(ValueError, match=f"{name} cannot be set"):
+            setattr(loader, name, None)
+    loader.collate_fn = list
+    assert list(loader) == [[1, 2], [3]]
+
+
+def test_random_orders_are_drawn_when_the_first_index_is_asked_for():
+    sampler = data.RandomSampler(range(50))
+    rl.manual_seed(0)
+    iterator = iter(sampler)
+    rl.manual_seed(3)
+    first = list(iterator)
+    rl.manual_seed(3)
+    assert list(sampler) == first
+    with pytest.raises(TypeError, match="replacement"):
+        data.RandomSampler(range(3), replacement=0)
+
+
+def test_texts_of_arrays_stay_texts():
+    texts = np.array(["a", "b"])
+    assert data.default_collate(list(texts)) == ["a", "b"]

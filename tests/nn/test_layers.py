@@ -213,3 +213,33 @@ def test_hardtanh_takes_the_old_names_of_its_bounds():
     with pytest.warns(UserWarning, match="min_value and max_value are deprecated"):
         layer = nn.Hardtanh(min_value=-2.0, max_value=3.0)
     assert (layer.min_val, layer.max_val) == (-2.0, 3.0) and layer(rl.tensor([-5.0, 5.0])).tolist() == [-2.0, 3.0]
+
+
+def test_what_has_no_shape_yet_stays_so_where_a_state_has_none_either():
+    first, second = nn.LazyLinear(2), nn.LazyLinear(2)
+    second.load_state_dict(first.state_dict())
+    assert second.has_uninitialized_params() and second(rl.ones(1, 3)).shape == (1, 2)
+    with pytest.raises(RuntimeError, match="uninitialized"):
+        nn.Linear(3, 2).load_state_dict(first.state_dict())
+    parameter = nn.UninitializedParameter(dtype=rl.float16)
+    parameter.materialize(10)
+    assert parameter.shape == (10,) and parameter.dtype is rl.float16
+
+
+@pytest.mark.parametrize("way", [lambda f: f, rl.compile])
+def test_empty_batches_leave_running_statistics_alone(way):
+    norm = nn.BatchNorm2d(3)
+    call = way(lambda x: norm(x))
+    for batch in (2, 5, 0, 4):
+        before = norm.running_mean.clone(), norm.running_var.clone()
+        call(rl.randn(batch, 3, 2, 2)).sum().backward()
+        same = rl.equal(norm.running_mean, before[0]) and rl.equal(norm.running_var, before[1])
+        assert same == (batch == 0) and rl.isfinite(norm.weight.grad).all()
+
+
+@pytest.mark.parametrize("way", [lambda f: f, rl.compile])
+def test_nothing_is_repeated_of_a_dim_without_elements(way):
+    call = way(lambda x, pad: nn.functional.pad(x, pad, mode="replicate"))
+    assert call(rl.ones(0, 1, 3), (1, 1)).shape == (0, 1, 5)
+    with pytest.raises(RuntimeError, match="longer than"):
+        call(rl.ones(2, 1, 0), (1, 1))

@@ -27,7 +27,7 @@ def default_collate(batch: list[Any]) -> Any:
         return OPERATORS["stack"](batch)
     if isinstance(first, np.ndarray):
         return _stacked_arrays(cast(list[Array], batch))
-    if isinstance(first, np.generic):
+    if isinstance(first, np.generic) and not isinstance(first, str | bytes):
         return as_tensor(np.asarray(batch))
     if isinstance(first, bool | int):
         return tensor(batch)

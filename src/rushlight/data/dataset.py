@@ -83,8 +83,25 @@ class StackDataset(Dataset[Any]):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple([dataset[index] for dataset in self.datasets])
 
+    def __getitems__(self, indices: Sequence[object]) -> list[Any]:
+        """Samples of several indices, asked of each dataset at once where it can."""
+        if isinstance(self.datasets, dict):
+            columns = [_samples(dataset, indices) for dataset in self.datasets.values()]
+            return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
+        return list(zip(*[_samples(dataset, indices) for dataset in self.datasets], strict=True))
+
     def __len__(self) -> int:
         return self._length
+
+
+def _samples(dataset: Indexable, indices: Sequence[object]) -> list[Any]:
+    several = getattr(dataset, "__getitems__", None)
+    found = [dataset[index] for index in indices] if several is None else several(indices)
+    fits = len(found) == len(indices)
+    require(
+        fits, "A002", "StackDataset: a dataset gives other numbers of samples", given=len(found), wanted=len(indices)
+    )
+    return list(found)
 
 
 class ConcatDataset(Dataset[T]):

@@ -17,6 +17,7 @@ from rushlight.support.errors import fail, require
 T = TypeVar("T", covariant=True)
 _END: Any = object()  # a worker's iterable dataset has no more samples
 _ENDLESS = itertools.repeat(None)  # "the next batch", the only task of an iterable dataset
+_FIXED = frozenset(["batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"])
 
 
 class DataLoader(Generic[T]):
@@ -72,6 +73,12 @@ class DataLoader(Generic[T]):
         self.collate_fn = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         if self.is_iterable:
             self.collate_fn = collate_fn or (default_convert if batch_size is None else default_collate)
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        changeable = not (name in _FIXED and vars(self).get("_is_made"))
+        require(changeable, "A002", f"DataLoader: {name} cannot be set after it was made", hint="make another loader")
+        object.__setattr__(self, name, value)
 
     @property
     def is_iterable(self) -> bool:

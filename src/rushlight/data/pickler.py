@@ -16,6 +16,7 @@ import numpy as np
 from rushlight.data.rebuilding import STORAGE_NAMES
 from rushlight.data.reduction import Reductions, is_named, name_of
 from rushlight.eager.handle import Handle, is_wrapper
+from rushlight.eager.subclass import is_own_class
 from rushlight.eager.tensor import Parameter
 from rushlight.eager.tensor_meta import Size
 from rushlight.ir.dtype import DType
@@ -64,11 +65,12 @@ def tensors_of(value: object, reductions: Reductions) -> list[Handle]:
     left: list[object] = [value]
     while left:
         one = left.pop()
-        if isinstance(one, Handle):
+        if isinstance(one, Handle) and id(one) not in seen:
+            seen.add(id(one))
             if one.device.type != "meta" and not is_wrapper(one):
                 one.address()  # V003 without data
-                tensors.setdefault(id(one), one)
-            left.extend(reversed(list(vars(one).values())))
+                tensors[id(one)] = one
+            left.append(reductions.state(one))
         elif not isinstance(one, _PLAIN) and not is_named(one) and id(one) not in seen:
             seen.add(id(one))
             left.extend(reversed(_parts_of(one, reductions)))
@@ -268,7 +270,9 @@ class Pickler:
         wanted = bool(getattr(tensor, "requires_grad", False))
         attributes = dict(vars(tensor))
         if is_wrapper(tensor):
-            self._wrapper(tensor, wanted, attributes, path)
+            self._wrapper(tensor, wanted, path)
+        elif not is_own_class(type(tensor)) and not issubclass(type(tensor), Parameter):
+            self._of_class(tensor, wanted, path)
         elif isinstance(tensor, Parameter):
             self._global("torch._utils._rebuild_parameter" + ("_with_state" if attributes else ""))
             self._put(b"(")
@@ -290,7 +294,17 @@ class Pickler:
             self._plain(tensor, wanted, path)
         self._remember(id(tensor), tensor)
 
-    def _wrapper(self, tensor: Handle, wanted: bool, attributes: dict[str, object], path: tuple[str, ...]) -> None:
+    def _of_class(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
+        """A tensor with elements, of a class of the program's."""
+        self._global("torch._tensor._rebuild_from_type_v2")
+        self._put(b"(")
+        self._rebuilder(tensor)
+        self._global(name_of(type(tensor), ".".join(path) or "the object itself"))
+        self._rebuilder_arguments(tensor, wanted, path)
+        self._value(self._reductions.state(tensor), (*path, "attributes"))
+        self._put(b"tR")
+
+    def _wrapper(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
         """A tensor that holds others: what it looks like, and its attributes, as `Tensor.__reduce_ex__` of PyTorch."""
         kind, form = type(tensor), tensor.form
         name = name_of(kind, ".".join(path) or "the object itself")
@@ -306,7 +320,7 @@ class Pickler:
         for value in (form.device, wanted):
             self._value(value, path)
         self._put(b"t")
-        self._mapping(attributes, (*path, "attributes"))
+        self._value(self._reductions.state(tensor), (*path, "attributes"))
         self._put(b"tR")
 
     def _plain(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:

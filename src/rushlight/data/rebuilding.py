@@ -8,9 +8,9 @@ import numpy as np
 
 from rushlight.data.unpickler import Malformed
 from rushlight.eager.creation import require_gradient
-from rushlight.eager.handle import Handle, make
+from rushlight.eager.handle import PYTHON, Handle, make, wrap
 from rushlight.eager.memory import MOST_DIMS, tensor_of
-from rushlight.eager.subclass import intercepts, make_wrapper_subclass
+from rushlight.eager.subclass import give_attributes, intercepts, is_own_class, make_wrapper_subclass, slots_of
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import (
@@ -210,9 +210,15 @@ def rebuild_of_type(function: object, cls: object, args: object, state: object) 
     if function is rebuild_wrapper and isinstance(args, tuple) and args and args[0] is cls:
         return _with_held(rebuild_wrapper(*args), state)
     rebuild = next((rebuilder for rebuilder in _TENSORS if rebuilder is function), None)
-    if rebuild is None or not isinstance(args, tuple) or not (cls is Tensor or cls is Parameter):
+    if rebuild is None or not isinstance(args, tuple) or not isinstance(cls, type) or not issubclass(cls, Tensor):
         raise Malformed("a tensor of an unknown class")
     tensor = rebuild(*args)
+    if not is_own_class(cls):  # one that the program allowed
+        tensor = wrap(tensor, cls)
+        tensor.keys |= PYTHON if intercepts(cls) else 0
+        return _with_held(tensor, state)
+    if cls is not Tensor and cls is not Parameter:
+        raise Malformed("a tensor of an unknown class")
     if cls is Parameter and not isinstance(tensor, Parameter):
         tensor = Parameter(tensor, tensor.requires_grad)
     _give(tensor, state)
@@ -263,11 +269,15 @@ def _with_held(wrapper: Tensor, state: object) -> Tensor:
     if restore is not None:
         restore(state)
         return wrapper
-    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        raise Malformed("a wrapper without attributes")
-    if any(callable(value) for value in state.values()):
-        raise Malformed("an attribute that may be called in place of a method")
-    vars(wrapper).update(state)
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, {})
+    for one in (attributes, slots):
+        if not isinstance(one, dict) or not all(isinstance(name, str) for name in one):
+            raise Malformed("a wrapper without attributes")
+        if any(callable(value) for value in one.values()):
+            raise Malformed("an attribute that may be called in place of a method")
+    if not set(slots) <= set(slots_of(type(wrapper))):
+        raise Malformed("a slot that the class does not have")
+    give_attributes(wrapper, attributes, slots)
     return wrapper
 
 

@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from rushlight.eager.handle import Handle
+from rushlight.eager.subclass import state_of_object
 from rushlight.support.errors import CheckpointError, RushlightError, error
 
 _NEW = getattr(copyreg, "__newobj__")  # noqa: B009 - type checkers do not know the name
@@ -33,6 +35,7 @@ class Reductions:
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[object, Reduction]] = {}  # with the object, so that no identity is used twice
+        self._states: dict[int, tuple[Handle, object]] = {}
 
     def of(self, value: object, where: str) -> Reduction:
         """Return what an object is made from; `where` is for P006, where its class does not tell."""
@@ -40,6 +43,13 @@ class Reductions:
         if key not in self._made:
             self._made[key] = (value, _reduced(value, where))
         return self._made[key][1]
+
+    def state(self, tensor: Handle) -> Any:
+        """Return what a program has added to a tensor: attributes, slots, or what its class says."""
+        key = id(tensor)
+        if key not in self._states:
+            self._states[key] = (tensor, state_of_object(tensor))
+        return self._states[key][1]
 
     def parts(self, value: object) -> list[object]:
         """Return all parts of an object; none where its class does not tell, which `of` reports."""

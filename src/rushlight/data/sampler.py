@@ -58,6 +58,9 @@ class RandomSampler(Sampler[int]):
     ) -> None:
         valid = num_samples is None or (isinstance(num_samples, int) and num_samples > 0)
         require(valid, "A002", f"RandomSampler: num_samples should be a positive integer, not {num_samples}")
+        require(
+            isinstance(replacement, bool), "A001", f"RandomSampler: replacement should be a bool, not {replacement!r}"
+        )
         self.data_source = data_source
         self.replacement = replacement
         self.generator = generator
@@ -72,11 +75,12 @@ class RandomSampler(Sampler[int]):
         total = len(self.data_source)
         if self.replacement:
             require(total > 0, "A002", "RandomSampler: the dataset has no samples")
-            return random_indices(self.num_samples, total, self.generator)
+            yield from random_indices(self.num_samples, total, self.generator)
+            return
         require(total > 0 or self.num_samples == 0, "A002", "RandomSampler: the dataset has no samples")
         rounds = -(-self.num_samples // max(total, 1))
         orders = (permutation(total, self.generator) for _ in range(rounds))
-        return itertools.islice(itertools.chain.from_iterable(orders), self.num_samples)
+        yield from itertools.islice(itertools.chain.from_iterable(orders), self.num_samples)
 
     def __len__(self) -> int:
         return self.num_samples

@@ -8,13 +8,15 @@ import numpy as np
 
 from rushlight.eager.arguments import place
 from rushlight.eager.autograd.history import requires
+from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.creation import require_gradient
-from rushlight.eager.handle import PYTHON, Handle, make
+from rushlight.eager.dispatch import STATE
+from rushlight.eager.handle import PYTHON, Handle, make, wrap
 from rushlight.eager.memory import array_of
-from rushlight.eager.subclass import intercepts
+from rushlight.eager.subclass import give_state, intercepts, is_own_class
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.dtype import BY_NAME
-from rushlight.ir.type import CPU
+from rushlight.ir.type import CPU, Device
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.backend import allocate_on
 from rushlight.support.errors import require
@@ -46,7 +48,7 @@ def rebuild_tensor(
     strides: tuple[int, ...],
     device: str,
     requires_grad: bool,
-    attributes: dict[str, object],
+    state: object,
 ) -> Any:
     """The tensor of a state that `state_of` gave."""
     form = form_of(tuple(shape), BY_NAME[dtype], place(device) or CPU, tuple(strides))
@@ -56,5 +58,34 @@ def rebuild_tensor(
         storage.write(0, np.frombuffer(content, np.uint8))
     result = make(storage, form, cls=cls)
     result.keys |= PYTHON if intercepts(cls) else 0
-    result.__dict__.update(attributes)
-    return require_gradient(result, requires_grad)
+    require_gradient(result, requires_grad)
+    give_state(result, state)
+    return result
+
+
+def copied(tensor: Any, memo: dict[Any, Any]) -> Any:
+    """A tensor of the same class on a copy of the storage; those that are copied together share it, as in PyTorch."""
+    cls = type(tensor)
+    if tensor.storage is not None and STATE.tracer is None and not STATE.maps:
+        made = memo.setdefault(_STORAGES, {})
+        if id(tensor.storage) not in made:
+            made[id(tensor.storage)] = (tensor.storage, _copy_of(tensor.storage, tensor.form.device))
+        result = make(made[id(tensor.storage)][1], tensor.form, tensor.offset, cls)
+        result.keys |= PYTHON if intercepts(cls) else 0
+        return result
+    if STATE.tracer is not None or is_own_class(cls):
+        return wrap(tensor.detach().clone(), cls)
+    with no_grad():
+        result = tensor.clone()
+    what = f"deepcopy: a clone of {cls.__name__} is of its class"
+    require(type(result) is cls, "A004", what, found=type(result).__name__)
+    return result
+
+
+_STORAGES = "rushlight.storages"
+
+
+def _copy_of(storage: Storage, device: Device) -> Storage:
+    (result,) = allocate_on(device)((storage.nbytes,))
+    result.write(0, storage.read(0, storage.nbytes))
+    return result

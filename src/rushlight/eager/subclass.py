@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 from rushlight.eager.arguments import integer, place
 from rushlight.eager.dispatch import STATE
@@ -61,6 +61,56 @@ def make_wrapper_subclass(
 def intercepts(cls: type[Handle]) -> bool:
     """Whether a class has a `__torch_dispatch__` of its own."""
     return getattr(cls, "__torch_dispatch__", None) is not getattr(adopted(), "__torch_dispatch__", None)
+
+
+def is_own_class(cls: type) -> bool:
+    """Whether a class of tensors is one of this package, whose objects are their elements and their attributes."""
+    return cls.__module__.partition(".")[0] == "rushlight"
+
+
+def state_of_object(tensor: Handle) -> object:
+    """What a program has added to a tensor, as Python's pickles have it: attributes, slots, or what its class says."""
+    cls = type(tensor)
+    told = getattr(cls, "__getstate__", None)
+    if told is not getattr(object, "__getstate__", None):  # of Python 3.11 on, objects have one, which gives our slots
+        return cast(Callable[[Handle], object], told)(tensor)
+    attributes, slots = attributes_of(tensor)
+    return (attributes, slots) if slots else attributes
+
+
+def attributes_of(tensor: Handle) -> tuple[dict[str, object], dict[str, object]]:
+    """Attributes of a tensor, and what is in the slots of classes that a program has defined."""
+    names = slots_of(type(tensor))
+    return dict(vars(tensor)), {name: getattr(tensor, name) for name in names if hasattr(tensor, name)}
+
+
+def slots_of(cls: type) -> list[str]:
+    """The slots of a class that a program has defined, and of such bases."""
+    return [name for base in cls.__mro__ if not is_own_class(base) for name in _slots_of(base)]
+
+
+def _slots_of(cls: type) -> list[str]:
+    slots = vars(cls).get("__slots__", ())
+    names = [slots] if isinstance(slots, str) else list(slots)
+    private = f"_{cls.__name__.lstrip('_')}"
+    hidden = [private + name if name[:2] == "__" and name[-2:] != "__" else name for name in names]
+    return [name for name in hidden if name not in ("__dict__", "__weakref__")]
+
+
+def give_state(tensor: Any, state: Any) -> None:
+    """Gives a tensor what `state_of_object` told of another one."""
+    if hasattr(type(tensor), "__setstate__"):
+        tensor.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) else (state, {})
+    give_attributes(tensor, attributes or {}, slots or {})
+
+
+def give_attributes(tensor: Handle, attributes: Mapping[str, object], slots: Mapping[str, object]) -> None:
+    """Gives a tensor what `attributes_of` told of another one."""
+    vars(tensor).update(attributes)
+    for name, value in slots.items():
+        setattr(tensor, name, value)
 
 
 def flattens(cls: type[Handle]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, Self, TypeVar
@@ -46,10 +47,18 @@ from rushlight.eager.overloads import (
 )
 from rushlight.eager.override.answering import answer_plainly, override_methods
 from rushlight.eager.override.foreign import FUNCTION, disabled
-from rushlight.eager.persistence import rebuild_tensor, state_of
+from rushlight.eager.persistence import copied, rebuild_tensor, state_of
 from rushlight.eager.printing.text import format_tensor
 from rushlight.eager.random import RandomMethods
-from rushlight.eager.subclass import make_subclass, make_wrapper_subclass
+from rushlight.eager.subclass import (
+    attributes_of,
+    give_attributes,
+    give_state,
+    is_own_class,
+    make_subclass,
+    make_wrapper_subclass,
+    state_of_object,
+)
 from rushlight.eager.symbols import SymInt, wrap_size
 from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing import WRITTEN
@@ -506,23 +515,26 @@ class Tensor(
     _make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        return rebuild_tensor, (type(self), *state_of(self), dict(self.__dict__))
+        return rebuild_tensor, (type(self), *state_of(self), state_of_object(self))
 
     @interpreted
     def __deepcopy__(self, memo: dict[int, object]) -> object:
         if id(self) in memo:
             return memo[id(self)]
         require(self.is_leaf, "G012", "deepcopy: only leaves can be copied with their history", tensor=self)
-        result = wrap(self.detach().clone(), type(self))
+        result = copied(self, memo)
         require_gradient(result, self.requires_grad)
         if self.gradient is not None and self.gradient.grad is not None:
             gradient_of(result).grad = self.gradient.grad.__deepcopy__(memo)
         memo[id(self)] = result
+        if type(self) is not Parameter:  # whose copies have no attributes, as in PyTorch
+            give_attributes(result, *deepcopy(attributes_of(self), memo))
         return result
 
     def __copy__(self) -> Self:
         result = wrap(share(self), type(self))
         require_gradient(result, self.requires_grad and self.is_leaf)
+        give_state(result, state_of_object(self))
         return result
 
 
@@ -557,7 +569,10 @@ class Parameter(Tensor, metaclass=_ByMark):
             vars(marked)[PARAMETER_MARK] = True
             require_gradient(marked, requires_grad)
             return marked
-        result = wrap(share(base, own_version=False), cls)
+        foreign = cls is Parameter and not is_own_class(type(base))
+        result = wrap(share(base, own_version=False), type(base) if foreign else cls)
+        if foreign:
+            vars(result)[PARAMETER_MARK] = True
         require_gradient(result, requires_grad)
         return result
 

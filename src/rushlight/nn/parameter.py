@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
-from rushlight.eager.arguments import element_type, place
+from rushlight.eager.arguments import element_type, place, shape_of
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, require_gradient
 from rushlight.eager.handle import PYTHON, Handle, share
@@ -70,10 +70,10 @@ class UninitializedTensor(Tensor):
         self.storage, self.offset, self.form, self.keys = value.storage, value.offset, value.form, value.keys
         require_gradient(self, wanted)
 
-    def materialize(self, shape: Sequence[int], device: object = None, dtype: object = None) -> None:
+    def materialize(self, shape: int | Sequence[int], device: object = None, dtype: object = None) -> None:
         """Become a tensor with undefined elements of a shape; device and dtype are kept where none are given."""
         kept_device, kept_dtype = place(device) or self.device, element_type(dtype) or self.dtype
-        self._show(empty(tuple(shape), device=kept_device, dtype=kept_dtype))
+        self._show(empty(shape_of((shape,)), device=kept_device, dtype=kept_dtype))
         become(self, self.cls_to_become)
 
     def _like(self) -> dict[str, Any]:

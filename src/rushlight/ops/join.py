@@ -258,7 +258,10 @@ _PAD_MODES: dict[str, tuple[Callable[[Value, Size], Value], str]] = {
 def _require_room(mode: str, before: Size, after: Size, size: Size, input: Value) -> None:
     """S011 where a side would need elements that one turn of reflecting or repeating does not give."""
     least = size - 1 if mode == "reflect" else size
-    fits = mode == "replicate" or all(required(le(side, least)) for side in (before, after))
+    if mode == "replicate":
+        fits = required(le(1, size))
+    else:
+        fits = all(required(le(side, least)) for side in (before, after))
     require(fits, "S011", f"pad: {mode} padding is longer than the tensor gives", input=input.shape)
 
 

@@ -12,6 +12,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import count_of
 from rushlight.ops.dims import Array, Shape, compute_array, convert, normal, same_shape, same_size, widened
 from rushlight.ops.pointwise.elementary import rsqrt
+from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Gradients, Sample, define
 from rushlight.ops.reduce.moment import centred_squares
 from rushlight.ops.reduce.reduction import mean, reduced_count, sum_
@@ -248,9 +249,10 @@ def batch_norm_decompose(
     if training:
         middle, squares = centred_squares(x, dims)
         spread, count = mean(squares, dims, True), reduced_count(x.shape, dims, "batch_norm")
-        new_mean = _blended(running_mean, reshape(middle, channels), momentum)
-        unbiased = spread * count_of(x, count) / count_of(x, maximum(count - 1, 0))
-        new_var = _blended(running_var, reshape(unbiased, channels), momentum)
+        number = count_of(x, count)
+        new_mean = _blended(running_mean, reshape(middle, channels), momentum, number)
+        unbiased = spread * number / count_of(x, maximum(count - 1, 0))
+        new_var = _blended(running_var, reshape(unbiased, channels), momentum, number)
     else:
         given = running_mean is not None and running_var is not None
         require(given, "A004", "batch_norm: evaluation needs running statistics")
@@ -266,11 +268,15 @@ def batch_norm_decompose(
     return convert(result, input.dtype), new_mean, new_var
 
 
-def _blended(running: Value | None, batch: Value, momentum: float) -> Value:
+def _blended(running: Value | None, batch: Value, momentum: float, count: Value | int) -> Value:
+    """Running statistics moved towards those of a batch, unless that is empty."""
     batch = detach(batch)
     if running is None:
         return batch
-    return detach(convert(running * (1.0 - momentum) + batch * momentum, running.dtype))
+    moved = convert(running * (1.0 - momentum) + batch * momentum, running.dtype)
+    if isinstance(count, int):
+        return detach(moved if count else running)
+    return detach(where(count > 0, moved, running))
 
 
 @batch_norm.ref
@@ -290,8 +296,11 @@ def batch_norm_ref(
     if training:
         middle, spread = np.mean(x, axes), np.var(x, axes)
         unbiased = spread * x.dtype.type(count / max(count - 1, 1))
-        new_mean = middle if running_mean is None else running_mean * (1 - momentum) + middle * momentum
-        new_var = unbiased if running_var is None else running_var * (1 - momentum) + unbiased * momentum
+        moved = momentum if count else 0.0
+        if not count:
+            middle, unbiased = np.zeros_like(middle), np.zeros_like(unbiased)
+        new_mean = middle if running_mean is None else running_mean * (1 - moved) + middle * moved
+        new_var = unbiased if running_var is None else running_var * (1 - moved) + unbiased * moved
     else:
         assert running_mean is not None
         assert running_var is not None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.tensor import Parameter, Tensor
+from rushlight.nn.parameter import is_lazy
 from rushlight.nn.tree.registry import NO_HOOKS
 from rushlight.nn.tree.walk import ModuleTree
 from rushlight.support.errors import fail, require
@@ -149,6 +150,8 @@ class ModuleState(ModuleTree):
             key = prefix + name
             if key not in state_dict:
                 missing_keys.append(key)
+                continue
+            if is_lazy(tensor) and is_lazy(state_dict[key]):
                 continue
             problem = _misfit(key, tensor, state_dict[key])
             if problem is not None:
