@@ -230,3 +230,9 @@ def test_what_cannot_be_saved_is_named(tmp_path):
             rl.save(obj, tmp_path / "x.safetensors")
         assert caught.value.code == "P006" and text in str(caught.value)
     assert not os.listdir(tmp_path)
+
+
+def test_what_was_written_to_an_open_file_can_be_read_by_its_name(tmp_path):
+    with (tmp_path / "x.pt").open("wb") as file:
+        rl.save({"x": rl.ones(3)}, file)
+        assert rl.load(tmp_path / "x.pt")["x"].tolist() == [1.0] * 3

@@ -74,6 +74,8 @@ def write_parts(parts: tuple[bytes | memoryview, ...], f: Path | BinaryIO) -> No
     else:
         for part in parts:
             f.write(part)
+        if hasattr(f, "flush"):  # another reader of the file finds all of it, as after PyTorch's `save`
+            f.flush()
 
 
 def _check_pickle(module: object) -> None:

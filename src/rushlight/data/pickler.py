@@ -269,11 +269,8 @@ class Pickler:
             return
         wanted = bool(getattr(tensor, "requires_grad", False))
         attributes = dict(vars(tensor))
-        if is_wrapper(tensor):
-            self._wrapper(tensor, wanted, path)
-        elif not is_own_class(type(tensor)) and not issubclass(type(tensor), Parameter):
-            self._of_class(tensor, wanted, path)
-        elif isinstance(tensor, Parameter):
+        own = is_own_class(type(tensor)) and not is_wrapper(tensor)
+        if isinstance(tensor, Parameter) and (own or issubclass(type(tensor), Parameter)):
             self._global("torch._utils._rebuild_parameter" + ("_with_state" if attributes else ""))
             self._put(b"(")
             self._plain(tensor, False, path)
@@ -282,44 +279,35 @@ class Pickler:
             if attributes:
                 self._mapping(attributes, (*path, "attributes"))
             self._put(b"tR")
-        elif attributes:
-            self._global("torch._tensor._rebuild_from_type_v2")
-            self._put(b"(")
-            self._rebuilder(tensor)
-            self._global("torch.Tensor")
-            self._rebuilder_arguments(tensor, wanted, path)
-            self._mapping(attributes, (*path, "attributes"))
-            self._put(b"tR")
-        else:
+        elif own and not attributes:
             self._plain(tensor, wanted, path)
+        else:
+            name = "torch.Tensor" if own else name_of(type(tensor), ".".join(path) or "the object itself")
+            self._with_state(tensor, name, wanted, path)
         self._remember(id(tensor), tensor)
 
-    def _of_class(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
-        """A tensor with elements, of a class of the program's."""
-        self._global("torch._tensor._rebuild_from_type_v2")
-        self._put(b"(")
-        self._rebuilder(tensor)
-        self._global(name_of(type(tensor), ".".join(path) or "the object itself"))
-        self._rebuilder_arguments(tensor, wanted, path)
-        self._value(self._reductions.state(tensor), (*path, "attributes"))
-        self._put(b"tR")
+    def _with_state(self, tensor: Handle, name: str, wanted: bool, path: tuple[str, ...]) -> None:
+        """A tensor of a class, and what a program has added to it, as `Tensor.__reduce_ex__` of PyTorch.
 
-    def _wrapper(self, tensor: Handle, wanted: bool, path: tuple[str, ...]) -> None:
-        """A tensor that holds others: what it looks like, and its attributes, as `Tensor.__reduce_ex__` of PyTorch."""
-        kind, form = type(tensor), tensor.form
-        name = name_of(kind, ".".join(path) or "the object itself")
+        One that holds others says what it looks like, in place of elements.
+        """
         self._global("torch._tensor._rebuild_from_type_v2")
         self._put(b"(")
-        self._global("torch._utils._rebuild_wrapper_subclass")
-        self._global(name)
-        self._put(b"(")
-        self._global(name)
-        for value in (form.dtype, tuple(form.shape), tuple(form.strides), tensor.offset):
-            self._value(value, path)
-        self._call("torch.serialization._get_layout", ("torch.strided",), path)
-        for value in (form.device, wanted):
-            self._value(value, path)
-        self._put(b"t")
+        if is_wrapper(tensor):
+            self._global("torch._utils._rebuild_wrapper_subclass")
+            self._global(name)
+            self._put(b"(")
+            self._global(name)
+            for value in (tensor.dtype, tuple(tensor.form.shape), tuple(tensor.form.strides), tensor.offset):
+                self._value(value, path)
+            self._call("torch.serialization._get_layout", ("torch.strided",), path)
+            for value in (tensor.device, wanted):
+                self._value(value, path)
+            self._put(b"t")
+        else:
+            self._rebuilder(tensor)
+            self._global(name)
+            self._rebuilder_arguments(tensor, wanted, path)
         self._value(self._reductions.state(tensor), (*path, "attributes"))
         self._put(b"tR")
 

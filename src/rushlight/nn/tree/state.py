@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.tensor import Parameter, Tensor
-from rushlight.nn.parameter import is_lazy
 from rushlight.nn.tree.registry import NO_HOOKS
 from rushlight.nn.tree.walk import ModuleTree
 from rushlight.support.errors import fail, require
@@ -151,8 +150,8 @@ class ModuleState(ModuleTree):
             if key not in state_dict:
                 missing_keys.append(key)
                 continue
-            if is_lazy(tensor) and is_lazy(state_dict[key]):
-                continue
+            if all(hasattr(type(one), "cls_to_become") for one in (tensor, state_dict[key])):
+                continue  # both have no shape yet
             problem = _misfit(key, tensor, state_dict[key])
             if problem is not None:
                 error_msgs.append(problem)
