@@ -366,3 +366,21 @@ def test_the_keywords_of_a_methodcaller_are_those_of_each_call():
         (args, kwargs), caller = compiled(rl.full((2,), value))
         assert args[0].tolist() == [value + 1] * 2 and kwargs["scaled"].tolist() == [value * 2] * 2
         assert caller(Taking())[1]["scaled"] is kwargs["scaled"]
+
+
+@pytest.mark.parametrize(
+    "over", [dict.items, dict.values, dict.keys, dict, enumerate, reversed, lambda held: map(str, held)]
+)
+def test_a_dict_that_grows_in_a_graph_and_is_iterated_over_where_it_ends(over):
+    def program(x):
+        held, seen = {"a": x * 2}, []
+        rl.get_rng_state()  # ends a graph
+        held |= {"b": x * 3, "c": 3.0}
+        rest = iter(over(held))
+        seen.append(next(rest))
+        rl.get_rng_state()
+        return [*seen, *rest], held
+
+    compiled = rl.compile(program, backend="eager")
+    for _ in range(2):
+        assert str(compiled(rl.ones(2))) == str(program(rl.ones(2)))

@@ -247,6 +247,7 @@ class Continuation(Traced):
             return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0, 0, fruitful), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, before, interpreter.variables, returns=returned)
+        writer.refilled = {id(copy.copy): at for copy, at in refilled}
         recipe = writer.write([*state, *[part for owner, _, value in written for part in (owner, value)]])
         interpreter.leave_generators(writer.known)
         for copy, _ in refilled:

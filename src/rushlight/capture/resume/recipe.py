@@ -26,7 +26,7 @@ from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.library import Callback
 from rushlight.capture.interpreter.suspended import Call, SuspendedCode, can_be_suspended, closure_of
 from rushlight.capture.resume.blueprint import blueprint_of, is_plain_key
-from rushlight.capture.resume.breaks import CLASS, SUSPENDED, UNBUILT, Reason, Retrace
+from rushlight.capture.resume.breaks import CLASS, OUTSIDE, SUSPENDED, UNBUILT, Reason, Retrace
 from rushlight.capture.resume.calling import definer
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.classes import ClassPlan
@@ -82,7 +82,8 @@ class RecipeWriter:
 
     `made` has the objects that the trace made, by identity, with the number of the instruction that did; `given` the
     identities of containers that it was given; `variables` says of which object a dict has the variables. Others were
-    there before, and are constants. If it `returns`, nothing is interpreted any more.
+    there before, and are constants. If it `returns`, nothing is interpreted any more. `refilled` has the containers,
+    by identity, that are filled once all is built, and the instruction that gave each its first new object.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class RecipeWriter:
     ) -> None:
         self.made = made
         self._returns = returns
+        self.refilled: Mapping[int, int] = {}
         self.variables = variables
         self.given = given
         self.steps: list[Step] = []
@@ -213,6 +215,7 @@ class RecipeWriter:
         if found is not None:
             places = [self._add(part, True) for part in found.parts]
             if found.filled:
+                self._refuse_refilled(found.parts)
                 self._fill()
             return self._made_of(value, places, found.make)
         blueprint = blueprint_of(value)
@@ -225,6 +228,12 @@ class RecipeWriter:
         if blueprint.others:
             self._fills.append((place, blueprint.others, blueprint.fill, self.steps))
         return place
+
+    def _refuse_refilled(self, parts: Iterable[object]) -> None:
+        """Retrace where an iterator would go over what is filled after it."""
+        filled = [self.refilled[id(part)] for part in parts if id(part) in self.refilled]
+        if filled:
+            raise Retrace(min(filled), Reason(OUTSIDE, "a container is iterated over that changes in the graph"))
 
     def _generator(self, value: Resumable) -> int:
         frame = value.frame

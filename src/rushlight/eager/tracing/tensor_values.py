@@ -136,7 +136,10 @@ class TensorValues:
         return tensor
 
     def wrap(self, node: Node) -> Any:
-        """A tensor that stands for a fresh value."""
+        """A tensor that stands for a fresh value. V003 on the meta device: a graph computes what it holds."""
+        if node.type.device.type == "meta":
+            hint = "make it outside of the compiled function"
+            fail("V003", "a tensor without data cannot be made in a graph", tensor=node.type, hint=hint)
         tensor = make(None, form_of_type(node.type))
         self._bind(tensor, Cell(node), (), node)
         return tensor
