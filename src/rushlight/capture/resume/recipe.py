@@ -215,7 +215,7 @@ class RecipeWriter:
         if found is not None:
             places = [self._add(part, True) for part in found.parts]
             if found.filled:
-                self._refuse_refilled(found.parts)
+                _refuse_refilled(found.parts, self.refilled)
                 self._fill()
             return self._made_of(value, places, found.make)
         blueprint = blueprint_of(value)
@@ -228,12 +228,6 @@ class RecipeWriter:
         if blueprint.others:
             self._fills.append((place, blueprint.others, blueprint.fill, self.steps))
         return place
-
-    def _refuse_refilled(self, parts: Iterable[object]) -> None:
-        """Retrace where an iterator would go over what is filled after it."""
-        filled = [self.refilled[id(part)] for part in parts if id(part) in self.refilled]
-        if filled:
-            raise Retrace(min(filled), Reason(OUTSIDE, "a container is iterated over that changes in the graph"))
 
     def _generator(self, value: Resumable) -> int:
         frame = value.frame
@@ -466,6 +460,13 @@ def is_plain(value: Any, made: Mapping[int, object], given: Collection[int], see
     elif id(value) not in made or (kind is dict and any(type(key) not in PLAIN for key in value)):
         return False
     return all(is_plain(part, made, given, seen) for part in parts)
+
+
+def _refuse_refilled(parts: Iterable[object], refilled: Mapping[int, int]) -> None:
+    """Retrace where an iterator would go over what is filled after it."""
+    filled = [refilled[id(part)] for part in parts if id(part) in refilled]
+    if filled:
+        raise Retrace(min(filled), Reason(OUTSIDE, "a container is iterated over that changes in the graph"))
 
 
 def _holds_traced(container: Any) -> bool:
