@@ -156,7 +156,7 @@ class RecipeWriter:
             return self._step(value, lambda made, leaves, before: getattr(made[owner], name))
         if kind is MethodType:
             function, owner = self._add(value.__func__), self._add(value.__self__)
-            return self._made_of(value, [function, owner], method_of)
+            return self._step(value, MadeOf([function, owner], method_of))
         if kind in (BuiltinFunctionType, MethodWrapperType) and (
             id(value.__self__) in self.made or not issubclass(type(value.__self__), (ModuleType, type, NoneType))
         ):
@@ -186,9 +186,6 @@ class RecipeWriter:
         """A step for a value that is fixed where its parts are, and is made of them otherwise."""
         if self._are_constant(parts, places):
             return self._step(value, _constant(value))
-        return self._made_of(value, places, make)
-
-    def _made_of(self, value: object, places: list[int], make: Make) -> int:
         return self._step(value, MadeOf(places, make))
 
     def _are_constant(self, parts: Iterable[object], places: list[int]) -> bool:
@@ -217,7 +214,7 @@ class RecipeWriter:
             if found.filled:
                 _refuse_refilled(found.parts, self.refilled)
                 self._fill()
-            return self._made_of(value, places, found.make)
+            return self._step(value, MadeOf(places, found.make))
         blueprint = blueprint_of(value)
         if blueprint is None:
             raise Retrace(self._instruction, Reason(UNBUILT, f"a new {kind.__name__} cannot be built again"))
