@@ -345,3 +345,20 @@ def test_modules_with_tensors_behind_a_break_are_part_of_a_graph() -> None:
     for _ in range(3):
         assert compiled(module, rl.ones(3)).tolist() == [2, 3, 4]
     assert rl.compiler.graph_count() == before + 1
+
+
+def test_a_loop_over_named_tensors_that_ends_a_graph_at_each_turn_settles():
+    @rl.compile(backend="eager")
+    def norms(held):
+        found = {}
+        for name, value in held.items():
+            found[name] = (value * 2).sum().item()
+        return found
+
+    held = {f"p{number}": rl.full((2,), float(number)) for number in range(24)}
+    for _ in range(3):
+        assert norms(held) == {f"p{number}": 4.0 * number for number in range(24)}
+    before = rl.compiler.graph_count()
+    assert norms({name: value + 1 for name, value in held.items()})["p3"] == 16.0
+    norms(held)
+    assert rl.compiler.graph_count() == before

@@ -136,6 +136,8 @@ class PartFunction(WholeFunction):
         raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
+        if guard.kind == "memory":
+            self.reshaped.update(_shared_containers(entry, guard))
         position = _position(entry, guard)
         if guard.kind in ("object", "arguments") and position is not None:
             reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS
@@ -154,10 +156,21 @@ class PartFunction(WholeFunction):
 
 def _position(entry: Entry, guard: Guard) -> int | None:
     """Which argument a guard is about; None for one of state."""
-    leaf = f"{guard.path} = "
-    text = next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), guard.path)
-    position = _POSITION.match(text)
+    position = _POSITION.match(_unpacked(entry, guard.path))
     return None if position is None else int(position[1])
+
+
+def _unpacked(entry: Entry, name: str) -> str:
+    """What a name stands for in the function of an entry."""
+    leaf = f"{name} = "
+    return next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), name)
+
+
+def _shared_containers(entry: Entry, guard: Guard) -> list[int]:
+    """Which containers among the arguments hold a tensor that is given twice, as an item of what is iterated over."""
+    texts = [_unpacked(entry, name) for name in (guard.path, guard.expected.rpartition(" ")[2])]
+    found = [(position, text) for text in texts if (position := _POSITION.match(text)) is not None]
+    return [int(position[1]) for position, text in found if position[0] != text]
 
 
 def _most_misses(guard: Guard) -> int:
