@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.capture.source import Source
 from rushlight.eager.handle import SPARSE, Handle
-from rushlight.eager.symbols import SymBool, SymInt
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -88,6 +88,7 @@ class Deleted:
     """No value: the entry is taken away."""
 
 
+_PLAIN: dict[type, Callable[[Any], object]] = {SymInt: int, SymBool: bool, SymFloat: float}
 Template = Output | InputRef | Number | SizeOf | Constant | Reached | Container | Made | Deleted
 
 
@@ -166,9 +167,19 @@ def flatten_items(
     return Container(type(value), items, keys, named)
 
 
-def plain_key(key: object) -> object:
-    """A key, whose number is fixed: its hash was asked."""
-    return key.value if isinstance(key, TracedNumber) else key
+def plain_key(key: Any) -> Any:
+    """A key, whose numbers are fixed: its hash was asked."""
+    kind = type(key)
+    if kind is TracedNumber:
+        return key.value
+    if kind is SymInt or kind is SymBool or kind is SymFloat:
+        return _PLAIN[kind](key)
+    if not issubclass(kind, (tuple, frozenset)):
+        return key
+    of_c: Any = tuple if issubclass(kind, tuple) else frozenset
+    parts = [plain_key(part) for part in of_c.__iter__(key)]
+    same = all(part is own for part, own in zip(parts, of_c.__iter__(key), strict=True))
+    return key if same else of_c.__new__(kind, parts)
 
 
 def _holds_tensor(value: object) -> bool:

@@ -177,7 +177,7 @@ class SymInt:
         return self._compare(other, ge, operator.ge)
 
     def __hash__(self) -> int:
-        return hash(self.expr)
+        return hash(int(self))  # in dicts and sets it stands for the number, and beside numbers
 
     def __bool__(self) -> bool:
         return guard(ne(self.expr, 0))

@@ -69,7 +69,8 @@ class CommitText:
         """The statements."""
         names, effects = self.names, self.program.effects
         calls = [line for effect in effects.entries for line in self._deferred(effect)]
-        items = [line for effect in effects.entries for line in self._items(effect)]
+        entries, in_order = self._by_order()
+        items = [line for effect in entries for line in self._items(effect)]
         if effects.draws:
             items.append(f"items += (reserved, {names(EVERYTHING)}, ())")  # they are used from here on
         attributes = [
@@ -82,12 +83,25 @@ class CommitText:
         versions = names(counters)
         if self._arguments:
             versions = f"(*{versions}, {''.join([f'{text}.version, ' for text in self._arguments])})"
-        parts = {"calls": calls, "items": items, "attributes": attributes}
+        ordered = [line for effect in in_order for line in self._items(effect)]
+        parts = {"calls": calls, "items": ordered + items, "attributes": attributes}
         made: list[str] = [f"{name} = []" for name, lines in parts.items() if lines]
-        made += calls  # in their order
+        made += calls + ordered  # in their order
         made += [line for lines in (items, attributes) for line in rolled(lines, names)]
         given = ", ".join([name if lines else "()" for name, lines in parts.items()])
         return [*made, f"commit = ({given}, {versions})"]
+
+    def _by_order(self) -> tuple[list[Effect], list[Effect]]:
+        """The entries whose lines may come in any order, and those of containers with other keys than texts and ints.
+
+        Lines that differ in such keys alone become one loop, before or behind others of that container.
+        """
+        entries = self.program.effects.entries
+        others = {self._target(effect) for effect in entries if type(effect.key) not in (int, str)}
+        parts: tuple[list[Effect], list[Effect]] = [], []
+        for effect in entries:
+            parts[self._target(effect) in others].append(effect)
+        return parts
 
     def _history(self, owner: Owner) -> str:
         """Where a tensor's gradient is. An argument that wants none may have no such record yet."""

@@ -6,7 +6,6 @@ The text is compiled once per trace, so that a later call is straight-line Pytho
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from rushlight.capture.entry.value_guards import (
 )
 from rushlight.capture.entry.value_texts import ValueTexts, replay_view
 from rushlight.capture.gradients import Owner
-from rushlight.capture.guard import Guard
+from rushlight.capture.guard import Guard, is_same
 from rushlight.capture.hooks import hook_guards
 from rushlight.capture.joint import attach_ended, rewritten
 from rushlight.capture.program import Program, random_names
@@ -180,16 +179,20 @@ def unextended_containers(walk: StateWalk, changed: Collection[tuple[int, object
 def state_guards(containers: Sequence[tuple[object, str]], leaves: Sequence[Leaf], names: Names) -> list[Guard]:
     """What is assumed of modules, optimizers and their containers."""
     guards: list[Guard] = []
-    sizes = Counter([id(leaf.container) for leaf in leaves])
+    keys: dict[int, list[object]] = {id(container): [] for container, _ in containers}
+    for leaf in leaves:
+        keys.setdefault(id(leaf.container), []).append(leaf.key)
     unread: dict[int, list[object]] = {}
     for leaf in leaves:
         if leaf.unread and isinstance(leaf.container, dict):
             unread.setdefault(id(leaf.container), []).append(leaf.key)
     for container, path in containers:
-        text, size = names(container), sizes[id(container)]
+        text, size = names(container), len(keys[id(container)])
         failed = f"len({text}) != {size}" if size else text
         if id(container) in unread:  # no other name has taken the place of one
             failed += f" or not {text}.keys() >= {names(frozenset(unread[id(container)]))}"
+        elif size > 1 and isinstance(container, dict):  # programs may walk through it
+            failed += f" or not {names(is_same)}(tuple({text}), {names(tuple(keys[id(container)]))})"
         guards.append(Guard("container", path, f"{size} entries", failed))
     for leaf in [leaf for leaf in leaves if not leaf.unread]:
         text = leaf.text(names)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from types import CodeType, GeneratorType
 from typing import Any, NoReturn, SupportsIndex
 from weakref import ref
 
-from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled
+from rushlight.capture.code.instructions import Code
+from rushlight.capture.interpreter.frame import Consume, Evaluator, Frame, FrameView, Handled, body_of
 
-_HARMLESS = ("CALL_INTRINSIC_1", "CLEANUP_THROW")  # handlers of whole bodies, from 3.12 on
+_RAISING_AGAIN = ("RERAISE", "CLEANUP_THROW")  # the latter around a `yield from`, from 3.12 on
 _PASSING = frozenset({"PUSH_EXC_INFO", "CHECK_EXC_MATCH", "BUILD_TUPLE", "COPY", "POP_EXCEPT", "CACHE", "NOP"})
 _DELEGATES = (2, 3)  # operands of RESUME behind a `yield from` and an `await`
 
@@ -126,12 +128,8 @@ class Resumable:
         frame = self._frame
         if frame is None or not self._started:
             return True
-        delegate = self.delegate()
-        if delegate is not None and hasattr(type(delegate), "close"):
-            interpreted = issubclass(type(delegate), Resumable)
-            return interpreted and isinstance(delegate, Resumable) and delegate.ends_quietly()
-        handler = frame.body.code.handlers[frame.position - 1]
-        return handler is None or _passes_on(frame, handler.target)
+        scopes = frame.globals, frame.builtins
+        return _delegate_ends_quietly(self.delegate()) and _passes_on(frame.body.code, frame.position - 1, scopes)
 
     def discard(self) -> None:
         """Ends the generator without a word to its frame."""
@@ -433,26 +431,45 @@ def _thrown(error: object, value: object = None, traceback: Any = None, /) -> Ba
     return made if traceback is None else made.with_traceback(traceback)
 
 
-def _passes_on(frame: Frame, at: int) -> bool:
-    """Whether a handler and those around it catch errors alone, of which the end of a generator is none."""
-    code = frame.body.code
-    while True:
-        name, operand = code.instructions[at].name, code.instructions[at].operand
-        if name in _HARMLESS:
-            return True
-        if name == "RERAISE":
-            handler = code.handlers[at]
-            if handler is None:
+def native_ends_quietly(generator: GeneratorType[Any, Any, Any]) -> bool:
+    """The same of a generator of CPython's."""
+    frame = generator.gi_frame
+    if frame is None or inspect.getgeneratorstate(generator) != inspect.GEN_SUSPENDED:
+        return True
+    code = body_of(generator.gi_code).code
+    at = next(at for at, instruction in enumerate(code.instructions) if instruction.offset == frame.f_lasti)
+    scopes = frame.f_globals, frame.f_builtins
+    return _delegate_ends_quietly(generator.gi_yieldfrom) and _passes_on(code, at, scopes)
+
+
+def _delegate_ends_quietly(delegate: object) -> bool:
+    kind = type(delegate)
+    if issubclass(kind, Resumable) and isinstance(delegate, Resumable):
+        return delegate.ends_quietly()
+    if kind is GeneratorType and isinstance(delegate, GeneratorType):
+        return native_ends_quietly(delegate)
+    return delegate is None or not hasattr(kind, "close")
+
+
+def _passes_on(code: Code, at: int, scopes: tuple[dict[str, Any], dict[str, Any]]) -> bool:
+    """Whether handlers around an instruction catch errors alone, of which the end of a generator is none."""
+    handler = code.handlers[at]
+    while handler is not None:
+        at = handler.target
+        while code.instructions[at].name not in _RAISING_AGAIN:
+            name, operand = code.instructions[at].name, code.instructions[at].operand
+            if name == "CALL_INTRINSIC_1":  # of the whole body, from 3.12 on
                 return True
-            at = handler.target
-        elif name == "POP_JUMP_IF_FALSE" and isinstance(operand, int):
-            at = operand
-        elif name == "LOAD_GLOBAL" and isinstance(operand, tuple):
-            cls = frame.globals.get(operand[0], frame.builtins.get(operand[0]))
-            if not (isinstance(cls, type) and issubclass(cls, Exception)):
+            if name == "POP_JUMP_IF_FALSE" and isinstance(operand, int):
+                at = operand
+            elif name == "LOAD_GLOBAL" and isinstance(operand, tuple):
+                cls = scopes[0].get(operand[0], scopes[1].get(operand[0]))
+                if not (isinstance(cls, type) and issubclass(cls, Exception)):
+                    return False
+                at += 1
+            elif name in _PASSING:
+                at += 1
+            else:
                 return False
-            at += 1
-        elif name in _PASSING:
-            at += 1
-        else:
-            return False
+        handler = code.handlers[at]
+    return True

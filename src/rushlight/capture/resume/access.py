@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 from weakref import ref
@@ -33,6 +33,7 @@ _UNCHANGEABLE = frozenset(
     {type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, SymInt, SymFloat, SymBool}
 )
 _OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
+_SELF_CLASS, _THIS_CLASS = [vars(super)[name] for name in ("__self_class__", "__thisclass__")]
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 
 
@@ -174,17 +175,28 @@ class AccessingInterpreter(Interpreter):
 
     def _read_of_class(self, owner: object, name: str) -> None:
         """Has a value guarded that a user's class holds. Its methods are taken to stay."""
-        kind = type(owner)
-        cls: type = owner if kind is type and isinstance(owner, type) else kind
-        for base in cls.__mro__ if cls.__flags__ & HEAP_TYPE else ():
+        for base in self._bases(owner):
             if name in vars(base):
                 value: object = vars(base)[name]
                 if not is_of_c(lookup(type(value), "__get__")):
                     raise Break(breaks.CALLED_BACK, f"C calls __get__ of {type(value).__name__}")
-                before = id(base) not in self.made and type(base) is type and is_of_users(module_of_class(base))
-                if before and not (hasattr(type(value), "__get__") or issubclass(type(value), type)):
+                before = id(base) not in self.made and is_of_users(module_of_class(base))
+                if before and not hasattr(type(value), "__get__"):
                     self.reached.read(ClassBox(base), name, value, f"{base.__name__}.{name}")
                 return
+
+    def _bases(self, owner: object) -> Sequence[type]:
+        """The classes that are asked for an attribute, in order: of a class itself first, and behind `super`."""
+        kind = type(owner)
+        of_kind: Sequence[type] = kind.__mro__ if kind.__flags__ & HEAP_TYPE else ()
+        if kind is super:
+            own: Any = _SELF_CLASS.__get__(owner)
+            if own is None:
+                return ()
+            self.looks_into(own)
+            bases: Sequence[type] = own.__mro__
+            return bases[bases.index(_THIS_CLASS.__get__(owner)) + 1 :]
+        return [*owner.__mro__, *of_kind] if issubclass(kind, type) and isinstance(owner, type) else of_kind
 
     def sets(self, owner: object, name: str, value: object) -> bool:
         """Has an attribute of an object that was there before set after the graph. Breaks for others, but tensors."""

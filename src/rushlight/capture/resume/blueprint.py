@@ -23,6 +23,7 @@ from rushlight.capture.state.reachable import MARK, PLAIN, variables_of
 from rushlight.capture.values import plain_key
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import NODES
+from rushlight.eager.tensor_meta import Size
 from rushlight.support.frozen import frozen
 
 Given = list[Any]
@@ -190,7 +191,7 @@ def is_plain_key(value: object) -> bool:
     """Whether a key is plain, told by its identity alone, or a tuple of such keys."""
     key = plain_key(value)
     kind = type(key)
-    if isinstance(key, (tuple, frozenset)) and kind in (tuple, frozenset):
+    if isinstance(key, (tuple, frozenset)) and kind in (tuple, frozenset, Size):
         return all(map(is_plain_key, key))
     return kind in PLAIN or kind is Identity or (is_by_identity(kind) and not issubclass(kind, Handle))
 

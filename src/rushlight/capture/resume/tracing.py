@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Container, Generator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from types import CodeType, GeneratorType
 from typing import Any, TypeGuard
 
 from rushlight.capture.interpreter.frame import Frame, Suspended
-from rushlight.capture.interpreter.generators import Resumable
+from rushlight.capture.interpreter.generators import Resumable, native_ends_quietly
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.classes import detach
@@ -115,7 +114,7 @@ class TracingInterpreter(TimedInterpreter):
                 unfinished += [] if quiet else [at]
                 made.discard()  # its `finally` blocks are run by the generator that takes its place
             elif type(made) is GeneratorType:
-                unfinished += [at] if inspect.getgeneratorstate(made) == inspect.GEN_SUSPENDED else []
+                unfinished += [] if native_ends_quietly(made) else [at]
                 made.close()  # now, while what it set in scopes belongs to the trace
         return unfinished
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.source import StateSource
 from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of, restore
-from rushlight.capture.values import TAIL, Container, Deleted, Effect, Reached, Template
+from rushlight.capture.values import TAIL, Container, Deleted, Effect, Reached, Template, plain_key
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
@@ -105,7 +105,7 @@ def changed_entries(
             yield key, MISSING
     for key, value in now.items():
         if key not in before or key in moved or not stays(key, value):
-            yield key, value
+            yield plain_key(key), value
 
 
 def _is_same_key(key: object, other: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import CodeType
 from typing import NamedTuple
@@ -59,13 +59,14 @@ class Snapshot:
         parts: Sequence[Part] = (),
     ) -> None:
         self.containers = containers
-        self.leaves = leaves
+        order = {(id(container), id(key)): at for container, _ in containers for at, key in enumerate(_keys(container))}
+        self.leaves = sorted(leaves, key=lambda leaf: order.get((id(leaf.container), id(leaf.key)), 0))
         self.tensors = tensors
         self.parts = parts
         self._moves = moves()
         self.memory = [*map(Memory.of, tensors)]
         inside: dict[int, list[Leaf]] = {id(container): [] for container, _ in containers}
-        for leaf in leaves:
+        for leaf in self.leaves:
             inside[id(leaf.container)].append(leaf)
         groups = [
             (id(container), _KINDS[type(container)], [*map(_wanted, inside[id(container)])])
@@ -110,6 +111,11 @@ class Snapshot:
         if stay:
             self._moves = now
         return stay
+
+
+def _keys(container: Entries) -> Iterable[object]:
+    """The keys of a dict, in order."""
+    return dict.__iter__(container) if isinstance(container, dict) else ()
 
 
 def _address(value: object) -> int:

@@ -178,3 +178,25 @@ def case_traceback_through_delegation(x, env):
         yield from middle()
 
     return list(outer())
+
+
+def case_delegating_generators_that_are_left_run_their_finally(x, env):
+    def inner():
+        yield x
+        yield x + 1
+
+    def outer():
+        try:
+            yield from inner()
+        finally:
+            env.log.append("outer")
+
+    def quiet():
+        try:
+            yield from inner()
+        except ValueError:
+            env.log.append("never")
+
+    first = next(outer())
+    env.log.append("behind")
+    return first, next(quiet()), env.log
