@@ -6,6 +6,7 @@ that it was. `test_another_process_captures_nothing` starts real ones.
 
 import subprocess
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from tests.capture.stored import asked, check, flat, x_of
 
 import rushlight as rl
+from rushlight.capture.stored.places import Places
 from rushlight.runtime import objects
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightWarning
@@ -520,3 +522,20 @@ def test_what_a_trace_has_seen_of_its_arguments_is_kept(programs):
         compiled(x_of(3, 4), y=x_of(4))
         proposed.append([str(spec) for spec in rl.compiler.propose_specs(compiled)])
     assert proposed[0] == proposed[1]
+
+
+def test_ways_are_looked_for_as_far_as_they_are_needed():
+    class Node:
+        def __init__(self, others: list[object]) -> None:
+            self.others, self.table = others, {"near": self.method}
+
+        def method(self) -> None: ...
+
+    others: list[object] = []
+    others += [Node(others) for _ in range(20_000)]
+    near, far = {"key": 1}, object()
+    places = Places([("near", [near]), ("world", others)])
+    begun = time.process_time()
+    assert places.step(near) is not None and places.function_of(Node.method.__code__) is Node.method
+    assert time.process_time() - begun < 0.1
+    assert places.step(far) is None  # where there is more than is looked at

@@ -220,10 +220,9 @@ class Encoder:
         if row is not None:
             return row
         named = None if type(value) is tuple else name_of(value) or self._ours.get(id(value))
-        step = self._places.steps.get(id(value))
         if named is not None:
             row = self._add("named", *named)
-        elif step is not None:
+        elif (step := self._places.step(value)) is not None:
             owner, how, key = step
             if how == "root":
                 row = self._add("root", key)
@@ -264,7 +263,7 @@ class Encoder:
 
     def function_of(self, code: CodeType) -> FunctionType | None:
         """A function to which a name leads, of this code."""
-        return self._places.functions().get(id(code))
+        return self._places.function_of(code)
 
     def tuple(self, value: tuple[Any, ...]) -> int:
         """A tuple: where it stands and is told by identity, that one, if its parts are alike."""

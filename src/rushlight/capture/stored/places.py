@@ -11,8 +11,8 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeVar
 
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import variables_of_class
@@ -22,8 +22,9 @@ from rushlight.eager.handle import Handle
 
 Step = tuple[object, str, object]
 """From which object, how, and by which name or key."""
+_Found = TypeVar("_Found")
 
-_MOST = 1 << 18  # objects that are looked at
+_MOST = 1 << 15  # objects that are looked at: a fifth of a second
 _MOST_ENTRIES = 1 << 14  # of a container that is looked into
 ATTRIBUTES = frozenset(
     {"__globals__", "__closure__", "__defaults__", "__kwdefaults__", "__self__", "__func__", "__wrapped__"}
@@ -34,30 +35,37 @@ _OF_PROPERTIES = ("fget", "fset", "fdel")
 
 
 class Places:
-    """The ways to what is reached from some roots, each with a name."""
+    """The ways to what is reached from some roots, each with a name. They are looked for as far as somebody asks."""
 
     def __init__(self, roots: Iterable[tuple[str, object]]) -> None:
-        self.steps: dict[int, Step] = {}
+        self._steps: dict[int, Step] = {}
+        self._functions: dict[int, FunctionType] = {}  # by the identity of their code; of several the first
         self._kept: list[object] = []  # so that identities stay those of one object
         self._queue: deque[Any] = deque()
         for name, root in roots:
             self._reach(root, None, "root", name)
-        while self._queue and len(self.steps) < _MOST:
-            for how, key, part in parts(owner := self._queue.popleft()):
-                self._reach(part, owner, how, key)
 
-    def functions(self) -> dict[int, FunctionType]:
-        """The functions among what is reached, by the identity of their code; of several the first."""
-        found: dict[int, FunctionType] = {}
-        for value in self._kept:
-            if type(value) is FunctionType:
-                found.setdefault(id(value.__code__), value)
-        return found
+    def step(self, value: object) -> Step | None:
+        """The last step to an object; None where no way leads to it."""
+        return self._found(self._steps, id(value))
+
+    def function_of(self, code: CodeType) -> FunctionType | None:
+        """A function of this code to which a way leads."""
+        return self._found(self._functions, id(code))
+
+    def _found(self, known: dict[int, _Found], key: int) -> _Found | None:
+        while key not in known and self._queue and len(self._steps) < _MOST:
+            owner = self._queue.popleft()
+            for how, name, part in parts(owner):
+                self._reach(part, owner, how, name)
+        return known.get(key)
 
     def _reach(self, value: Any, owner: object, how: str, key: object) -> None:
-        if type(value) in PLAIN or id(value) in self.steps or (type(value) is tuple and not value):
+        if type(value) in PLAIN or id(value) in self._steps or (type(value) is tuple and not value):
             return
-        self.steps[id(value)] = owner, how, key
+        self._steps[id(value)] = owner, how, key
+        if type(value) is FunctionType:
+            self._functions.setdefault(id(value.__code__), value)
         self._kept.append(value)
         self._queue.append(value)
 
