@@ -221,3 +221,33 @@ def test_generators_of_modules_are_left_early(fullgraph: bool):
     graphs = rl.compiler.graph_count()
     assert compiled(x).equal(function(x)) and compiled(x).equal(function(x))
     assert rl.compiler.graph_count() == graphs + 1
+
+
+def test_a_setting_that_outlives_the_call_ends_a_graph():
+    def function(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        before = x * 2
+        rl.set_grad_enabled(False)
+        return before, x * 3
+
+    x = rl.ones(2, requires_grad=True)
+    with pytest.raises(rl.RushlightError, match="a setting of autograd") as raised:
+        rl.compile(function, backend="eager", fullgraph=True)(x)
+    assert "B015" in str(raised.value) and rl.is_grad_enabled()
+    compiled = rl.compile(function, backend="eager")
+    for _ in range(2):
+        results = compiled(x)
+        enabled = rl.is_grad_enabled()
+        rl.set_grad_enabled(True)
+        assert not enabled and [result.requires_grad for result in results] == [True, False]
+
+
+def test_flags_of_a_class_with_a_metaclass_are_read():
+    class Both(nn.ModuleDict, metaclass=abc.ABCMeta):
+        def __hash__(self) -> int:
+            return id(self)
+
+    def function(x: rl.Tensor, cls: type) -> rl.Tensor:
+        return x + 1 if cls.__flags__ & (1 << 6) else x - 1
+
+    x = rl.ones(2)
+    assert rl.compile(function, backend="eager", fullgraph=True)(x, Both).equal(function(x, Both))

@@ -6,7 +6,6 @@ that it was. `test_another_process_captures_nothing` starts real ones.
 
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -532,10 +531,10 @@ def test_ways_are_looked_for_as_far_as_they_are_needed():
         def method(self) -> None: ...
 
     others: list[object] = []
-    others += [Node(others) for _ in range(20_000)]
+    others += [Node(others) for _ in range(10_000)]
     near, far = {"key": 1}, object()
     places = Places([("near", [near]), ("world", others)])
-    begun = time.process_time()
-    assert places.step(near) is not None and places.function_of(Node.method.__code__) is Node.method
-    assert time.process_time() - begun < 0.1
+    assert places.step(near) is not None
+    assert len(vars(places)["_steps"]) < 10  # not the world, which comes behind it
+    assert places.function_of(Node.method.__code__) is Node.method
     assert places.step(far) is None  # where there is more than is looked at

@@ -259,3 +259,10 @@ def test_random_numbers_need_a_dtype_and_parameters_that_fit() -> None:
         with pytest.raises(RushlightError) as caught:
             call(rl.ones(2), -1.0)
         assert caught.value.code == "A002"
+
+
+def test_unary_plus_is_positive():
+    x = rl.ones(2, requires_grad=True)
+    assert +x is x and (+x.detach()).equal(x)
+    with pytest.raises(RushlightError, match="not supported for bool"):
+        _ = +rl.tensor(True)

@@ -318,6 +318,10 @@ class Reading(GeneratedMethods):
         require(self.dtype.kind in (Kind.BOOL, Kind.INT), "A001", "only integer tensors can be an index", tensor=self)
         return int(self.item())
 
+    def __pos__(self) -> Self:
+        require(self.dtype.kind is not Kind.BOOL, "D001", "positive: not supported for bool", input=self)
+        return self
+
     def __len__(self) -> int:
         if not self.form.shape:
             fail("A001", "len: a tensor without dims has no length")

@@ -146,7 +146,9 @@ class AccessingInterpreter(Interpreter):
         kind = type(owner)
         if kind.__flags__ & HEAP_TYPE and id(owner) not in self.made and not issubclass(kind, BaseException):
             slot = lookup(kind, name)
-            if type(slot) is MemberDescriptorType and is_of_program(kind):
+            if type(slot) is not MemberDescriptorType or not slot.__objclass__.__flags__ & HEAP_TYPE:
+                return
+            if is_of_program(kind):
                 self.reached.read_slot(owner, slot, name)
 
     def _read_of_variables(self, owner: object, variables: dict[str, object], name: str) -> None:

@@ -56,7 +56,7 @@ class TracingInterpreter(TimedInterpreter):
     def __init__(self, limit: int | None, reached: ReachedObjects) -> None:
         super().__init__(reached)
         self.limit = limit
-        self.settings = _settings()
+        self.settings = scopes_of_call()
         self._variables: dict[str, object] | None = None  # of this thread's scopes, where they last said so
         self.steady = 0
         self.outside = 0  # instructions before the last state that is in no constructor, generator or class body
@@ -231,14 +231,14 @@ class TracingInterpreter(TimedInterpreter):
         variables = vars(STATE)
         if variables == self._variables:  # a third of the time that all fields take
             return True
-        if _settings() != self.settings:
+        if scopes_of_call() != self.settings:
             return False
         self._variables = dict(variables)
         return True
 
     def unsteady_reason(self) -> Reason:
         """Why the graph ends earlier than it could: it cannot end as settings or exceptions now are."""
-        if _settings() != self.settings:
+        if scopes_of_call() != self.settings:
             return Reason(breaks.SCOPE, "a setting of autograd or dispatch changes")
         return self.reason or Reason(breaks.RAISED, "an exception is being handled")
 
@@ -296,7 +296,7 @@ OF_NAMES = (MissingNameError, MissingLibraryError)  # errors of modules, which a
 _STAND_INS = (Opaque, TracedNumber, SymInt, SymFloat, SymBool)
 
 
-def _settings() -> tuple[object, ...]:
+def scopes_of_call() -> tuple[object, ...]:
     """What scopes say that outlive a trace where it ends inside of them."""
     return _fields(STATE)
 

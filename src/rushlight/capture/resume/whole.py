@@ -18,7 +18,14 @@ from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.identifying import NUMBERS
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.resume.tracing import OF_OPERATORS, TracingInterpreter, is_native, is_of_call, note_error
+from rushlight.capture.resume.tracing import (
+    OF_OPERATORS,
+    TracingInterpreter,
+    is_native,
+    is_of_call,
+    note_error,
+    scopes_of_call,
+)
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import Scope
@@ -200,8 +207,11 @@ class WholeInterpreter(TracingInterpreter):
         self.reached.lent = {}
         try:
             with Scope(interpreter=self):
+                settings = scopes_of_call()
                 result = self.call(function, args, kwargs)
                 self.raise_death()
+                if scopes_of_call() != settings:
+                    raise Break(breaks.SCOPE, "a setting of autograd or dispatch changes")
                 if self.reached.has_unwalked:
                     raise Reroot
                 for owner, _ in self.reached.kept():
