@@ -74,3 +74,22 @@ def test_steps_are_verified_where_programs_are_cut(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(segmented, "cut_at_unbacked_outputs", without_first)
     with pytest.raises(CompileError, match="no earlier step makes"):
         rl.compile(_program)(rl.tensor([1.0, -1.0, 2.0]))
+
+
+def test_a_value_that_is_only_written_has_no_memory_beside_what_it_overwrites(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Step] = []
+
+    def cut_and_keep(graph: Graph) -> list[Step]:
+        found.extend(cut_at_unbacked_outputs(graph))
+        return found
+
+    monkeypatch.setattr(segmented, "cut_at_unbacked_outputs", cut_and_keep)
+
+    def update(table: rl.Tensor, keys: rl.Tensor) -> None:
+        table.copy_(table - keys[keys.argsort()])
+
+    table = rl.tensor([5.0, 6.0, 7.0])
+    rl.compile(update)(table, rl.tensor([3.0, 1.0, 2.0]))
+    last = found[-1]
+    assert isinstance(last, NativeStep) and last.graph.mutations and not last.makes
+    assert table.tolist() == [4.0, 4.0, 4.0]

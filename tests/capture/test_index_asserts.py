@@ -296,6 +296,8 @@ KNOWN: Mapping[str, Callable[[Any, Any], Any]] = {
     "mask": lambda x, rows: x[x > 3] * 2,
     "mask of three dims": lambda x, rows: x.reshape(3, 2, 2)[x.reshape(3, 2, 2) > 3],
     "nonzero": lambda x, rows: x[:, 0][x[:, 0].nonzero().squeeze(1)],
+    "flat nonzero": lambda x, rows: x[:, 0][(x[:, 0] > 2).nonzero().reshape(-1)],
+    "chosen of sort": lambda x, rows: x[:, 0][x[:, 0].argsort()[(x[:, 0] > 2).nonzero().reshape(-1)]],
     "sort": lambda x, rows: x.gather(1, x.sort(1)[1]),
     "topk": lambda x, rows: x[x.topk(2, dim=0)[1][:, 0]],
     "bits": lambda x, rows: x[:, rows & 3] + (0 if x.shape[1] == 4 else 1),
@@ -309,6 +311,7 @@ def test_what_is_known_to_be_in_range_is_not_checked(name: str, monkeypatch: pyt
 
 UNKNOWN: Mapping[str, Callable[[Any, Any], Any]] = {
     "argmax of more": lambda x, rows: x[:, :3][:, x.T.argmax(0) - 1],
+    "chosen of rows": lambda x, rows: x[:, 0][rows[(rows > 0).nonzero().reshape(-1)]],
     "other arange": lambda x, rows: x[rl.arange(x.shape[1]) // 2],
     "other remainder": lambda x, rows: x[rows % x.shape[1]],
     "mask of more": lambda x, rows: x[:2][(x[:, 0] >= 0).nonzero().squeeze(1) - 1],

@@ -156,18 +156,23 @@ class _Cutter:
         return steps
 
     def _asked(self, number: int) -> list[Call]:
-        """The calls that a wave must compute, or find computed by an earlier wave."""
+        """The calls that a wave must compute, or find computed by an earlier wave, for others to read."""
         needed: list[Call] = []
         for call in self.waves[number].between:
             needed += [operand for operand in call.inputs() if operand.op is not PARAMETER] if is_host(call) else [call]
         if number == len(self.waves) - 1:
-            needed += [*self.graph.outputs, *[value for _, value in self.graph.mutations]]
+            needed += self.graph.outputs
         return needed
+
+    def _mutations(self, number: int) -> tuple[tuple[int, Call], ...]:
+        """What a wave writes to parameters: the last one, of values that need no memory beside these."""
+        return tuple(self.graph.mutations) if number == len(self.waves) - 1 else ()
 
     def _assign(self, number: int) -> None:
         """Assigns to a wave the values that it needs and that no earlier wave computes."""
         mine = self.waves[number].calls
-        stack = [*self._asked(number), *[check.fails for check in self.asserts[number]]]
+        written = [value for _, value in self._mutations(number)]
+        stack = [*self._asked(number), *written, *[check.fails for check in self.asserts[number]]]
         while stack:
             call = stack.pop()
             if call.op is RESULT:
@@ -189,7 +194,7 @@ class _Cutter:
             for call in self.graph.outputs:
                 if call.op is PARAMETER:
                     wave.makes[id(call)] = call
-        mutations = self.graph.mutations if last else ()
+        mutations = self._mutations(number)
         makes = list(wave.makes.values())
         if not makes and not mutations and not self.asserts[number]:
             return []

@@ -15,6 +15,7 @@ SELECTED = 8  # at most one element in so many is selected; more are taken from 
 GROUPS = 4  # of elements, for each that is selected
 GROUPED = 4  # elements that a group has at least
 WORTH_KEYS = 1024  # elements from which on a sort of keys made of them is sooner done than one by comparisons
+BLOCK = 8192  # places that are made at once
 BY_DIGITS = 16384  # elements of a row of 64 bits from which on digits are counted sooner than elements compared
 
 
@@ -137,7 +138,8 @@ def _order_by_packed_keys(keys: Array) -> Array | None:
     else:
         packed = (keys - least).view(np.int64)
     packed <<= bits
-    packed |= np.arange(keys.shape[-1])
+    for start in range(0, keys.shape[-1], BLOCK):  # pages of one more array would be new ones at each call
+        packed[..., start : start + BLOCK] |= np.arange(start, min(start + BLOCK, keys.shape[-1]))
     packed.sort(axis=-1)
     packed &= (1 << bits) - 1
     return packed

@@ -18,7 +18,7 @@ from rushlight.ops import collective
 from rushlight.recsys.distributed.awaitable import Awaitable
 from rushlight.recsys.distributed.precision import EXACT, QCommsConfig, decoded, encoded, encoded_counts
 from rushlight.recsys.sparse import KeyedJaggedTensor
-from rushlight.recsys.sparse.segments import lengths_of, offsets_of, prefix_sums, taken_segments
+from rushlight.recsys.sparse.segments import as_graph, lengths_of, offsets_of, prefix_sums, taken_segments
 from rushlight.support.errors import require
 
 Counts = Sequence[int]
@@ -190,15 +190,26 @@ def _by_route(lengths: Tensor, values: Tensor, weights: Tensor | None, routes: i
     ranks = len(batches)
     if routes <= 1 or ranks == 1:
         return Received(lengths, values, weights, batches)
-    sizes = [size for size in batches for _ in range(routes)]
-    firsts = rl.tensor(prefix_sums(sizes))
-    ends = offsets_of(lengths)[firsts]
-    by_route = rl.arange(ranks * routes).reshape(ranks, routes).T.reshape(-1)
-    starts, counts = ends[:-1][by_route], lengths_of(ends)[by_route]
-    places = taken_segments(starts, counts, values.shape[0])
-    own = rl.tensor(sizes)[by_route]
-    ordered = lengths[taken_segments(firsts[:-1][by_route], own, lengths.shape[0])]
-    return Received(ordered, values[places], None if weights is None else weights[places], batches)
+    kind = (weights is None, lengths.dtype)
+    own, ids, kept = as_graph(
+        _route_by_route, kind, lengths, values, weights, rl.tensor([[size] * routes for size in batches])
+    )
+    return Received(own, ids, kept, batches)
+
+
+def _route_by_route(
+    lengths: Tensor, values: Tensor, weights: Tensor | None, sizes: Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Lengths, values and weights of the segments of each route from each rank; `sizes` are by rank, then by route."""
+
+    def by_route(runs: Tensor) -> Tensor:
+        return runs.reshape(sizes.shape).T.reshape(-1)
+
+    firsts = offsets_of(sizes.reshape(-1))
+    ends = offsets_of(lengths.long())[firsts]
+    places = taken_segments(by_route(ends[:-1]), by_route(lengths_of(ends)), values.shape[0])
+    ordered = lengths[taken_segments(by_route(firsts[:-1]), by_route(sizes), lengths.shape[0])]
+    return ordered, values[places], None if weights is None else weights[places]
 
 
 class PooledEmbeddingsAllToAll:

@@ -106,10 +106,6 @@ class LocalFused(FusedEmbeddingBagCollection):
         """Return the number of features that are looked up."""
         return len(self._slots.tables)
 
-    def step_of(self, ids: Tensor, offsets: Tensor, weights: Tensor | None, gradient: Tensor) -> None:
-        """Update the rows of the ids, given the gradients of the pooled rows in all ranks' losses."""
-        super().step_of(ids, offsets, weights, gradient / self._ranks)
-
 
 class Divided(Function):
     """A tensor whose gradient is divided."""

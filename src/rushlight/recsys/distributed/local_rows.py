@@ -37,7 +37,7 @@ class LocalRows:
         self._ranks = group.size
         shared = shared_sums(tables, cover, rank, rule, groups)
         self._slots = Slots(self.tables)
-        self._groups = [] if rule is None else grouped(self.tables, rule, None, shared)
+        self._groups = [] if rule is None else grouped(self.tables, rule, None, shared, group.size)
         self._lookup: GroupedRows | None = None
         if rule is None:
             self._weights: list[Tensor] = [rl.nn.Parameter(initial_weight(table)) for table in self.tables]
@@ -47,7 +47,7 @@ class LocalRows:
             self._lookup = self._grouped_lookup(group)
 
     def _grouped_lookup(self, group: ProcessGroup) -> GroupedRows:
-        return MeanRows(self._groups, self._slots.tables, group.size)
+        return GroupedRows(self._groups, self._slots.tables)
 
     def weights_of_tables(self) -> list[Tensor]:
         """Return the weights, table by table."""
@@ -71,23 +71,11 @@ class LocalRows:
         return Divided.apply(weight, self._ranks)
 
 
-class MeanRows(GroupedRows):
-    """Rows whose step is that of the mean of the losses of `ranks`."""
-
-    def __init__(self, groups: Sequence[TableGroup], places: Sequence[int], ranks: int) -> None:
-        super().__init__(groups, places)
-        self._ranks = ranks
-
-    def step(self, group: TableGroup, ids: Tensor, bounds: Sequence[int], gradient: Tensor) -> None:
-        """Update the rows of a group, given the gradients in all ranks' losses."""
-        super().step(group, ids, bounds, gradient / self._ranks)
-
-
-class _OfAllRanks(MeanRows):
+class _OfAllRanks(GroupedRows):
     """Rows that each rank has: a step is of all ranks' ids, by slot and then by rank, so that they stay equal."""
 
     def __init__(self, groups: Sequence[TableGroup], places: Sequence[int], group: ProcessGroup) -> None:
-        super().__init__(groups, places, group.size)
+        super().__init__(groups, places)
         self._group = group
 
     def step(self, group: TableGroup, ids: Tensor, bounds: Sequence[int], gradient: Tensor) -> None:

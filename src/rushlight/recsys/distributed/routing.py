@@ -13,7 +13,7 @@ from rushlight.ops.ragged import segment_numbers
 from rushlight.recsys.distributed.cover import Cover
 from rushlight.recsys.distributed.exchange import Sending
 from rushlight.recsys.sparse import KeyedJaggedTensor
-from rushlight.recsys.sparse.segments import offsets_of, prefix_sums, taken_segments
+from rushlight.recsys.sparse.segments import as_graph, lengths_of, offsets_of, prefix_sums, taken_segments
 from rushlight.support.frozen import frozen
 
 
@@ -70,7 +70,7 @@ class Router:
             ends = offsets_of(blocks.lengths.long())[rl.arange(self._count + 1) * batch]
         else:
             ends = features.key_offsets()
-        return self._by_route(blocks, ends.tolist(), batch)
+        return self._by_route(blocks, ends.tolist())
 
     def _by_block(self, features: KeyedJaggedTensor, weights: Tensor | None, batch: int) -> _Blocks:
         ids = features.values().long()
@@ -83,17 +83,27 @@ class Router:
         lengths = (block * batch + example).bincount(minlength=self._count * batch)
         return _Blocks(lengths, inside[order], None if weights is None else weights[order], order)
 
-    def _by_route(self, blocks: _Blocks, ends: Sequence[int], batch: int) -> Routed:
+    def _by_route(self, blocks: _Blocks, ends: Sequence[int]) -> Routed:
         counts = [ends[block + 1] - ends[block] for block in self._routes]
         sums = prefix_sums(counts)
         to_ranks = [sums[end] - sums[first] for first, end in itertools.pairwise(self._ends)]
         if self._in_order:
             return Routed(Sending(blocks.lengths, blocks.ids, blocks.weights, to_ranks), counts, blocks.order)
-        lengths = blocks.lengths.reshape(self._count, batch)[self._order].reshape(-1)
-        starts = rl.tensor(list(ends), dtype=rl.int64)[self._order]
-        places = taken_segments(starts, rl.tensor(counts, dtype=rl.int64), sums[-1])
-        weights = None if blocks.weights is None else blocks.weights[places]
-        return Routed(Sending(lengths, blocks.ids[places], weights, to_ranks), counts, blocks.order)
+        own = blocks.lengths, blocks.ids, blocks.weights
+        kind = (blocks.weights is None, blocks.lengths.dtype, blocks.ids.dtype)
+        room = rl.empty(sums[-1], dtype=rl.uint8)
+        lengths, ids, weights = as_graph(_in_order, kind, *own, rl.tensor(list(ends)), self._order, room)
+        return Routed(Sending(lengths, ids, weights, to_ranks), counts, blocks.order)
+
+
+def _in_order(
+    lengths: Tensor, ids: Tensor, weights: Tensor | None, ends: Tensor, order: Tensor, room: Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Lengths, ids and weights of the blocks that an order names; `room` is as large as all of them."""
+    blocks = ends.shape[0] - 1
+    by_block = lengths.reshape(blocks, lengths.shape[0] // blocks)[order]
+    places = taken_segments(ends[:-1][order], lengths_of(ends)[order], room.shape[0])
+    return by_block.reshape(-1), ids[places], None if weights is None else weights[places]
 
 
 class _Moved(Function):

@@ -11,30 +11,63 @@ from rushlight.autograd import Function
 from rushlight.ops.ragged import segment_numbers
 from rushlight.recsys.configs import EmbeddingBagConfig
 from rushlight.recsys.modules.embedding_bag import EmbeddingBagCollection
-from rushlight.recsys.modules.groups import FusedTables, TableGroup, grouped, weights_of
+from rushlight.recsys.modules.groups import FusedTables, Named, TableGroup, grouped, weights_of
+from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.optim import SGD, RowSums, rule_of
-from rushlight.recsys.sparse.segments import lengths_of
+from rushlight.recsys.sparse.segments import lengths_of, prefix_sums
 from rushlight.support.frozen import frozen
 
 
 @frozen(eq=False)
 class _GroupSlots:
-    """The slots whose tables are in a group.
+    """How many slots have tables in a group, and the runs of columns of the pooled rows that these slots are.
 
-    Of each slot its number among these, or -1, and its table's first row.
+    Of each slot its table's first row, and its number among these, or -1; None if all slots are.
     """
 
-    slots: list[int]
-    rank: Tensor
+    count: int
+    columns: list[tuple[int, int]]
     first: Tensor
+    number: Tensor | None
 
     @staticmethod
-    def of(group: TableGroup, tables: Sequence[int]) -> _GroupSlots:
-        """Return those of a group; `tables` says which table each slot reads."""
-        slots = [slot for slot, table in enumerate(tables) if table in group.first]
-        rank = rl.full((len(tables),), -1, dtype=rl.int64)
-        rank[rl.tensor(slots)] = rl.arange(len(slots))
-        return _GroupSlots(slots, rank, rl.tensor([group.first.get(table, 0) for table in tables]))
+    def of(group: TableGroup, slots: Slots) -> _GroupSlots:
+        """Return those of a group."""
+        own = [slot for slot, table in enumerate(slots.tables) if table in group.first]
+        ends = prefix_sums(slots.dims)
+        columns: list[tuple[int, int]] = []
+        for slot in own:
+            start = columns.pop()[0] if columns and columns[-1][1] == ends[slot] else ends[slot]
+            columns.append((start, ends[slot + 1]))
+        first = rl.tensor([group.first.get(table, 0) for table in slots.tables])
+        if len(own) == len(slots.tables):
+            return _GroupSlots(len(own), columns, first, None)
+        number = rl.full((len(slots.tables),), -1, dtype=rl.int64)
+        number[rl.tensor(own)] = rl.arange(len(own))
+        return _GroupSlots(len(own), columns, first, number)
+
+
+def _of_bags(
+    gradients: Tensor,
+    ids: Tensor,
+    offsets: Tensor,
+    weights: Tensor | None,
+    means: Tensor | None,
+    first: Tensor,
+    number: Tensor | None,
+) -> Named:
+    """The rows of a group that bags name. Gradients are by bag, then by those slots that have a number."""
+    slots, batch = first.shape[0], max((offsets.shape[0] - 1) // first.shape[0], 1)
+    bags = segment_numbers(offsets, ids.shape[0])
+    feature = bags // batch
+    if means is not None:
+        weights = rl.where(means[feature], 1 / lengths_of(offsets).float()[bags], 1.0)
+    rows, bag = first[feature] + ids, bags % batch
+    if number is None:
+        return rows, gradients, bag * slots + feature, weights
+    chosen = (number[feature] >= 0).nonzero().flatten()
+    members = bag * (gradients.shape[0] // batch) + number[feature]
+    return rows[chosen], gradients, members[chosen], None if weights is None else weights[chosen]
 
 
 class _Pooled(Function):
@@ -71,6 +104,8 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
     parameters that want no gradient; `fused_optimizer_state()` has the states by TorchRec's keys.
     """
 
+    _ranks = 1
+
     def __init__(
         self,
         tables: Sequence[EmbeddingBagConfig],
@@ -81,10 +116,10 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
     ) -> None:
         super().__init__(tables, is_weighted, device="meta")
         rule = rule_of(optimizer_type, optimizer_kwargs or {})
-        self._groups = grouped(self._tables, rule, device, self._row_sums())
+        self._groups = grouped(self._tables, rule, device, self._row_sums(), self._ranks)
         for name, weight in weights_of(self._groups, self._tables).items():
             self.embedding_bags[name].weight = weight
-        self._slots_of_groups = [_GroupSlots.of(group, self._slots.tables) for group in self._groups]
+        self._slots_of_groups = [_GroupSlots.of(group, self._slots) for group in self._groups]
         self._views = {
             place: group.rows_of(self._tables[place], place, group.weight)
             for group in self._groups
@@ -112,29 +147,12 @@ class FusedEmbeddingBagCollection(FusedTables, EmbeddingBagCollection):
 
     def step_of(self, ids: Tensor, offsets: Tensor, weights: Tensor | None, gradient: Tensor) -> None:
         """Update the rows of the ids, given the gradient of the pooled rows."""
-        count = len(self._slots.tables)
-        batch = (offsets.shape[0] - 1) // count
-        numbers = segment_numbers(offsets, ids.shape[0])
-        feature = numbers // max(batch, 1)
-        scales = self._scales(offsets, numbers, feature, weights)
-        blocks = gradient.split(self._columns, 1)
+        means = self._has_mean if any(self._means) else None
         for group, own in zip(self._groups, self._slots_of_groups, strict=True):
-            pooled = rl.stack([blocks[slot] for slot in own.slots]).reshape(len(own.slots) * batch, -1)
-            if len(own.slots) == count:
-                group.apply(own.first[feature] + ids, pooled, numbers, scales)
-                continue
-            chosen = (own.rank[feature] >= 0).nonzero().flatten()
-            kind = feature[chosen]
-            kept = None if scales is None else scales[chosen]
-            bags = own.rank[kind] * batch + numbers[chosen] % max(batch, 1)
-            group.apply(own.first[kind] + ids[chosen], pooled, bags, kept)
-
-    def _scales(self, offsets: Tensor, numbers: Tensor, feature: Tensor, weights: Tensor | None) -> Tensor | None:
-        """What the gradient of each id's row is multiplied by."""
-        if not any(self._means):
-            return weights
-        lengths = lengths_of(offsets).float()
-        return rl.where(self._has_mean[feature], 1 / lengths[numbers], 1.0)
+            columns = [gradient[:, low:high] for low, high in own.columns]
+            whole = columns[0] if len(columns) == 1 else rl.cat(columns, 1)
+            rows = whole.reshape(gradient.shape[0] * own.count, group.weight.shape[1])
+            group.apply(_of_bags, rows, ids, offsets, weights, means, own.first, own.number)
 
     def weight_gradient(self, ids: Tensor, offsets: Tensor, gradient: Tensor) -> Tensor:
         """Return the gradient of the weights of ids, given that of the pooled rows."""

@@ -10,7 +10,7 @@ from rushlight import Tensor
 from rushlight.autograd import Function
 from rushlight.recsys.configs import EmbeddingConfig
 from rushlight.recsys.modules.embedding import EmbeddingCollection
-from rushlight.recsys.modules.groups import FusedTables, TableGroup, grouped, weights_of
+from rushlight.recsys.modules.groups import FusedTables, Named, TableGroup, grouped, weights_of
 from rushlight.recsys.optim import SGD, rule_of
 
 
@@ -35,6 +35,11 @@ class _Rows(Function):
             for group, gradient in zip(ctx.lookup.groups, gradients, strict=True):
                 ctx.lookup.step(group, ids, ctx.bounds, gradient)
         return None, None, None, None
+
+
+def _each(rows: Tensor, gradients: Tensor) -> Named:
+    """Rows that have a gradient each."""
+    return rows, gradients, rl.arange(rows.shape[0]), None
 
 
 class GroupedRows:
@@ -68,8 +73,7 @@ class GroupedRows:
 
     def step(self, group: TableGroup, ids: Tensor, bounds: Sequence[int], gradient: Tensor) -> None:
         """Update the rows of a group that ids name, given the gradients of what was looked up."""
-        numbers = self.numbers(group, ids, bounds)
-        group.apply(numbers, gradient, rl.arange(numbers.shape[0]), None)
+        group.apply(_each, self.numbers(group, ids, bounds), gradient)
 
 
 class FusedEmbeddingCollection(FusedTables, EmbeddingCollection):

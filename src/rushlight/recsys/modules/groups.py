@@ -6,30 +6,32 @@ write. Sums have one order whatever the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed.optim.in_backward import APPLIED, CLASSES, KEYWORDS
 from rushlight.eager.composite.places import write_rows
-from rushlight.eager.dispatch import STATE
 from rushlight.nn import Parameter
 from rushlight.nn.functional import pad
 from rushlight.ops.ragged import segment_sum
 from rushlight.recsys.configs import BaseEmbeddingConfig
 from rushlight.recsys.modules.tables import initialize
 from rushlight.recsys.optim import OWN_COLUMNS, RowRule, RowSums, rule_of
-from rushlight.recsys.sparse.segments import prefix_sums
+from rushlight.recsys.sparse.segments import as_graph, prefix_sums
 from rushlight.support.errors import require
+
+Named = tuple[Tensor, Tensor, Tensor, Tensor | None]
+"""Rows of a group that a batch names, gradients, which of these each row has, and what that is multiplied by."""
 
 
 class TableGroup:
     """Tables of one row size and dtype in one memory, and the state of their rows.
 
-    `step` counts the backward passes, also those of batches that name no row. `sums` says what a row is part of.
+    `step` counts the backward passes, also those of batches that name no row. `sums` says what a row is part of. Steps
+    are those of the mean of the losses of `ranks`.
     """
 
     def __init__(
@@ -39,9 +41,10 @@ class TableGroup:
         rule: RowRule,
         device: Any = None,
         sums: RowSums = OWN_COLUMNS,
+        ranks: int = 1,
     ) -> None:
         self.places = list(places)
-        self.rule, self.sums = rule, sums
+        self.rule, self.sums, self.share = rule, sums, 1 / ranks
         own = [tables[place] for place in places]
         *firsts, total = prefix_sums([table.num_embeddings for table in own])
         self.first, dim = dict(zip(places, firsts, strict=True)), own[0].embedding_dim
@@ -59,58 +62,53 @@ class TableGroup:
         first = self.first[place]
         return values[first : first + table.num_embeddings]
 
-    def apply(self, rows: Tensor, gradients: Tensor, members: Tensor, weights: Tensor | None) -> None:
-        """Update the rows that are named: the gradient of `rows[k]` is `weights[k] * gradients[members[k]]`."""
+    def apply(self, named: Callable[..., Named], *given: Any) -> None:
+        """Update the rows that `named(*given)` names; `named` is a function of a module.
+
+        The gradient of `rows[k]` is `weights[k] * gradients[members[k]]`. Rows are found and updated by one graph.
+        """
         self.step += 1
-        ascending, order = rows.sort(stable=True)
-        before = pad(ascending, (1, 0), value=-1)
-        starts = (ascending != before[:-1]).nonzero().flatten()
-        ends = rl.cat([starts, starts.new_full((1,), rows.shape[0])])
-        kept = None if weights is None else weights[order]
-        parts = (self.weight, self.states, self.step.double(), ascending[starts], gradients, ends, members[order], kept)
+        parts = (self.share, self.weight, self.states, self.step.double(), *given)
         if self.sums is OWN_COLUMNS:
             numbers = {name: float(number) for name, number in asdict(self.rule).items()}
-            _compiled(type(self.rule), STATE.ranks)(numbers, *parts)
+            absent = (*[not number for number in numbers.values()], *[one is None for one in given])
+            kind = type(self.rule)
+            as_graph(_update_by, (kind, named, absent), kind, numbers, named, *parts)
         else:  # figures of rows are exchanged between ranks
-            _update(self.sums, self.rule, *parts)
+            _update(self.sums, self.rule, named, *parts)
 
 
 def _update(
     sums: RowSums,
     rule: RowRule,
+    named: Callable[..., Named],
+    share: float,
     weight: Tensor,
     states: Mapping[str, Tensor],
     step: Tensor,
-    named: Tensor,
-    gradients: Tensor,
-    ends: Tensor,
-    members: Tensor,
-    weights: Tensor | None,
+    *given: Any,
 ) -> None:
-    """Update rows, which ascend; the gradients of each are a segment of `members`.
+    """Update rows that are named. In the order of rows the gradients of each are a segment; a share of these counts.
 
     Compiled, one loop reads a row, sums its gradients and writes it, where a rule sees each number by itself.
     """
-    total = segment_sum(gradients, ends, members, weights)
-    old = weight[named].to(total.dtype)
-    new, changed = rule.update(old, total, {name: state[named] for name, state in states.items()}, step, sums)
-    write_rows(weight, named, new.to(weight.dtype))
+    rows, gradients, members, weights = named(*given)
+    ascending, order = rows.sort(stable=True)
+    before = pad(ascending, (1, 0), value=-1)
+    starts = (ascending != before[:-1]).nonzero().flatten()
+    ends = rl.cat([starts, starts.new_full((1,), rows.shape[0])])
+    own, kept = ascending[starts], None if weights is None else weights[order]
+    total = segment_sum(gradients, ends, members[order], kept) * share
+    old = weight[own].to(total.dtype)
+    new, changed = rule.update(old, total, {name: state[own] for name, state in states.items()}, step, sums)
+    write_rows(weight, own, new.to(weight.dtype))
     for name, state in changed.items():
-        write_rows(states[name], named, state)
+        write_rows(states[name], own, state)
 
 
-@lru_cache(64)
-def _compiled(kind: type[RowRule], ranks: str | None) -> Any:
-    """The update by rules of a kind, compiled for any numbers.
-
-    Each rank, which may be a thread of this process, has a function of its own: graphs are guarded on their ranks.
-    """
-    del ranks
-
-    def update(numbers: Mapping[str, float], *parts: Any) -> None:
-        _update(OWN_COLUMNS, kind(**numbers), *parts)
-
-    return rl.compile(update)
+def _update_by(kind: type[RowRule], numbers: Mapping[str, float], *parts: Any) -> None:
+    """The update by a rule of any numbers."""
+    _update(OWN_COLUMNS, kind(**numbers), *parts)
 
 
 def grouped(
@@ -118,6 +116,7 @@ def grouped(
     rule: RowRule,
     device: Any = None,
     sums: Mapping[int, RowSums] | None = None,
+    ranks: int = 1,
 ) -> list[TableGroup]:
     """Return the groups of tables that share a row size, a dtype, and how their rows are summed."""
     kinds: dict[tuple[object, ...], list[int]] = {}
@@ -125,7 +124,10 @@ def grouped(
     for place, table in enumerate(tables):
         kind = (table.embedding_dim, table.data_type, of_place.get(place, OWN_COLUMNS))
         kinds.setdefault(kind, []).append(place)
-    return [TableGroup(tables, places, rule, device, of_place.get(places[0], OWN_COLUMNS)) for places in kinds.values()]
+    return [
+        TableGroup(tables, places, rule, device, of_place.get(places[0], OWN_COLUMNS), ranks)
+        for places in kinds.values()
+    ]
 
 
 def state_key(module: str, table: str, state: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import is_compiling
+from rushlight.eager.dispatch import STATE
 from rushlight.ops.index.ranged import offsets_within
 from rushlight.ops.ragged import lengths_within, segment_numbers
 from rushlight.support.errors import fail, require
@@ -20,6 +23,18 @@ def offsets_of(lengths: Tensor) -> Tensor:
 def lengths_of(offsets: Tensor) -> Tensor:
     """How long segments are."""
     return offsets[1:] - offsets[:-1]
+
+
+def as_graph(function: Callable[..., Any], kind: Hashable, *given: Any) -> Any:
+    """Return what a function of a module gives, by a graph. Calls of another kind, or on another rank, have others."""
+    return _compiled(function, kind, STATE.ranks)(*given)
+
+
+@lru_cache(256)
+def _compiled(function: Callable[..., Any], kind: Hashable, ranks: str | None) -> Any:
+    """A function of its own for each kind, and for each rank, which may be a thread of this process."""
+    del kind, ranks
+    return rl.compile(lambda *given: function(*given))
 
 
 def checked_segments(
