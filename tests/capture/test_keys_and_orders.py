@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -251,3 +251,18 @@ def test_flags_of_a_class_with_a_metaclass_are_read():
 
     x = rl.ones(2)
     assert rl.compile(function, backend="eager", fullgraph=True)(x, Both).equal(function(x, Both))
+
+
+@pytest.mark.parametrize("factory", [list, int, lambda: 3, None])
+def test_items_of_a_defaultdict_are_set_and_deleted_in_one_graph(factory: Any):
+    def function(x: rl.Tensor, given: defaultdict[str, Any]) -> tuple[Any, defaultdict[str, Any]]:
+        own: defaultdict[str, Any] = defaultdict(factory)
+        own["a"] = given["a"] = x + 1
+        own["c"], given["d"] = 5, x * 2
+        del own["c"], given["d"]
+        return own["a"] if factory is None else own["b"], given
+
+    compiled = rl.compile(function, backend="eager", fullgraph=True)
+    for _ in range(2):
+        ours, theirs = (call(rl.ones(2), defaultdict(factory)) for call in (compiled, function))
+        assert str(ours) == str(theirs)

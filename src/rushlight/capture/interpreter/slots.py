@@ -22,7 +22,7 @@ STOPPED = object()
 """In place of the next value of an iterator that has none."""
 HEAP_TYPE = 1 << 9  # flag of classes that statements made; others never change
 _SEQUENCES = (list, tuple, str, bytes, bytearray, deque)  # whose + and * come after the other operand's
-_OF_DICTS = LOOKING_UP | {"getitem", "missing"}  # of a dict whose items C gets, sets or deletes, and of its keys
+_OF_DICTS = LOOKING_UP | {"getitem", "missing"}  # of a dict whose items C gets, and of its keys
 _OF_SEQUENCES = frozenset({"getitem"})  # of others, and not of what they hold
 _NAMES = ("__name__", "__qualname__")  # of a generator
 _REFLECTED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
@@ -351,7 +351,7 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
         key = _index(interpreter, container, key)
         if issubclass(type(container), dict):
             interpreter.hashes(key)
-        interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
+        interpreter.runs(container, asked=LOOKING_UP if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         if type(key) is slice:
             interpreter.runs(value, asked=ITERATING)
@@ -368,7 +368,7 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
         key = _index(interpreter, container, key)
         if issubclass(type(container), dict):
             interpreter.hashes(key)
-        interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
+        interpreter.runs(container, asked=LOOKING_UP if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.writes(container)
         del container[key]
