@@ -580,3 +580,20 @@ def test_attributes_of_classes_are_guarded():
         assert [counting(x).tolist()[0] for _ in range(3)] == [7.0, 8.0, 9.0] and Counted.count == 9
     finally:
         Counted.count, Counted.table = 1, {"a": 1.0}
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_an_attribute_that_was_deleted_is_asked_for(fullgraph: bool):
+    def call(x, config):
+        del config.scale
+        config.new = x + 1
+        del config.new
+        absent = hasattr(config, "scale"), hasattr(config, "new"), getattr(config, "scale", 3.0)
+        config.scale = x * 3
+        return config.scale + absent[2], absent
+
+    compiled, x = rl.compile(call, fullgraph=fullgraph), rl.ones(3)
+    for scale in (2.0, 4.0):
+        ours, theirs = Config(scale), Config(scale)
+        assert str(compiled(x, ours)) == str(call(x, theirs))
+        assert str(vars(ours)) == str(vars(theirs))

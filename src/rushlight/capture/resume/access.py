@@ -159,7 +159,7 @@ class AccessingInterpreter(Interpreter):
             assumed.has_class(owner)
         if name in variables:
             self.reached.read(variables, name, variables[name], name)
-        elif not is_data_descriptor(type(lookup(type(owner), name))):
+        elif not (self.reached.had(variables, name) or is_data_descriptor(type(lookup(type(owner), name)))):
             assumed.lacks(variables, name, f"a {type(owner).__name__}")
 
     def _variables_of(self, owner: object) -> dict[str, object] | None:

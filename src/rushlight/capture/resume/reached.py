@@ -262,6 +262,10 @@ class ReachedObjects:
             elif type(value) is not ModuleType:
                 self.walk.leaves.append(leaf)
 
+    def had(self, variables: dict[str, object], name: str) -> bool:
+        """Whether variables of the state had a name where the trace began: the trace itself has deleted it."""
+        return name in self.walk.before.get(id(variables), ()) or (id(variables), name) in self._guarded
+
     def read_slot(self, owner: object, slot: MemberDescriptorType, name: str) -> None:
         """Guards what an object of the state has in a slot, or that it has nothing there."""
         self.walk.assumed.has_class(owner)
@@ -364,6 +368,8 @@ class ReachedObjects:
                 self.arguments.guard_absent(owner, name, type(of_class) is MemberDescriptorType)
                 del self.written[id(owner), name]
                 return
+        elif self.written.get((id(owner), name), (owner, name, value))[2] is MISSING:  # it comes behind the others then
+            raise Break(OUTSIDE, f"the attribute {name} is set, which was deleted")
         self._write(owner, name, value)
 
     def _write(self, owner: object, name: str, value: object) -> None:
