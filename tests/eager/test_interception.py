@@ -259,3 +259,25 @@ print((Held(rl.ones(2)) + 1).held.tolist())
 def test_a_subclass_acts_in_a_program_that_imports_nothing_else():
     result = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=120)
     assert result.stdout == "[2.0, 2.0]\n", result.stderr
+
+
+def test_classes_read_the_one_element_of_their_wrappers():
+    asked = []
+
+    class Held(rl.Tensor):
+        @staticmethod
+        def __new__(cls, held):
+            return rl.Tensor._make_wrapper_subclass(cls, held.size(), dtype=held.dtype)
+
+        def __init__(self, held):
+            self.held = held
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            asked.append(func.__name__)
+            result = func(*[one.held if isinstance(one, Held) else one for one in args])
+            return Held(result) if isinstance(result, rl.Tensor) else result
+
+    wrapper = Held(rl.tensor([2.5]))
+    assert (wrapper.item(), float(wrapper), int(wrapper), bool(wrapper > 3)) == (2.5, 2.5, 2, False)
+    assert asked == ["_local_scalar_dense"] * 3 + ["gt", "_local_scalar_dense"]

@@ -16,7 +16,7 @@ from rushlight.eager.execution.operands import flatten
 from rushlight.eager.execution.views import view_plan
 from rushlight.eager.handle import PYTHON, Handle, is_wrapper
 from rushlight.eager.mutation import Mutation, arguments_of
-from rushlight.eager.override.operator_function import function_for
+from rushlight.eager.override.operator_function import ReadFunction, function_for
 from rushlight.ops.record import Operator
 from rushlight.support.errors import fail
 from rushlight.term import Op
@@ -65,6 +65,21 @@ def _refuse_untraced(op: Op, operands: tuple[object, ...]) -> None:
         asked = [type(one).__name__ for one in wrappers if id(one) not in known]
     if asked:
         fail("C036", f"{op.name}: __torch_dispatch__ is asked while a function is compiled", asked=", ".join(asked))
+
+
+_read: list[ReadFunction] = []
+
+
+def read_wrapper(tensor: Handle) -> Any:
+    """The one element of a wrapper, as its class reads it: it is asked for `_local_scalar_dense`, as in PyTorch."""
+    if not _read:
+        _read.append(ReadFunction())
+    cls: Any = type(tensor)
+    with Scope(modes=(), included=STATE.included & ~PYTHON):
+        result = cls.__torch_dispatch__(_read[0], (cls,), (tensor,), {})
+    if result is NotImplemented:
+        fail("A006", "item: no __torch_dispatch__ answers", classes=cls.__name__)
+    return result
 
 
 def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:

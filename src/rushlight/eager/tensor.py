@@ -29,10 +29,12 @@ from rushlight.eager.handle import (
     adopted,
     fail_without_data,
     gradient_of,
+    is_wrapper,
     move,
     share,
     wrap,
 )
+from rushlight.eager.interception import read_wrapper
 from rushlight.eager.interchange import CPU_DEVICE, exported
 from rushlight.eager.legacy import made
 from rushlight.eager.memory import asked_array_of, first_element, require_host_memory, tensor_of
@@ -241,7 +243,7 @@ class Reading(GeneratedMethods):
             return traced_item(self)
         if self.form.numel != 1:
             fail("S015", "item: the tensor has several elements, or none", tensor=self)
-        return first_element(self)
+        return read_wrapper(self) if is_wrapper(self) else first_element(self)
 
     def tolist(self) -> Any:
         """The elements as nested lists."""

@@ -461,7 +461,8 @@ def _start(tensor: Any, gradient: object) -> Any:
     if not isinstance(gradient, Handle):
         fail("A001", "backward: a gradient must be a tensor", gradient=gradient)
     dtype = tensor.form.dtype
-    if gradient.form.dtype.kind is not dtype.kind or not same_shape(gradient.form.shape, tensor.form.shape):
+    fits = gradient.form.dtype.is_complex == dtype.is_complex  # integers start gradients too, as in PyTorch
+    if not fits or not same_shape(gradient.form.shape, tensor.form.shape):
         fail("G007", "backward: the gradient does not fit its tensor", tensor=tensor, gradient=gradient)
     return gradient if gradient.form.dtype is dtype else OPERATORS["to_dtype"](gradient, dtype)
 

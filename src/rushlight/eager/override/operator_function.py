@@ -5,6 +5,8 @@ There is one function for each operator, so that programs may tell operators by 
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from rushlight.eager.handle import Handle
 from rushlight.eager.mutation import COPY, FILL, Mutation, in_place, out_form
 from rushlight.eager.override.answering import answer, relevant
@@ -113,6 +115,19 @@ class OperatorFunction:
 
     def __repr__(self) -> str:
         return f"rushlight.fx.ops.{self.__name__}"
+
+
+class ReadFunction(OperatorFunction):
+    """What a wrapper is asked for its one element: called with a tensor, it gives a Python number."""
+
+    def __init__(self) -> None:
+        super().__init__(OPERATORS["item"])
+        self.__name__ = self.__qualname__ = "_local_scalar_dense"
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Return the element."""
+        (tensor,) = (*args, *kwargs.values())
+        return cast(Any, tensor).item()
 
 
 def identifier(name: str) -> str:
