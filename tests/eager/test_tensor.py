@@ -512,3 +512,33 @@ def test_a_tensor_without_elements_has_no_address():
 def test_new_takes_its_size_by_name():
     made = arange(3).new(size=(2, 3))
     assert made.shape == (2, 3) and made.dtype is arange(3).dtype
+
+
+# What torch 2.13 makes of sequences that hold numbers of numpy, arrays and tensors.
+@pytest.mark.parametrize(
+    ("data", "dtype", "shape"),
+    [
+        ([np.float64(2)], rl.float64, (1,)),
+        ([np.float32(1), 2.0], rl.float32, (2,)),
+        ([np.float16(1), np.float32(1)], rl.float32, (2,)),
+        ([np.int8(1), 3], rl.int64, (2,)),
+        ([np.int8(1), 2.0], rl.float32, (2,)),
+        ((np.uint8(1), np.int8(1)), rl.int16, (2,)),
+        ([np.complex128(1)], rl.complex128, (1,)),
+        ([np.bool_(True)], rl.bool, (1,)),
+        ([np.ones(2), np.zeros(2)], rl.float64, (2, 2)),
+        ([[np.ones(2)], [np.ones(2, np.float32)]], rl.float64, (2, 1, 2)),
+        ([np.ones(2, np.float16), [1.0, 2.0]], rl.float32, (2, 2)),
+        ([np.ones(0)], rl.float64, (1, 0)),
+        ([rl.ones((), dtype=rl.float64), 2], rl.float64, (2,)),
+        ([rl.ones(1), rl.ones(1)], rl.float32, (2,)),
+        ([rl.ones(1, 1, dtype=rl.int32), 1], rl.int64, (2,)),
+        ([[rl.ones(1)], [2]], rl.float32, (2, 1)),
+        ([1, 2.0], rl.float32, (2,)),
+    ],
+)
+@pytest.mark.parametrize("make", [rl.tensor, rl.as_tensor])
+def test_sequences_have_the_dtype_that_their_members_share(make, data, dtype, shape):
+    made = make(data)
+    assert made.dtype is dtype and made.shape == shape
+    assert make(data, dtype=rl.complex64).dtype is rl.complex64

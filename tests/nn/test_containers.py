@@ -58,3 +58,34 @@ def test_parameter_containers_register_tensors():
     named["right"] = rl.ones(1)
     assert list(named.state_dict()) == ["left", "right"] and named["right"].requires_grad
     assert "size 2" in repr(params)
+
+
+def test_dicts_of_parameters_keep_other_values_and_answer_as_dicts():
+    given = nn.ParameterDict({"b": rl.ones(1)})
+    given["a"], given["n"] = nn.Parameter(rl.ones(1)), 3
+    assert list(given) == ["b", "a", "n"] and len(given) == 3 and "n" in given and given["n"] == 3
+    assert [type(value) for value in given.values()] == [nn.Parameter, nn.Parameter, int]
+    assert list(given.state_dict()) == ["b", "a"] and "Object of type: int" in repr(given)
+    assert given.get("z") is None and given.pop("n") == 3 and list(reversed(given)) == ["a", "b"]
+    assert given.popitem()[0] == "a" and given.setdefault("q", 4) == 4 and list(given.copy()) == ["b", "q"]
+    assert list(given | nn.ParameterDict({"w": rl.ones(1)})) == ["b", "q", "w"]
+    assert list(given.fromkeys(["x", "y"], rl.ones(1))) == ["x", "y"]
+    given.clear()
+    assert not len(given) and not list(given.parameters())
+    for wrong in (lambda: given["b"], lambda: given.pop("b"), given.popitem):
+        with pytest.raises(KeyError):
+            wrong()
+
+
+def test_submodules_are_replaced_by_name():
+    model = nn.Sequential(nn.Sequential(nn.Linear(1, 1)))
+    model.set_submodule("0.0", nn.ReLU())
+    model.set_submodule("more", nn.Tanh())
+    assert type(model[0][0]) is nn.ReLU and type(model.more) is nn.Tanh
+    for wrong, expected in (
+        (("", nn.ReLU()), ValueError),
+        (("0.0", 3), TypeError),
+        (("z.0", nn.ReLU()), AttributeError),
+    ):
+        with pytest.raises(expected):
+            model.set_submodule(*wrong)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from rushlight.ir.dtype import DType, Kind, bool_, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, META, Device
 from rushlight.ir.value import map_operands
 from rushlight.ops import OPERATORS
+from rushlight.ops.promote import promote_dtypes
 from rushlight.ops.record import set_creation_handler
 from rushlight.support.errors import RushlightError, error, fail, require, warn
 from rushlight.term import Op
@@ -79,12 +81,41 @@ def _inferred_dtype(array: Array, given: object) -> DType:
         if dtype is None:
             fail("D004", f"tensor: there is no dtype for numpy's {array.dtype}")
         return dtype
+    typed = _leaf_dtypes(given) if isinstance(given, (list, tuple)) else None
+    if typed is not None:
+        return functools.reduce(promote_dtypes, typed)
     kinds = {"b": bool_, "i": int64, "u": int64, "f": default_dtype()}
     if array.dtype.kind == "c":
         return default_complex()
     if array.dtype.kind not in kinds:
         fail("A001", "tensor: this cannot become a tensor", data=given)
     return kinds[array.dtype.kind]
+
+
+_NUMBERS = frozenset([bool, int, float, complex])
+
+
+def _leaf_dtypes(data: Sequence[object]) -> list[DType] | None:
+    """The dtypes in nested sequences of which some hold arrays, numpy's numbers or tensors; None where none does."""
+    plain: set[type] = set()
+    typed: dict[DType, None] = {}
+    left: list[Sequence[object]] = [data]
+    while left:
+        elements = left.pop()
+        types = set(map(type, elements))
+        plain |= types & _NUMBERS
+        for element in elements if types - _NUMBERS else ():
+            if isinstance(element, (list, tuple)):
+                left.append(cast("Sequence[object]", element))
+            elif isinstance(element, Handle):
+                typed[dtype_of_new(element)] = None
+            elif isinstance(element, (np.ndarray, np.generic)):
+                dtype = from_numpy_dtype(cast("Array", element).dtype)
+                if dtype is None:
+                    fail("D004", f"tensor: there is no dtype for numpy's {cast('Array', element).dtype}")
+                typed[dtype] = None
+    kinds = {bool: bool_, int: int64, float: default_dtype(), complex: default_complex()}
+    return [*typed, *[kinds[kind] for kind in plain]] if typed else None
 
 
 def _array(data: object) -> Array:
@@ -122,7 +153,9 @@ def _has_tensor(data: object) -> bool:
 
 def _plain(data: object) -> object:
     if isinstance(data, Handle):
-        return data.tolist()  # pyright: ignore[reportAttributeAccessIssue] - public tensors have it
+        whole: Any = data
+        one = isinstance(data.form.numel, int) and data.form.numel == 1  # a number among others, whatever its dims
+        return whole.item() if one else whole.tolist()
     return [_plain(element) for element in data] if isinstance(data, (list, tuple)) else data
 
 

@@ -314,54 +314,103 @@ class ParameterList(_Numbered):
 
 
 class ParameterDict(Module):
-    """Parameters by name, which are registered; tensors become parameters."""
+    """Parameters by name, which are registered; tensors become parameters, and other values are kept as they are."""
 
-    def __init__(self, parameters: Entries[Tensor] | None = None) -> None:
+    def __init__(self, parameters: Entries[Any] | None = None) -> None:
         super().__init__()
+        self._keys: dict[str, None] = {}
         if parameters is not None:
             self.update(parameters)
 
     def __getitem__(self, key: str) -> Any:
-        if key not in self._parameters:
+        if key not in self._keys:
             fail("A007", f"ParameterDict: there is no parameter {key}")
-        return self._parameters[key]
+        return getattr(self, key)
 
-    def __setitem__(self, key: str, value: Tensor) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         require(isinstance(key, str), "A001", "ParameterDict: names are texts", name=key)
         setattr(self, key, _parameter(value))
+        self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
-        del self._parameters[key]
+        if key not in self._keys:
+            fail("A007", f"ParameterDict: there is no parameter {key}")
+        del self._keys[key]
+        delattr(self, key)
 
     def __len__(self) -> int:
-        return len(self._parameters)
+        return len(self._keys)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._parameters
+        return key in self._keys
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        result = self.copy()
+        result.update(other)
+        return result
+
+    def copy(self) -> ParameterDict:
+        """Return another one of the same parameters."""
+        return ParameterDict(list(self.items()))
 
     def keys(self) -> Iterable[str]:
         """Return the names."""
-        return self._parameters.keys()
+        return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """Return pairs of name and parameter."""
-        return self._parameters.items()
+        """Return pairs of name and value."""
+        return [(name, self[name]) for name in self._keys]
 
     def values(self) -> Iterable[Any]:
-        """Return the parameters."""
-        return self._parameters.values()
+        """Return the values."""
+        return [self[name] for name in self._keys]
 
-    def update(self, parameters: Entries[Tensor]) -> None:
+    def get(self, key: str, default: object = None) -> Any:
+        """Return the value of a name, or the default where there is none."""
+        return self[key] if key in self._keys else default
+
+    def setdefault(self, key: str, default: object = None) -> Any:
+        """Return the value of a name, which is the default from now on where there is none."""
+        if key not in self._keys:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove a name; return its value."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last name; return it with its value."""
+        if not self._keys:
+            fail("A007", "ParameterDict: there is no parameter left")
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Remove all names."""
+        for key in list(self._keys):
+            del self[key]
+
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
+        """Return another one of these names, all with one value."""
+        return ParameterDict([(key, default) for key in keys])
+
+    def update(self, parameters: Entries[Any]) -> None:
         """Add parameters from a mapping or from pairs."""
         for name, value in pairs_of(parameters, "ParameterDict"):
             self[name] = value
 
     def extra_repr(self) -> str:
-        """Return a line for each parameter."""
-        return "\n".join([f"  ({name}): {_described(param)}" for name, param in self._parameters.items()])
+        """Return a line for each value."""
+        return "\n".join([f"  ({key}): {_described(value)}" for key, value in self.items()])
 
 
 def pairs_of(given: Any, name: str) -> list[tuple[str, Any]]:
@@ -372,10 +421,12 @@ def pairs_of(given: Any, name: str) -> list[tuple[str, Any]]:
         raise error("A001", f"{name}: a dict, or pairs of name and value, is expected", given=given) from cause
 
 
-def _parameter(value: Tensor) -> Parameter:
+def _parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
 def _described(param: Any) -> str:
+    if not isinstance(param, Tensor):
+        return f"Object of type: {type(param).__name__}"
     size = "x".join([str(size) for size in param.shape])
     return f"Parameter containing: [{param.dtype} of size {size}]"

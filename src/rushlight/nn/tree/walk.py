@@ -90,6 +90,14 @@ class ModuleTree(Registry):
         return module
 
     @checked
+    def set_submodule(self, target: str, module: Any) -> None:
+        """Put a module in the place of the submodule of a dotted name, or add it to the module that is there."""
+        require(bool(target), "A002", "set_submodule: a name is expected, not the module itself")
+        require(isinstance(module, Registry), "A001", "set_submodule: not a module", given=type(module).__name__)
+        path, _, name = target.rpartition(".")
+        setattr(self.get_submodule(path), name, module)
+
+    @checked
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter of a dotted name."""
         return self._member(target, Parameter)
