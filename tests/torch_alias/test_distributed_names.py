@@ -36,6 +36,12 @@ def test_names_are_there(torch, module: str) -> None:
         assert callable(getattr(found, name)), name
 
 
+def test_the_type_of_reductions_has_pytorchs_name(torch) -> None:
+    reduction = torch.distributed.ReduceOp
+    assert isinstance(reduction.SUM, reduction.RedOpType)
+    assert reduction.RedOpType.MAX == reduction.MAX
+
+
 SCRIPT = """
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")

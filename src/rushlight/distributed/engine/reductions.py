@@ -27,6 +27,7 @@ class ReduceOp:
     BOR: ClassVar[ReduceOp]
     BXOR: ClassVar[ReduceOp]
     PREMUL_SUM: ClassVar[ReduceOp]
+    RedOpType: ClassVar[type[ReduceOp]]  # PyTorch's name for the type of `ReduceOp.SUM` and its like
 
     def __init__(self, text: str | ReduceOp, factor: float = 1.0) -> None:
         self.text = text.text if isinstance(text, ReduceOp) else text
@@ -47,6 +48,7 @@ class ReduceOp:
 
 NAMES: Final = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
 ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX = [ReduceOp(name) for name in NAMES[:5]]
+ReduceOp.RedOpType = ReduceOp
 ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR, ReduceOp.PREMUL_SUM = [ReduceOp(name) for name in NAMES[5:]]
 
 _NUMBERS = frozenset((Kind.INT, Kind.FLOAT, Kind.COMPLEX))
