@@ -392,7 +392,7 @@ def _range_count(first: float, last: float, step: float) -> int:
 
 
 def arange(
-    start: object,
+    start: object = None,
     end: object = None,
     step: object = 1,
     *,
@@ -404,7 +404,8 @@ def arange(
     """start, start + step, ... before end; from 0 when only the end is given."""
     if rest:
         no_more(rest, OPTIONS)
-    values = [number(value) for value in ((0, start, step) if end is None else (start, end, step))]
+    first, last = (0, start) if end is None else (0 if start is None else start, end)
+    values = [number(value) for value in (first, last, step)]
     where, wanted = place_of_new(device), element_type(dtype)
     if wanted is not None and wanted.kind is Kind.INT:  # numbers are truncated before any are counted, as in PyTorch
         values = [int(value) if isinstance(value, float) else value for value in values]
