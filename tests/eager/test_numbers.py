@@ -83,6 +83,13 @@ def test_arguments_of_small_functions():
         rl.arange(1, 0, 2)
 
 
+def test_a_range_may_name_its_end_alone():
+    assert rl.arange(end=3).tolist() == [0, 1, 2] and rl.arange(end=2, dtype=rl.float32).tolist() == [0.0, 1.0]
+    assert rl.compile(lambda x: x + rl.arange(end=x.shape[0]))(rl.ones(3)).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(rl.ArgumentTypeError, match="end must be"):
+        rl.arange()
+
+
 def test_indices_of_composites_are_checked():
     x = rl.ones(2, 3)
     for call in (

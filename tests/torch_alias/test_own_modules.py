@@ -69,6 +69,19 @@ def test_decorators_take_options(torch: ModuleType):
     assert torch.compiler.disable()(function).__wrapped__ is function
 
 
+def test_what_is_mapped_says_so(torch: ModuleType):
+    functorch = importlib.import_module("torch._C._functorch")
+    seen: list[tuple[bool, bool]] = []
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        seen.append((functorch.is_batchedtensor(x), torch._C._are_functorch_transforms_active()))
+        return x * 2
+
+    function(rl.ones(2))
+    torch.vmap(function)(rl.ones(2))
+    assert seen == [(False, False), (True, True)] and not functorch.is_batchedtensor(3)
+
+
 def test_modules_pass_through_torchscript(torch: ModuleType):
     module = rl.nn.Linear(2, 2)
     for passed in (

@@ -15,12 +15,19 @@ from rushlight.nn.tree.buffer import Buffer
 from rushlight.support.errors import fail
 from rushlight.support.peer_names import absent_name
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 _HINT = "call the module on an example first: its input tells the shapes"
 
 
-class UninitializedTensor(Tensor):
+class UninitializedTensorMixin(Tensor):
     """A tensor without a shape, until `materialize` gives it one. It can be moved and converted, and no more."""
 
     __torch_function__ = disabled
@@ -95,7 +102,7 @@ def _again(cls: Callable[..., Tensor], options: Mapping[str, object]) -> Tensor:
     return cls(**options)
 
 
-class UninitializedParameter(UninitializedTensor, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet.
 
     ```python
@@ -112,7 +119,7 @@ class UninitializedParameter(UninitializedTensor, Parameter):
         return _shapeless(cls, requires_grad, device, dtype)
 
 
-class UninitializedBuffer(UninitializedTensor):
+class UninitializedBuffer(UninitializedTensorMixin):
     """A buffer whose shape is not known yet."""
 
     @checked
@@ -145,7 +152,7 @@ def become(instance: object, cls: type) -> None:
 
 def is_lazy(param: object) -> bool:
     """Return whether a tensor has no shape yet."""
-    return isinstance(param, UninitializedTensor)
+    return isinstance(param, UninitializedTensorMixin)
 
 
 def __getattr__(name: str) -> object:

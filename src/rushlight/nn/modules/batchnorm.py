@@ -11,7 +11,7 @@ from rushlight.nn import functional
 from rushlight.nn.affine import register_affine, reset_affine
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensor
+from rushlight.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin
 from rushlight.support.errors import require
 
 __all__ = [
@@ -178,7 +178,7 @@ class LazyNorm(LazyModuleMixin, ChannelNorm):
             self.num_features = input.shape[1]
         if waits:
             for one in (self.weight, self.bias, self.running_mean, self.running_var):
-                if isinstance(one, UninitializedTensor):
+                if isinstance(one, UninitializedTensorMixin):
                     one.materialize((self.num_features,))
             self.reset_parameters()
 

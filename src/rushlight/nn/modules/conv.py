@@ -10,7 +10,7 @@ from rushlight.nn import functional
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.linear import init_like_linear
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import UninitializedParameter, UninitializedTensor
+from rushlight.nn.parameter import UninitializedParameter, UninitializedTensorMixin
 from rushlight.nn.spatial import PerDim, per_dim
 from rushlight.support.errors import require
 
@@ -242,7 +242,7 @@ class LazyConvolution(LazyModuleMixin, Convolution):
             divides = self.in_channels % self.groups == 0
             require(divides, "A002", "in_channels must be divisible by groups", input=input, groups=self.groups)
             for one, shape in ((self.weight, self._weight_shape()), (self.bias, (self.out_channels,))):
-                if isinstance(one, UninitializedTensor):
+                if isinstance(one, UninitializedTensorMixin):
                     one.materialize(shape)
             self.reset_parameters()
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from rushlight.eager.boundary import misuse_of
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import UninitializedTensor, become, is_lazy
+from rushlight.nn.parameter import UninitializedTensorMixin, become, is_lazy
 from rushlight.nn.tree.state import StateDict
 from rushlight.support.errors import RushlightError, require
 
@@ -45,7 +45,7 @@ class LazyModuleMixin(Module):
 def _materialize_from(module: LazyModuleMixin, state_dict: dict[str, object], prefix: str, *_: object) -> None:
     for name, tensor in module._own_state():
         given: Any = state_dict.get(prefix + name)
-        if isinstance(tensor, UninitializedTensor) and given is not None and not is_lazy(given):
+        if isinstance(tensor, UninitializedTensorMixin) and given is not None and not is_lazy(given):
             tensor.materialize(given.shape)
 
 

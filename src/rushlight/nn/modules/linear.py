@@ -9,7 +9,7 @@ from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn import functional, init
 from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import UninitializedParameter, UninitializedTensor
+from rushlight.nn.parameter import UninitializedParameter, UninitializedTensorMixin
 from rushlight.support.errors import require
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
@@ -88,7 +88,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             shapes = {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
             for name, shape in shapes.items():
                 one = getattr(self, name)
-                if isinstance(one, UninitializedTensor):
+                if isinstance(one, UninitializedTensorMixin):
                     one.materialize(shape)
             self.reset_parameters()
 

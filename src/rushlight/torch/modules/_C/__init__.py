@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight import Generator, Size, Tensor, no_grad
+from rushlight.eager.dispatch.state import STATE
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
 from rushlight.nn.tree.conversion import destination_of
@@ -22,6 +23,7 @@ __all__ = [
     "_ExcludeDispatchKeyGuard",
     "_TensorBase",
     "_TensorMeta",
+    "_are_functorch_transforms_active",
     "_disabled_torch_function_impl",
     "_get_default_device",
     "_get_privateuse1_backend_name",
@@ -87,6 +89,11 @@ def _log_api_usage_once(event: str) -> None:
 def _get_default_device() -> str:
     """Return "cpu"."""
     return "cpu"
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a function is being mapped by `vmap`."""
+    return bool(STATE.maps)
 
 
 def _is_tracing() -> bool:
