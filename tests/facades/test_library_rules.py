@@ -180,3 +180,20 @@ def test_a_function_may_record_calls_at_the_autograd_key(operators: None) -> Non
         assert rl.ops.mine.tripled(x.detach()).requires_grad is False
         program = rl.export.export(lambda x: rl.ops.mine.tripled(x), (x,))
         assert rl.allclose(grad(program.module()(x).sum(), x)[0], rl.full((4,), 3.0, dtype=rl.float64))
+
+
+def test_what_registers_ends_a_graph(operators: None) -> None:
+    """Each call defines the operator anew, with the number of that call in its kernel."""
+
+    def program(x: Any, factor: float) -> Any:
+        y = x + 1
+        with library.Library("mine", "FRAGMENT") as lib:
+            lib.define("times(Tensor x) -> Tensor")
+            lib.impl("times", lambda x: rl.tensor(array(x) * factor), "CPU")
+            library.register_fake("mine::times", rl.empty_like, lib=lib)
+            return rl.ops.mine.times(y) + 1
+
+    compiled = rl.compile(program)
+    for factor in (2.0, 3.0, 4.0):
+        assert compiled(rl.ones(2), factor).tolist() == [2 * factor + 1] * 2
+    assert code_of(lambda: rl.compile(program, fullgraph=True)(rl.ones(2), 2.0)) == "C039"

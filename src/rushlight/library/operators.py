@@ -14,7 +14,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rushlight.eager.creation import zeros
-from rushlight.eager.dispatch import STATE, Key, Registration, backend_key, call_below, call_function, register
+from rushlight.eager.dispatch import (
+    STATE,
+    Key,
+    Registration,
+    backend_key,
+    call_below,
+    call_function,
+    refuse_in_graphs,
+    register,
+)
 from rushlight.eager.execution.operands import flatten
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import intercept
@@ -51,12 +60,17 @@ def token() -> Handle:
     return _token[0]
 
 
+def _refuse_in_graphs(name: str) -> None:
+    refuse_in_graphs(f"a registration of {name}", "it changes what later calls find")
+
+
 class Definition:
     """What answers at the keys of the dispatcher for a custom operator."""
 
     def __init__(self, name: str, schema: str, doc: str = "", tags: object = ()) -> None:
         """Registers an operator with a schema in PyTorch's words, that begins with the parenthesis. Errors: A010."""
         require(name.count("::") == 1 and all(name.split("::")), "A010", f"{name}: write a name as namespace::name")
+        _refuse_in_graphs(name)
         self._qualname = name
         self.__name__ = name.partition("::")[2]
         self.__doc__ = doc
@@ -132,6 +146,7 @@ class Definition:
         return dynamic
 
     def _at(self, key: Key, rule: Rule, operator: Operator, **how: bool) -> None:
+        _refuse_in_graphs(self._qualname)
         self._rules.setdefault(key, []).append(register(operator, key, rule, **how))
         self.revision += 1
 
@@ -321,6 +336,7 @@ class CustomOpDef(Definition):
         return attach if func is None else attach(func)
 
     def _attach(self, device: str | None, function: Rule) -> None:
+        _refuse_in_graphs(self._qualname)
         if device is not None and device.lower() == _COMPOSITE:
             require(self._composite is None, "A011", f"{self._qualname}: there is a composite kernel already")
             self._composite = function
@@ -339,6 +355,7 @@ class CustomOpDef(Definition):
 
     def register_fake(self, function: F, /) -> F:
         """Registers how types follow from types: a function on tensors without data that returns such ones."""
+        _refuse_in_graphs(self._qualname)
         require(self._fake is None, "A011", f"{self._qualname}: there is a fake kernel already")
         self._fake = function
         self.revision += 1
@@ -346,6 +363,7 @@ class CustomOpDef(Definition):
 
     def forget_fake(self) -> None:
         """Takes the fake kernel back."""
+        _refuse_in_graphs(self._qualname)
         self._fake = None
         self.revision += 1
 
@@ -380,6 +398,7 @@ class CustomOpDef(Definition):
         """Registers a rule for batches: `f(info, in_dims, *args)` gives results and their batch dims."""
 
         def attach(function: F) -> F:
+            _refuse_in_graphs(self._qualname)
             require(self._vmap is None, "A011", f"{self._qualname}: there is a rule for batches already")
             self._vmap = function
             self.revision += 1
@@ -391,6 +410,7 @@ class CustomOpDef(Definition):
         """Registers what a mode, or a subclass of Tensor, does with it: `f(mode, op, types, args, kwargs)`."""
 
         def attach(function: F) -> F:
+            _refuse_in_graphs(self._qualname)
             self._interceptions[torch_dispatch_class] = function
             self.revision += 1
             return function
@@ -415,6 +435,7 @@ class CustomOpDef(Definition):
 
     def remove(self) -> None:
         """Takes the operator out of the registry; the second time nothing happens."""
+        _refuse_in_graphs(self._qualname)
         with _lock:
             if OPERATORS.get(self._qualname) is not self:
                 return

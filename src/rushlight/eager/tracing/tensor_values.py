@@ -136,8 +136,8 @@ class TensorValues:
         return tensor
 
     def wrap(self, node: Node) -> Any:
-        """A tensor that stands for a fresh value. V003 on the meta device: a graph computes what it holds."""
-        if node.type.device.type == "meta":
+        """A tensor that stands for a fresh value. V003 on the meta device, unless an input is: a graph computes it."""
+        if node.type.device.type == "meta" and not any(given.form.device.type == "meta" for given in self.lifted):
             hint = "make it outside of the compiled function"
             fail("V003", "a tensor without data cannot be made in a graph", tensor=node.type, hint=hint)
         tensor = make(None, form_of_type(node.type))
