@@ -135,7 +135,7 @@ class Recorder:
         self.scope = numbers.scope
         self.builder = GraphBuilder("step")
         self.tracer = self.tracer_class(self.builder, self.scope, self._lift, self._random_state, partial(_start, self))
-        self.tracer.refuses_python = self.tracer.runs = True
+        self.tracer.refuses_python = True
         self.draws: dict[Generator, int] = {}
         self.sources: dict[int, Source] = {}
         self.gradients = self.gradients_class(self.tracer, self.sources)

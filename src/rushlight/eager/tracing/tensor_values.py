@@ -98,12 +98,12 @@ class TensorValues:
     """The tensors that a trace has seen, each bound to a value of `builder`'s graph.
 
     `lift(tensor)` is asked for the type of a tensor from outside when the program first reads it; `offset_of(tensor)`
-    for an argument's place in its storage. `moment` is set by who runs the program, and counts its steps. A graph that
-    `runs` computes all values: none of them may be without data.
+    for an argument's place in its storage. `moment` is set by who runs the program, and counts its steps. Where
+    what is made `holds` data nothing may be made on the meta device.
     """
 
     moment = 0
-    runs = False
+    holds = False
 
     def __init__(
         self, builder: GraphBuilder, lift: Callable[[Handle], TensorType], offset_of: Callable[[Any], object]
@@ -138,8 +138,8 @@ class TensorValues:
         return tensor
 
     def wrap(self, node: Node) -> Any:
-        """A tensor that stands for a fresh value. V003 on the meta device where the graph `runs`."""
-        if self.runs and node.type.device.type == "meta":
+        """A tensor that stands for a fresh value. V003 on the meta device where each one `holds` data."""
+        if self.holds and node.type.device.type == "meta":
             hint = "make it outside of the compiled function"
             fail("V003", "a tensor without data cannot be made in a graph", tensor=node.type, hint=hint)
         tensor = make(None, form_of_type(node.type))
