@@ -266,3 +266,22 @@ def test_items_of_a_defaultdict_are_set_and_deleted_in_one_graph(factory: Any):
     for _ in range(2):
         ours, theirs = (call(rl.ones(2), defaultdict(factory)) for call in (compiled, function))
         assert str(ours) == str(theirs)
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_attributes_of_tensors_among_the_arguments_are_guarded(fullgraph: bool):
+    def function(x: Any, y: Any) -> rl.Tensor:
+        return (x + y) * (getattr(x, "scale", 3) if hasattr(y, "marked") else 5)
+
+    compiled = rl.compile(function, backend="eager", fullgraph=fullgraph)
+    for names in ((), (), ("marked",), ("marked", "scale"), ("scale",), ()):
+        x, y = rl.ones(2), rl.ones(2)
+        if "marked" in names:
+            y.marked = True
+        if "scale" in names:
+            x.scale = len(names) * 7
+        if fullgraph and "marked" in names:
+            with pytest.raises(rl.RushlightError, match="the attribute marked of a tensor"):
+                compiled(x, y)
+        else:
+            assert compiled(x, y).equal(function(x, y)), names

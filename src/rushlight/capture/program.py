@@ -437,6 +437,8 @@ def record(
         args, kwargs = _rebuilt(arguments.args, arguments.kwargs, leaves, recorder.copies)
         # Once more: what Python runs while it is traced may change the arguments, as a log of warnings.
         outline = _rebuilt(arguments.args, arguments.kwargs, leaves, [])
+        pairs = zip(leaves, arguments.leaves, strict=True)
+        recorder.walk.assumed.stands_for = {id(leaf): real for leaf, (_, real) in pairs if isinstance(real, Handle)}
         recorder.enter(dynamic_numbers)
         program = recorder.run(function, args, kwargs)
         program = replace(program, observed=_observed(arguments, leaves, program, outline))

@@ -76,8 +76,8 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
     return [line for text, kind, slot in numbers if (kind is int) is ints for line in number_text(text, kind, slot)]
 
 
-def argument_guards(program: Program, arguments: Arguments, names: Names) -> list[Guard]:
-    """What is assumed of the arguments' leaves."""
+def argument_guards(program: Program, arguments: Arguments, names: Names, unnamed: Collection[str]) -> list[Guard]:
+    """What is assumed of the arguments' leaves. `unnamed` is what tensors among them have been found not to have."""
     guards: list[Guard] = []
     texts = arguments.apart()
     if len(texts) > 1:  # a write to one is none to another
@@ -88,6 +88,8 @@ def argument_guards(program: Program, arguments: Arguments, names: Names) -> lis
             continue
         if issubclass(type(value), Handle) and isinstance(value, Handle):
             failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
+            if unnamed:
+                failed += f" or not {names(frozenset(unnamed))}.isdisjoint({name}.__dict__)"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
         elif type(value) in (int, float):
             guards.append(type_guard(name, name, value, names))
@@ -337,7 +339,10 @@ class Writer(ValueTexts):
         kept = unextended_containers(walk, changed)
         others = [container for container in walk.containers if id(container[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
-        self.guards = [*argument_guards(program, arguments, names), *state_guards(others, leaves, names)]
+        self.guards = [
+            *argument_guards(program, arguments, names, walk.assumed.unnamed),
+            *state_guards(others, leaves, names),
+        ]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards += walk.assumed.guards(names)
         self.guards += mode_guards(names)

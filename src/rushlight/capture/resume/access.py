@@ -128,6 +128,8 @@ class AccessingInterpreter(Interpreter):
         if name != "__class__":
             self.tells(owner)
         self._read_of_class(owner, name)
+        if issubclass(type(owner), Handle) and lookup(type(owner), name) is MISSING:
+            self._read_of_argument(owner, name)
         if self.reached.knows(owner):
             return self.reached.attribute(owner, name, native)
         self._read_of_object(owner, name)
@@ -137,6 +139,16 @@ class AccessingInterpreter(Interpreter):
             if any(id(copy.original) in shown for copy in self.reached.copies):
                 raise Break(breaks.PASSED_BY, f"the attribute {name} is a view of a container among the arguments")
         return value
+
+    def _read_of_argument(self, tensor: object, name: str) -> None:
+        """Has guarded that no tensor among the arguments has an attribute. Breaks where this one has it."""
+        assumed = self.reached.walk.assumed
+        real = assumed.stands_for.get(id(tensor))
+        if real is None or real is tensor:
+            return
+        if name in (variables_of(real) or ()):
+            raise Break(breaks.PASSED_BY, f"the attribute {name} of a tensor among the arguments")
+        assumed.unnamed.add(name)
 
     def _read_of_object(self, owner: object, name: str) -> None:
         """Has guarded what an object of the state, or a module, has under a name, or that it has nothing."""

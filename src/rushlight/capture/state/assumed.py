@@ -42,8 +42,10 @@ class Part(NamedTuple):
 class Assumed:
     """What a trace has looked into: each by identity, once.
 
-    `tensors` are those that its operators are given, `apart` those that it has told from others. `libraries` are the
-    modules whose functions it has interpreted and that are not compared; if it `orders`, it has walked through a set.
+    `tensors` are those that its operators are given, `apart` those that it has told from others. What `stands_for` a
+    tensor among the arguments is told by identity, and `unnamed` is what none of these has been found to have.
+    `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
+    walked through a set.
     """
 
     __slots__ = (
@@ -59,13 +61,17 @@ class Assumed:
         "libraries",
         "orders",
         "revised",
+        "stands_for",
         "tensors",
+        "unnamed",
     )
 
     def __init__(self) -> None:
         self.apart: dict[int, Handle] = {}
         self.tensors: dict[int, Handle] = {}
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
+        self.stands_for: dict[int, object] = {}
+        self.unnamed: set[str] = set()
         self.libraries: set[str] = set()
         self.orders = False
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}

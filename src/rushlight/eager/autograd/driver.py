@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -493,7 +493,8 @@ def _listed(value: object) -> tuple[Any, ...]:
         return (value,)
     if isinstance(value, dict):
         return tuple(value.values())
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    one: bool = isinstance(value, Handle) or not isinstance(value, Iterable)
+    return (value,) if one else tuple(value)
 
 
 def backward(
