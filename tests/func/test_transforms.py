@@ -208,3 +208,24 @@ def test_an_index_out_of_range_of_its_place_is_an_error(name, compiled):
     with pytest.raises(rl.RushlightError) as caught:
         call(x, rl.tensor([0, 4, 1]))  # inside of the batch's memory, outside of the row
     assert caught.value.code == "I001"
+
+
+def test_pullbacks_are_differentiable_in_their_cotangents():
+    x, g = rl.tensor(0.7), rl.tensor(2.0)
+    _, pullback = rl.func.vjp(rl.sin, x)
+    assert rl.allclose(rl.func.grad(lambda g: pullback(g)[0])(g), x.cos())
+    assert rl.allclose(rl.func.grad(lambda g: pullback(g * g)[0])(g), 2 * g * x.cos())
+    assert rl.allclose(rl.func.jvp(lambda g: pullback(g)[0], (g,), (rl.tensor(3.0),))[1], 3 * x.cos())
+    tracked = g.clone().requires_grad_()
+    pullback(tracked)[0].backward()
+    assert rl.allclose(tracked.grad, x.cos())
+    assert not pullback(g)[0].requires_grad
+
+
+def test_pullbacks_record_nothing_without_gradients():
+    x = rl.tensor(3.0, requires_grad=True)
+    out, pullback = rl.func.vjp(lambda a: a**2, x)
+    with rl.no_grad():
+        (y,) = pullback(rl.tensor(1.0))
+    assert y.item() == 6.0 and not y.requires_grad and out.requires_grad
+    assert pullback(rl.tensor(1.0))[0].requires_grad

@@ -10,7 +10,7 @@ from rushlight.eager.creation import eye, zeros
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import flatten_tree, unflatten_tree
-from rushlight.func.recording import Recording
+from rushlight.func.recording import Recording, is_tracked
 from rushlight.func.vectorize import vmap
 from rushlight.ir.dtype import Kind
 from rushlight.ops import OPERATORS
@@ -94,8 +94,9 @@ def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) ->
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
-        gradients = recording.raised(recording.gradients(recording.cotangents(given)))
-        return tuple(recording.by_argument(recording.released(gradients)))
+        lowered = recording.cotangents(given)
+        gradients = recording.raised(recording.gradients(lowered))
+        return tuple(recording.by_argument(recording.released(gradients, is_tracked(lowered))))
 
     result = recording.results()
     return (result, pullback, recording.extra()) if has_aux else (result, pullback)

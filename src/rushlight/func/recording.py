@@ -76,13 +76,14 @@ class StandIns:
             stack.extend([edge[0] for edge in step.edges if edge is not None])
         return False
 
-    def released(self, tensors: Sequence[Any]) -> list[Any]:
-        """Tensors without what these leaves alone gave them as history."""
-        return [self._released(tensor) if isinstance(tensor, Handle) else tensor for tensor in tensors]
+    def released(self, tensors: Sequence[Any], tracked: bool = False) -> list[Any]:
+        """Tensors without what these leaves alone gave them as history; `tracked`: others gave them some too."""
+        return [self._released(tensor, tracked) if isinstance(tensor, Handle) else tensor for tensor in tensors]
 
-    def _released(self, tensor: Any) -> Any:
+    def _released(self, tensor: Any, tracked: bool) -> Any:
         whole = lower_to(tensor, self.levels)
-        if not requires(whole) or (self.outer and self.depends_outside([whole])):
+        recorded = STATE.grad and (self.outer or tracked)
+        if not requires(whole) or (recorded and self.depends_outside([whole])):
             return tensor
         return raise_to(OPERATORS["detach"](whole), self.levels)
 
@@ -134,7 +135,8 @@ class Recording(StandIns):
         """
         pairs = [(out, g) for out, g in zip(self._lowered, cotangents, strict=True) if g is not None and requires(out)]
         if create_graph is None:
-            create_graph = self.outer and self.depends_outside([out for out, _ in pairs])
+            tracked = is_tracked([g for _, g in pairs])
+            create_graph = tracked or (STATE.grad and self.outer and self.depends_outside([out for out, _ in pairs]))
         gradients: Sequence[Any] = (None,) * len(self.inputs)
         if pairs:
             roots, given = zip(*pairs, strict=True)
@@ -201,7 +203,7 @@ class Recording(StandIns):
             if pairs:
                 roots, given = zip(*pairs, strict=True)
                 wanted = [duals[at] for at in places]
-                result = _differentiated(roots, wanted, given, create or _tracked(given))
+                result = _differentiated(roots, wanted, given, create or is_tracked(given))
             results = [None] * len(self._lowered)
             for at, one in zip(places, result, strict=True):
                 results[at] = one
@@ -233,7 +235,7 @@ def _on_tape() -> Scope:
     return Scope(grad=True, excluded=STATE.excluded & ~AUTOGRAD)
 
 
-def _tracked(tensors: Sequence[Any]) -> bool:
+def is_tracked(tensors: Sequence[Any]) -> bool:
     """Whether any tensor, below its levels, requires gradients."""
     for tensor in tensors:
         while level_of(tensor) is not None:
