@@ -542,3 +542,11 @@ def test_sequences_have_the_dtype_that_their_members_share(make, data, dtype, sh
     made = make(data)
     assert made.dtype is dtype and made.shape == shape
     assert make(data, dtype=rl.complex64).dtype is rl.complex64
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 1e20, -3e9])
+def test_floats_that_no_integer_is_near_do_not_become_one(number):
+    for data in (number, [1.0, number], [[number]]):
+        assert code_of(lambda data=data: tensor(data, dtype=rl.int32)) == "D007"
+    assert tensor([1.9, -1.9], dtype=rl.int32).tolist() == [1, -1]
+    assert tensor([number], dtype=rl.bool).tolist() == [True]

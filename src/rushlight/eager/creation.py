@@ -171,7 +171,8 @@ def tensor(
         return require_gradient(_moved(result, place_of_new(device)), requires_grad)
     array = _array(data)
     dtype_ = wanted or _inferred_dtype(array, data)
-    _check_range(array, dtype_)
+    if not isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "f":  # numpy's are cast
+        _check_range(array, dtype_)
     plain = isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "c"  # numpy's are cast, with its warning
     require(
         plain or dtype_.is_complex or dtype_ is bool_, "D007", f"tensor: a complex number does not fit {dtype_.name}"
@@ -183,7 +184,10 @@ def tensor(
 
 
 def _check_range(array: Array, dtype: DType) -> None:
-    if dtype.kind is Kind.INT and array.dtype.kind in "iu" and array.size:
+    if dtype.kind is Kind.INT and array.dtype.kind in "iuf" and array.size:
+        require(
+            bool(np.isfinite(array).all()), "D007", f"tensor: a number that is not finite does not fit {dtype.name}"
+        )
         low, high = int(array.min()), int(array.max())
         least = -(1 << dtype.bits - 1) if dtype.signed else 0
         fits = least <= low and high < least + (1 << dtype.bits)
