@@ -66,7 +66,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops": ("rushlight.library.namespaces",),  # custom operators, by `rl.ops`
     "rushlight.ops.contract.einsum": ("opt_einsum",),
-    "rushlight.eager.composite.memory": ("rushlight.eager.sparse.making",),
+    "rushlight.eager.composite.memory": (
+        "rushlight.eager.sparse.making",
+        "rushlight.eager.storage.sharing",
+        "rushlight.eager.storage.typed",
+    ),
+    "rushlight.eager.storage.untyped": ("rushlight.eager.storage.sharing",),
+    "rushlight.multiprocessing": ("a computed name",),  # modules of Python's package
     "rushlight.eager.overloads": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn": ("rushlight.nn.kernels",),  # they load the tile language
     "rushlight.nn.functional.embedding": ("rushlight.eager.sparse.lookup",),

@@ -46,7 +46,7 @@ def living() -> Counter[str]:
     found: Counter[str] = Counter()
     for living in gc.get_objects():
         if isinstance(living, Handle):
-            found["tensor" if living.storage is not None else "fake tensor"] += 1
+            found["tensor" if living.backing is not None else "fake tensor"] += 1
         elif isinstance(living, OF_A_CAPTURE):
             found[type(living).__name__] += 1
     return found

@@ -446,7 +446,7 @@ def test_activations_die_at_their_last_use():
         for call in model.calls:
             x = call(x)
             x.register_hook(note)
-            outputs.append(weakref.ref(x.storage))
+            outputs.append(weakref.ref(x.backing))
         x.square().mean().backward()
         assert len(alive) == 12
         assert alive == sorted(alive, reverse=True)

@@ -49,7 +49,7 @@ def test_the_host_does_not_see_the_memory(mica: rl.backends.Backend):
 def test_a_program_of_the_device_refuses_addresses_of_the_host(mica: rl.backends.Backend):
     x = rl.ones(3)
     y = rl.empty(3, device="mica")
-    y.storage = x.storage  # what no program can do: a tensor on the device with memory of the host's
+    y.backing = x.backing  # what no program can do: a tensor on the device with memory of the host's
     with pytest.raises(rl.DeviceError, match="which is the host's"):
         y + 1
 

@@ -344,7 +344,7 @@ def test_memory_goes_with_the_entry():
     frozen = rl.compile(mlp(), freeze=True)
     with rl.no_grad():
         frozen(rows(2))
-    results = [weakref.ref(result.storage) for result in kept_by(frozen).results]
+    results = [weakref.ref(result.backing) for result in kept_by(frozen).results]
     assert results and all(reference() is not None for reference in results)
     frozen._compiled.reset()
     gc.collect()

@@ -108,7 +108,7 @@ def test_a_failed_compilation_leaves_nothing(stage: str, monkeypatch: pytest.Mon
 def test_the_callers_tensors_are_free_after_a_failure():
     with collector_off():
         x = rl.ones(1000, 1000)
-        ref, storage = weakref.ref(x), weakref.ref(x.storage)
+        ref, storage = weakref.ref(x), weakref.ref(x.backing)
         with suppress(rl.RushlightError):
             rl.compile(lambda x: (x * 2).view(7, 7))(x)
         del x

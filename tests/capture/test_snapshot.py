@@ -182,12 +182,12 @@ def test_nothing_else_gives_a_tensor_other_memory() -> None:
         (node.attr, path.relative_to(root).as_posix())
         for path in root.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("storage", "form")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in ("backing", "form")
     }
-    makers = {(attribute, "eager/handle.py") for attribute in ("storage", "form")}
-    of_traced = {("storage", "eager/tracing/number.py"), ("form", "eager/tracing/number.py")}
+    makers = {(attribute, "eager/handle.py") for attribute in ("backing", "form")}
+    of_traced = {("backing", "eager/tracing/number.py"), ("form", "eager/tracing/number.py")}
     of_saved = {("form", "eager/autograd/saved.py")}  # of what hooks have taken, which is no tensor
-    of_lazy = {(name, "nn/parameter.py") for name in ("storage", "form")}  # the first memory of a lazy parameter
+    of_lazy = {(name, "nn/parameter.py") for name in ("backing", "form")}  # the first memory of a lazy parameter
     assert found == makers | of_traced | of_saved | of_lazy | {("form", "eager/tracing/sharing.py")}
 
 

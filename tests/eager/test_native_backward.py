@@ -369,7 +369,7 @@ def test_a_first_gradient_is_taken_where_nobody_else_has_it():
         e, f = rl.zeros(3, 3, requires_grad=True), rl.zeros(3, 3, requires_grad=True)
         (e + f).backward(start * 2.0)
         gradients = [one.grad for one in (a, b, c, d, e, f)]
-        storages = [one.storage for one in (*gradients, start)]
+        storages = [one.backing for one in (*gradients, start)]
         alone = [len([other for other in storages if other is one]) for one in storages]
         return shared, alone, [bits(one) for one in gradients]
 

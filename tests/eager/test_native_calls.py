@@ -275,7 +275,7 @@ def test_detached_tensors_are_those_of_python_calls(name):
     def detached():
         x = DETACHED[name]()
         y = x.detach()
-        same = y.storage is x.storage, y.version is x.version, y.form is x.form, y.offset == x.offset, y is x
+        same = y.backing is x.backing, y.version is x.version, y.form is x.form, y.offset == x.offset, y is x
         return same, type(y), y.keys, y.requires_grad, y.is_leaf, y.view_of is None, y.gradient is None
 
     with python_calls():

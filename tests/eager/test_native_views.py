@@ -88,7 +88,7 @@ def relation(tensor, base):
         view.rebases,
         view.base is base or view.base is (base.view_of and base.view_of.base),
     )
-    same = tensor.storage is base.storage, tensor.version is base.version
+    same = tensor.backing is base.backing, tensor.version is base.version
     return tensor.form, tensor.offset, tensor.keys, type(tensor), steps, above, same
 
 

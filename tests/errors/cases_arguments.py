@@ -95,11 +95,6 @@ def size_is_given_twice():
     rl.zeros(2, size=(2,))
 
 
-@triggers("A006", "shared")
-def memory_is_shared_between_processes():
-    rl.ones(2, 3).share_memory_()
-
-
 @triggers("V001", "cuda")
 def tensor_goes_to_a_device_that_is_not_there():
     rl.ones(1).cuda()

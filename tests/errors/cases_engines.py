@@ -3,6 +3,8 @@
 import json
 import resource
 import zipfile
+from multiprocessing import resource_sharer
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +70,13 @@ def memory_is_read_only():
     array = np.zeros(4, np.float32)
     array.setflags(write=False)
     Storage.from_buffer(array)
+
+
+@triggers("M003")
+def sender_has_ended():
+    sent = ForkingPickler.dumps(rl.ones(2).share_memory_())
+    resource_sharer.stop()
+    ForkingPickler.loads(sent)
 
 
 @triggers("K001")

@@ -88,7 +88,7 @@ def test_memory_is_released_between_the_passes(options, kept):
         values = [x.sin(), x @ w]  # the derivative of cos reads the first, that of exp its result, that of sqrt also
         values += [values[0].cos(), values[1].exp()]
         values.append((values[3] + 1).sqrt())
-        storages[:] = [weakref.ref(item.storage) for item in values]
+        storages[:] = [weakref.ref(item.backing) for item in values]
         return values[2] + values[4]
 
     y = function(x) if options is None else checkpoint(function, x, **{"use_reentrant": False, **options})

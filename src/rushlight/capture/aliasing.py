@@ -15,20 +15,20 @@ def overlap(one: Handle, other: Handle) -> bool:
 
     Two storages may lie on the memory of one numpy array.
     """
-    if one.storage is None or other.storage is None:
+    if one.backing is None or other.backing is None:
         return False
     (low, high), (other_low, other_high) = _span(one), _span(other)
     return low < other_high and other_low < high
 
 
 def _span(tensor: Handle) -> tuple[int, int]:
-    storage = tensor.storage
+    storage = tensor.backing
     start = (0 if storage is None else storage.address) + tensor.offset * tensor.form.dtype.itemsize
     return start, start + tensor.form.nbytes
 
 
 # A cheap question first: only then may two tensors overlap. Memory of our own has no owner.
-MAY_SHARE = "({0}.storage is {1}.storage or {0}.storage.owner is not None and {1}.storage.owner is not None)"
+MAY_SHARE = "({0}.backing is {1}.backing or {0}.backing.owner is not None and {1}.backing.owner is not None)"
 
 
 def overlaps_any(one: Handle, others: Sequence[Handle]) -> bool:
@@ -58,7 +58,7 @@ def refuse_overlaps(written: Sequence[Handle], inputs: Sequence[Handle], real: M
 
 def _memory(tensor: Handle) -> int:
     """A key: tensors with different keys share no memory. Storages on memory that is not ours have one key."""
-    storage = tensor.storage
+    storage = tensor.backing
     return id(storage) if storage is None or storage.owner is None else 0
 
 
@@ -80,10 +80,10 @@ def alias_guards(
     for number, (position, text) in enumerate(arguments):
         others = [tensor for other, tensor in constants if position in written or other in written]
         if others:
-            storages = {tensor.storage for tensor in others if tensor.storage is not None}
-            near = f"{text}.storage in {names(frozenset(storages))}"
+            storages = {tensor.backing for tensor in others if tensor.backing is not None}
+            near = f"{text}.backing in {names(frozenset(storages))}"
             if any(storage.owner is not None for storage in storages):
-                near = f"({near} or {text}.storage.owner is not None)"
+                near = f"({near} or {text}.backing.owner is not None)"
             failed = f"{near} and {names(overlaps_any)}({text}, {names(tuple(others))})"
             guards.append(Guard("memory", text, "memory of its own", failed))
         for other, second in arguments[:number]:

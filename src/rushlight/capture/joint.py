@@ -170,7 +170,7 @@ def sources_of(tracer: Tracer, tape: Tape, source_of: Callable[[Handle], Source 
     """The edges of the tape that lead to inputs, by number, in the order of the inputs' reading."""
     places = {(id(edge[0]), edge[1]): position for position, edge in enumerate(tape.edges)}
     sources: dict[int, Source] = {}
-    outside = [tensor for tensor in tracer.seen() if tensor.storage is not None]
+    outside = [tensor for tensor in tracer.seen() if tensor.backing is not None]
     for tensor in [*tracer.lifted, *outside]:
         if isinstance(tensor, TracedNumber) or not requires(tensor):
             continue

@@ -122,7 +122,7 @@ def _moment(tracer: Tracer, changed: object, tensor: Any) -> int:
 
 def _is_made(tracer: Tracer, leaf: Any) -> bool:
     binding = leaf.node
-    return leaf.storage is None and binding is not None and binding.tracer is tracer and binding.cell.source is not leaf
+    return leaf.backing is None and binding is not None and binding.tracer is tracer and binding.cell.source is not leaf
 
 
 def _tape(tensors: Sequence[Any], since: int) -> tuple[list[Node], list[Any]]:

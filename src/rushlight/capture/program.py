@@ -376,7 +376,7 @@ def _leaving(
     found: dict[int, Handle] = {}
 
     def collect(tensor: Handle) -> int:
-        if tensor.storage is None and tensor.node is not None and tensor.node.cell.source is not tensor:
+        if tensor.backing is None and tensor.node is not None and tensor.node.cell.source is not tensor:
             found[id(tensor)] = tensor
         return 0
 

@@ -20,6 +20,21 @@ _AUTOCAST = (
 )
 _ANOMALY = ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled")
 _SPARSE = ("sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor")
+_STORAGES = (
+    "BFloat16Storage",
+    "BoolStorage",
+    "ByteStorage",
+    "CharStorage",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
+    "DoubleStorage",
+    "FloatStorage",
+    "HalfStorage",
+    "IntStorage",
+    "LongStorage",
+    "ShortStorage",
+    "TypedStorage",
+)
 _LAYERS = (
     "adaptive_max_pool1d",
     "affine_grid_generator",
@@ -74,6 +89,7 @@ ELSEWHERE = {
     "dsmm": "rushlight.sparse",
     "spmm": "rushlight.sparse",
     **dict.fromkeys(_LAYERS, "rushlight.compat.layers"),
+    **dict.fromkeys(_STORAGES, "rushlight.eager.storage.typed"),
     **dict.fromkeys(_SPARSE, "rushlight.eager.sparse.making"),
     **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
     **dict.fromkeys(_ANOMALY, "rushlight.autograd.anomaly_mode"),

@@ -15,10 +15,9 @@ from rushlight.eager.storage.formats import (
     sparse_csr,
     strided,
 )
-from rushlight.eager.storage.untyped import TypedStorage, UntypedStorage
+from rushlight.eager.storage.untyped import UntypedStorage
 
 __all__ = [
-    "TypedStorage",
     "UntypedStorage",
     "channels_last",
     "channels_last_3d",

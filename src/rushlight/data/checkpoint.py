@@ -197,7 +197,7 @@ def shared_view(owner: Tensor, view: Any) -> Tensor:
         form = form_of(tuple(sizes), owner.dtype, owner.device, tuple(strides))
         if start + extent(tuple(sizes), tuple(strides)) > owner.form.numel:
             raise ValueError("a view reaches beyond its tensor")
-    return make(owner.storage, form, owner.offset + start)
+    return make(owner.backing, form, owner.offset + start)
 
 
 def _placer(map_location: MapLocation) -> Place:

@@ -42,7 +42,7 @@ def stored_ranges(tensors: Sequence[Handle]) -> dict[int, StoredRange]:
     """Return the range of each storage, by the storage's identity, in the order in which they are met."""
     groups: dict[int, list[Handle]] = {}
     for tensor in tensors:
-        groups.setdefault(id(tensor.storage), []).append(tensor)
+        groups.setdefault(id(tensor.backing), []).append(tensor)
     ranges: dict[int, StoredRange] = {}
     for number, (key, group) in enumerate(groups.items()):
         unit = max(tensor.dtype.itemsize for tensor in group)
@@ -319,7 +319,7 @@ class Pickler:
     def _rebuilder(self, tensor: Handle) -> None:
         if tensor.device.type == "meta":
             self._global("torch._utils._rebuild_meta_tensor_no_storage")
-        elif self._ranges[id(tensor.storage)].dtype is None:
+        elif self._ranges[id(tensor.backing)].dtype is None:
             self._global("torch._utils._rebuild_tensor_v3")
         else:
             self._global("torch._utils._rebuild_tensor_v2")
@@ -329,7 +329,7 @@ class Pickler:
         if tensor.device.type == "meta":
             self._arguments((tensor.dtype, shape, strides, wanted), path)
             return
-        stored = self._ranges[id(tensor.storage)]
+        stored = self._ranges[id(tensor.backing)]
         kind = "torch.storage.UntypedStorage" if stored.dtype is None else f"torch.{STORAGE_NAMES[stored.dtype]}"
         width = 1 if stored.dtype is None else stored.dtype.itemsize
         offset = tensor.offset - stored.start // tensor.dtype.itemsize if tensor.form.numel else 0

@@ -129,9 +129,9 @@ def _placed(storage: object, dtype: DType, offset: object, size: object, stride:
     form = form_of(sizes, dtype, base.device, strides)
     if form.numel and (start + extent(sizes, strides)) * dtype.itemsize > storage.nbytes:
         raise Malformed("a tensor reaches beyond its storage")
-    if base.storage is None or base.offset * base.dtype.itemsize % dtype.itemsize:
-        return make(base.storage, form, 0)
-    return make(base.storage, form, start + base.offset * base.dtype.itemsize // dtype.itemsize if form.numel else 0)
+    if base.backing is None or base.offset * base.dtype.itemsize % dtype.itemsize:
+        return make(base.backing, form, 0)
+    return make(base.backing, form, start + base.offset * base.dtype.itemsize // dtype.itemsize if form.numel else 0)
 
 
 def _finished(tensor: Tensor, requires_grad: object, hooks: object) -> Tensor:
@@ -295,7 +295,7 @@ def rebuild_from_cpu(data: object, dtype: object, device: object, requires_grad:
         raise Malformed("a tensor without data")
     if data.form.numel > data.form.extent:
         raise Malformed("a tensor of repeated elements")
-    return _brought(make(data.storage, data.form, data.offset).to(dtype), device, requires_grad)
+    return _brought(make(data.backing, data.form, data.offset).to(dtype), device, requires_grad)
 
 
 def _brought(tensor: Tensor, device: object, requires_grad: object) -> Tensor:

@@ -141,7 +141,7 @@ class SafetensorsFile:
         size = math.prod(shape) * dtype.itemsize
         storage = self.source.storage(self._data + start, size, name)
         whole = shown_whole(storage, dtype)
-        return make(whole.storage, form_of(shape, dtype), whole.offset)
+        return make(whole.backing, form_of(shape, dtype), whole.offset)
 
 
 def _size(placed: Placed) -> int:

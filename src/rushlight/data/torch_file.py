@@ -164,7 +164,7 @@ def _entries(pickled: bytes, ranges: Iterable[StoredRange]) -> Iterator[tuple[st
     yield f"{_ROOT}/.storage_alignment", b"64"
     yield f"{_ROOT}/byteorder", b"little"
     for stored in ranges:
-        storage = stored.owner.storage
+        storage = stored.owner.backing
         assert storage is not None
         yield f"{_ROOT}/data/{stored.key}", storage.read(stored.start, stored.end - stored.start).data
     yield f"{_ROOT}/version", b"3\n"

@@ -89,12 +89,12 @@ class Encoder:
         owners: dict[int, list[Handle]] = {}
         owner_of: list[Handle] = []
         for _, tensor, _ in sorted(self._met, key=_width):
-            owner = next((one for one in owners.get(id(tensor.storage), ()) if _holds(one, tensor)), None)
+            owner = next((one for one in owners.get(id(tensor.backing), ()) if _holds(one, tensor)), None)
             if owner is None:
-                owners.setdefault(id(tensor.storage), []).append(tensor)
+                owners.setdefault(id(tensor.backing), []).append(tensor)
         names: dict[int, str] = {}
         for _, tensor, path in self._met:
-            owner = next((one for one in owners[id(tensor.storage)] if _holds(one, tensor)), tensor)
+            owner = next((one for one in owners[id(tensor.backing)] if _holds(one, tensor)), tensor)
             owner_of.append(owner)
             if owner is tensor and id(tensor) not in names:
                 names[id(tensor)] = self._free_name(path)

@@ -215,7 +215,7 @@ class TorchVocabulary:
 def _copied(value: object) -> int:
     """Bytes, about, that a call may copy of an argument."""
     if isinstance(value, Handle):
-        return 0 if value.storage is None else value.form.nbytes
+        return 0 if value.backing is None else value.form.nbytes
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, str | bytes | bytearray):

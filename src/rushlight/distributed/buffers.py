@@ -80,7 +80,7 @@ class Target:
 
     def __init__(self, tensor: Tensor, *, keeps: bool = True) -> None:
         self._tensor = tensor
-        here = tensor.storage.__class__ is Storage and tensor.is_contiguous()
+        here = tensor.backing.__class__ is Storage and tensor.is_contiguous()
         self._aside = not here
         if here or keeps:
             self.buffer = array_of(tensor).reshape(-1) if here else read(tensor).copy()

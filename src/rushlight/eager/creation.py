@@ -354,7 +354,7 @@ def empty_like(
 ) -> Tensor:
     """Undefined contents in the shape of another tensor."""
     like = required_tensor(input)
-    if like.storage is not None and like.form.is_contiguous and dtype is None and device is None and not rest:
+    if like.backing is not None and like.form.is_contiguous and dtype is None and device is None and not rest:
         form = form_of(tuple(like.form.shape), like.dtype, like.device)
         return with_gradient(allocate(form), requires_grad)
     return _like("empty_like", like, (), dtype, device, requires_grad, rest)

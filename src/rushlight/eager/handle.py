@@ -185,16 +185,16 @@ class Histories:
 class Handle(Dispatched):
     """A strided view of a storage.
 
-    `storage` is None for meta and fake tensors; `offset` is in elements; `form` has shape, strides, dtype and device;
-    `view_of` says of what it is a view; `gradient` is None until autograd is concerned; `node` is what a tracer put
-    there.
+    `backing`, the storage, is None for meta and fake tensors; `offset` is in elements; `form` has shape, strides,
+    dtype and device; `view_of` says of what it is a view; `gradient` is None until autograd is concerned; `node` is
+    what a tracer put there.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "form", "gradient", "node", "offset", "storage", "version", "view_of")
+    __slots__ = ("__dict__", "__weakref__", "backing", "form", "gradient", "node", "offset", "version", "view_of")
 
     class_keys: ClassVar[int] = 0  # keys that all tensors of a class have
 
-    storage: Storage | None
+    backing: Storage | None
     offset: Any
     form: TensorMeta
     version: Version
@@ -228,7 +228,7 @@ class Handle(Dispatched):
 
     def address(self) -> int:
         """Where its first element lies; V003 for a tensor without data."""
-        storage = self.storage
+        storage = self.backing
         if storage is None:
             fail_without_data(self)
         return storage.address + self.offset * self.form.dtype.itemsize
@@ -288,7 +288,7 @@ def move(tensor: Handle, of: Handle) -> None:
         require(type(tensor) is type(of), "A001", "data: a tensor of another class", own=type(tensor), given=type(of))
         held = {name: value for name, value in vars(of).items() if name != PARAMETER_MARK}
         vars(tensor).update(held)
-    tensor.storage, tensor.offset, tensor.form = of.storage, of.offset, of.form
+    tensor.backing, tensor.offset, tensor.form = of.backing, of.offset, of.form
     tensor.keys = tensor.keys & ~BACKENDS | of.keys & BACKENDS
     note_move()
 
@@ -297,7 +297,7 @@ def make(storage: Storage | None, form: TensorMeta, offset: SymbolicSize = 0, cl
     """A new tensor that is no view and has no history."""
     cls = cls or _public[0]
     self = cls.__new__(cls) if cls.__new__ is object.__new__ else object.__new__(cls)
-    self.storage = storage
+    self.backing = storage
     self.offset = offset
     self.form = form
     self.keys = (form.keys if storage is not None else META) | cls.class_keys
@@ -312,10 +312,10 @@ def make_view(base: Handle, form: TensorMeta, offset: SymbolicSize) -> Any:
     """A new tensor on the same storage and version counter; says nothing of how it is related."""
     cls = _public[0]
     self = object.__new__(cls)
-    self.storage = base.storage
+    self.backing = base.backing
     self.offset = offset
     self.form = form
-    self.keys = form.keys if base.storage is not None else META
+    self.keys = form.keys if base.backing is not None else META
     self.version = base.version
     self.view_of = None
     self.gradient = None
@@ -381,12 +381,12 @@ def twin(tensor: H) -> H:
 
 def is_wrapper(tensor: Handle) -> bool:
     """Whether a tensor is of a subclass, and holds other tensors instead of elements."""
-    return bool(tensor.keys & PYTHON) and tensor.storage is None and type(tensor) is not _public[0]
+    return bool(tensor.keys & PYTHON) and tensor.backing is None and type(tensor) is not _public[0]
 
 
 def _of_class(handle: Handle, cls: type[H]) -> H:
     result = object.__new__(cls)
-    for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
+    for name in ("backing", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
         setattr(result, name, getattr(handle, name))
     return result
 

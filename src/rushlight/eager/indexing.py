@@ -162,7 +162,7 @@ def _is_place(index: object) -> bool:
     if isinstance(index, TracedNumber):
         return index.is_integer
     if isinstance(index, Handle):
-        return index.ndim == 0 and index.dtype.kind is Kind.INT and index.storage is not None
+        return index.ndim == 0 and index.dtype.kind is Kind.INT and index.backing is not None
     return isinstance(index, (int, SymInt)) and not isinstance(index, bool)
 
 

@@ -24,18 +24,18 @@ from rushlight.ir.dtype import (
     uint8,
 )
 from rushlight.runtime.allocator import Storage
-from rushlight.support.errors import fail
+from rushlight.support.errors import error, fail
 
 Array = NDArray[Any]
 MOST_DIMS = 64  # of numpy's arrays
 
 
 def array_of(tensor: Handle) -> Array:
-    """The tensor's elements as an array that shares its storage and keeps it alive. Errors: V003, S002.
+    """The tensor's elements as an array that shares its storage and keeps it alive. Errors: V003, S002, S012.
 
     Of a tensor in memory that the host does not see it is a copy, which cannot be written to.
     """
-    form, storage = tensor.form, tensor.storage
+    form, storage = tensor.form, tensor.backing
     if storage is None:
         fail_without_data(tensor)
     itemsize = form.dtype.itemsize
@@ -49,7 +49,10 @@ def array_of(tensor: Handle) -> Array:
         data, start = storage.read(tensor.offset * itemsize, form.nbytes), 0
     else:
         data, start = storage.view(), tensor.offset * itemsize
-    return np.ndarray(shape, form.dtype.numpy, data, start, strides)
+    try:
+        return np.ndarray(shape, form.dtype.numpy, data, start, strides)
+    except ValueError as cause:  # a storage that was resized
+        raise error("S012", "a tensor reaches beyond its storage", bytes=storage.nbytes) from cause
 
 
 _CTYPES: dict[DType, Any] = {
@@ -66,7 +69,7 @@ _CTYPES: dict[DType, Any] = {
 
 def first_element(tensor: Handle) -> Any:
     """The first element of a tensor as a Python number, complex ones and 16-bit floats too. Errors: V003, V004."""
-    storage, dtype = tensor.storage, tensor.form.dtype
+    storage, dtype = tensor.backing, tensor.form.dtype
     if type(storage) is Storage and dtype in _CTYPES:  # without an array, which takes ten times as long
         return _CTYPES[dtype].from_address(storage.address + dtype.itemsize * tensor.offset).value
     element = array_of(tensor).reshape(-1)[0]
@@ -75,7 +78,7 @@ def first_element(tensor: Handle) -> Any:
 
 def require_host_memory(tensor: Handle) -> None:
     """V004 for a tensor in memory that the host does not see: an array cannot share it."""
-    storage = tensor.storage
+    storage = tensor.backing
     if storage is not None and storage.__class__ is not Storage:
         storage.view()
 

@@ -31,12 +31,12 @@ def state_of(tensor: Handle) -> State:
     form = tensor.form
     strides = form.strides if form.is_dense else form_of(tuple(form.shape), form.dtype).strides
     content: bytes | None = None
-    if tensor.storage is not None:
+    if tensor.backing is not None:
         saved = form_of(tuple(form.shape), form.dtype, strides=strides)
         copy = make(Storage.allocate(saved.nbytes), saved)
         if form.numel:
             np.copyto(array_of(copy), array_of(tensor))
-        content = copy.storage.view().tobytes()
+        content = copy.backing.view().tobytes()
     return content, form.dtype.name, tuple(form.shape), strides, str(form.device), requires(tensor)
 
 
@@ -66,11 +66,11 @@ def rebuild_tensor(
 def copied(tensor: Any, memo: dict[Any, Any]) -> Any:
     """A tensor of the same class on a copy of the storage; those that are copied together share it, as in PyTorch."""
     cls = type(tensor)
-    if tensor.storage is not None and STATE.tracer is None and not STATE.maps:
+    if tensor.backing is not None and STATE.tracer is None and not STATE.maps:
         made = memo.setdefault(_STORAGES, {})
-        if id(tensor.storage) not in made:
-            made[id(tensor.storage)] = (tensor.storage, _copy_of(tensor.storage, tensor.form.device))
-        result = make(made[id(tensor.storage)][1], tensor.form, tensor.offset, cls)
+        if id(tensor.backing) not in made:
+            made[id(tensor.backing)] = (tensor.backing, _copy_of(tensor.backing, tensor.form.device))
+        result = make(made[id(tensor.backing)][1], tensor.form, tensor.offset, cls)
         result.keys |= PYTHON if intercepts(cls) else 0
         return result
     if STATE.tracer is not None or is_own_class(cls):

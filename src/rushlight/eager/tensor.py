@@ -350,7 +350,7 @@ class Reading(GeneratedMethods):
     def __format__(self, spec: str) -> str:
         if self.form.shape and spec:
             fail("A001", "format: a tensor with dims has no format", spec=spec, hint="format its item(), or its text")
-        plain = spec or (self.__class__ is adopted() and not self.form.shape and self.storage is not None)
+        plain = spec or (self.__class__ is adopted() and not self.form.shape and self.backing is not None)
         if not plain:
             return repr(self)
         value = self.item()
@@ -469,7 +469,7 @@ class Tensor(
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 where there is none, and without data."""
-        return 0 if self.storage is None or not self.form.numel else self.address()
+        return 0 if self.backing is None or not self.form.numel else self.address()
 
     def is_floating_point(self) -> bool:
         """Whether its dtype is a real floating-point one."""

@@ -75,9 +75,9 @@ class _FunctionalTracer(Tracer):
 
     def refuse_shared(self, written: Collection[Handle]) -> None:
         """C012 where memory of such a leaf is written to through another tensor."""
-        storages = {id(tensor.storage) for tensor in written}
+        storages = {id(tensor.backing) for tensor in written}
         for leaf in self.leaves:
-            if id(leaf.storage) in storages:
+            if id(leaf.backing) in storages:
                 fail("C012", "functionalize: the memory of a leaf is written to through another tensor", tensor=leaf)
 
     def _write(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:

@@ -90,7 +90,7 @@ def run_kernel(op: Operator, kernel: Rule, operands: Operands, attrs: Attrs) -> 
         results = results_of(schema, kernel(*args, **kwargs))
     for result in results:
         for handle, _ in before:
-            if result.storage is not None and result.storage is handle.storage:
+            if result.backing is not None and result.backing is handle.backing:
                 hint = "return a clone() of what is an argument, or a view of one"
                 fail("A012", f"{schema.name}: a result lies in the memory of an argument", result=result, hint=hint)
     written = {id(handle) for handle in written_operands(schema, operands)}
@@ -103,8 +103,8 @@ def run_kernel(op: Operator, kernel: Rule, operands: Operands, attrs: Attrs) -> 
 
 def _shares(handle: Handle, written: set[int], all_: Sequence[tuple[Handle, int]]) -> bool:
     """Whether a tensor is written to by name, or has the storage of one that is."""
-    storages = {id(other.storage) for other, _ in all_ if id(other) in written}
-    return id(handle) in written or id(handle.storage) in storages
+    storages = {id(other.backing) for other, _ in all_ if id(other) in written}
+    return id(handle) in written or id(handle.backing) in storages
 
 
 def written_operands(schema: Schema, operands: Sequence[object]) -> list[Handle]:

@@ -74,7 +74,7 @@ class UninitializedTensorMixin(Tensor):
 
     def _show(self, value: Handle) -> None:
         wanted = self.requires_grad
-        self.storage, self.offset, self.form, self.keys = value.storage, value.offset, value.form, value.keys
+        self.backing, self.offset, self.form, self.keys = value.backing, value.offset, value.form, value.keys
         require_gradient(self, wanted)
 
     def materialize(self, shape: int | Sequence[int], device: object = None, dtype: object = None) -> None:
@@ -138,7 +138,7 @@ class UninitializedBuffer(UninitializedTensorMixin):
 def _shapeless(cls: type[Any], requires_grad: bool, device: object, dtype: object) -> Any:
     result = object.__new__(cls)
     base = empty(0, device=device, dtype=dtype)
-    for name in ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
+    for name in ("backing", "offset", "form", "keys", "version", "view_of", "gradient", "node"):
         setattr(result, name, getattr(base, name))
     require_gradient(result, requires_grad)
     result.keys |= PYTHON

@@ -109,7 +109,7 @@ ELSEWHERE: dict[str, str] = {
     "functional": "rushlight",
     "fx._symbolic_trace": "rushlight.fx._symbolic_trace",
     "fx._pytree": "rushlight.utils._pytree",
-    "multiprocessing": "multiprocessing",
+    "multiprocessing.spawn": "rushlight.multiprocessing.spawning",
     "torch": "rushlight",
     "utils._pytree": "rushlight.utils._pytree",
     "utils._python_dispatch": "rushlight.utils._python_dispatch",

@@ -17,6 +17,7 @@ from types import ModuleType
 
 from rushlight.support.errors import error, require
 from rushlight.support.peer_names import count_absent
+from rushlight.torch import starting
 from rushlight.torch.distribution import TorchDistribution
 from rushlight.torch.recommenders import PEERS
 from rushlight.torch.report import write_absent
@@ -137,6 +138,7 @@ def install() -> None:
     require(not early, "A004", "install: torch is imported already", modules=early, hint="install the alias first")
     sys.meta_path.insert(0, _FINDER)
     atexit.register(write_absent)
+    starting.hand_on(install)
 
 
 def uninstall() -> None:
@@ -144,5 +146,6 @@ def uninstall() -> None:
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
         atexit.unregister(write_absent)
+        starting.stop()
         for name in [name for name in sys.modules if name.partition(".")[0] in ROOTS]:
             del sys.modules[name]

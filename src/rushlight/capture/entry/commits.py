@@ -79,7 +79,7 @@ class CommitText:
         ]
         if self.program.rewrites:
             attributes.append("attributes += histories")  # of the inputs that are overwritten
-        counters = tuple([tensor.version for tensor in effects.written if tensor.storage is not None])
+        counters = tuple([tensor.version for tensor in effects.written if tensor.backing is not None])
         versions = names(counters)
         if self._arguments:
             versions = f"(*{versions}, {''.join([f'{text}.version, ' for text in self._arguments])})"

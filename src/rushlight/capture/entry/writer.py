@@ -228,7 +228,9 @@ def snapshot_guards(names: Names, snapshot: Snapshot) -> list[Guard]:
     guards = state_guards(snapshot.containers, snapshot.leaves, names)
     for tensor, memory in zip(snapshot.tensors, snapshot.memory, strict=True):
         text = names(tensor)
-        failed = f"{text}.storage is not {names(memory.storage)} or {text}.form is not {names(memory.form)}"
+        failed = f"{text}.backing is not {names(memory.storage)} or {text}.form is not {names(memory.form)}"
+        if memory.storage is not None:  # which may have moved
+            failed += f" or {text}.backing.address != {memory.address}"
         if memory.storage is None or memory.form.nbytes < memory.storage.nbytes:  # it may show another part
             failed += f" or {text}.offset != {memory.offset}"
         guards.append(Guard("tensor", text, str(memory.form.type), failed))

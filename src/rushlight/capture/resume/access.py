@@ -180,7 +180,7 @@ class AccessingInterpreter(Interpreter):
         if kind is ModuleType and isinstance(owner, ModuleType):
             return vars(owner) if is_of_users(owner.__name__) else None
         if issubclass(kind, Handle) and isinstance(owner, Handle):
-            return None if owner.storage is None else variables_of(owner)
+            return None if owner.backing is None else variables_of(owner)
         if issubclass(kind, (type, BaseException)) or not is_of_program(kind):
             return None
         variables = variables_of(owner)

@@ -91,7 +91,7 @@ class IdentifyingInterpreter(AccessingInterpreter):
 
     def _is_constant(self, tensor: Any) -> bool:
         """Whether a tensor is the same object at each call. It is guarded to be."""
-        if tensor.storage is None:
+        if tensor.backing is None:
             return False
         self.reached.walk.assumed.tells_apart(tensor)
         return True

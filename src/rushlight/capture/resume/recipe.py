@@ -477,7 +477,7 @@ def _holds_traced(container: Any) -> bool:
         for item in inside.values() if isinstance(inside, dict) else inside:
             if type(item) in (list, dict) or issubclass(type(item), tuple):
                 waiting.append(item)
-            elif issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.storage is None):
+            elif issubclass(type(item), _LEAVES) and (not issubclass(type(item), Handle) or item.backing is None):
                 return True
     return False
 
@@ -488,7 +488,7 @@ def _keeps_traced(value: object) -> bool:
     while waiting and len(seen) < _MOST_LOOKED_AT:
         one = waiting.pop()
         of_leaf = issubclass(type(one), _LEAVES)
-        if of_leaf and (not isinstance(one, Handle) or (one.storage is None and one.node is not None)):
+        if of_leaf and (not isinstance(one, Handle) or (one.backing is None and one.node is not None)):
             return True
         if type(one) in _KEEPING or issubclass(type(one), tuple):
             inside = [other for other in gc.get_referents(one) if id(other) not in seen and type(other) is not dict]

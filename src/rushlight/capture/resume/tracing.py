@@ -328,7 +328,7 @@ def _stands_in(value: Any) -> bool:
     kind = type(value)
     if kind is tuple:
         return any(map(_stands_in, value))
-    return kind in _STAND_INS or (issubclass(kind, Handle) and value.storage is None)
+    return kind in _STAND_INS or (issubclass(kind, Handle) and value.backing is None)
 
 
 def _is_of_tracing(error: BaseException) -> TypeGuard[Exception]:

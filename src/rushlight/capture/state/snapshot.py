@@ -26,9 +26,10 @@ _WORDS = 2  # parts of objects, each a word of memory
 
 
 class Memory(NamedTuple):
-    """Which memory a tensor shows, by storage, form and offset; and whether it is to have a gradient."""
+    """Which memory a tensor shows, by storage, its address, form and offset; and whether it is to have a gradient."""
 
     storage: Storage | None
+    address: int
     form: TensorMeta
     offset: int
     required: bool
@@ -37,7 +38,8 @@ class Memory(NamedTuple):
     def of(tensor: Handle) -> Memory:
         """That of a tensor as it is now."""
         required = tensor.gradient is not None and tensor.gradient.required
-        return Memory(tensor.storage, tensor.form, tensor.offset, required)
+        address = 0 if tensor.backing is None else tensor.backing.address
+        return Memory(tensor.backing, address, tensor.form, tensor.offset, required)
 
 
 class Snapshot:

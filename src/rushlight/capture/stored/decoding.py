@@ -37,7 +37,7 @@ _MAKERS: Mapping[str, Callable[..., object]] = {
     **{maker_name(made): made for made in OF_FIELDS},
     maker_name(TensorMeta): form_of_type,
 }
-_PARTS = frozenset({"plans", "known", "storage", "version"})
+_PARTS = frozenset({"plans", "known", "backing", "version"})
 
 
 class Unfit(Exception):
@@ -121,7 +121,7 @@ class Decoder:
         now = [tensor.keys, bool(tensor.requires_grad), tensor.offset, tensor.view_of is None]
         if tensor.form is not self.objects[form] or now != facts[:-1]:
             raise Unfit(f"a tensor {tensor.form.type}")
-        if self._groups.setdefault(facts[-1], tensor.storage) is not tensor.storage:
+        if self._groups.setdefault(facts[-1], tensor.backing) is not tensor.backing:
             raise Unfit("tensors that shared memory")
         if len({id(storage) for storage in self._groups.values()}) != len(self._groups):
             raise Unfit("tensors that shared no memory")

@@ -143,7 +143,7 @@ class Encoder:
         self._scope: Scope | None = None
         self._groups: dict[int, int] = {}  # tensors of one storage, by its identity
         for tensor in tensors:
-            self._own(tensor, ("storage", "version"))
+            self._own(tensor, ("backing", "version"))
 
     def _own(self, owner: object, names: Iterable[str]) -> None:
         for name in names:
@@ -257,7 +257,7 @@ class Encoder:
         place = self.place(tensor)
         if place is None:
             raise Unstorable("a tensor that no name leads to")
-        group = self._groups.setdefault(id(tensor.storage), len(self._groups))
+        group = self._groups.setdefault(id(tensor.backing), len(self._groups))
         facts = [tensor.keys, bool(tensor.requires_grad), tensor.offset, tensor.view_of is None, group]
         return self._add("tensor", place, self(type(tensor)), self(tensor.form), facts)
 

@@ -188,7 +188,7 @@ class _Text:
             f"{name}.__class__ is not {self.names(packing.kind)}",
             f"{name}.{attribute} is not {self.names(getattr(tensor, attribute))}",
             f"{name}.keys & {AUTOGRAD} and requires({name})",
-            f"{name}.storage is not None",
+            f"{name}.backing is not None",
             f"({PARAMETER_MARK!r} in {name}.__dict__) is not {packing.marked}",
         ]
         held = [f"h{at}_{position}" for position in range(len(packing.names))]

@@ -153,7 +153,7 @@ def _run(compiler: Compiler, reading: Reading) -> Sequence[object]:
 
 
 def _lacks_data(tensor: object) -> bool:
-    return isinstance(tensor, Handle) and tensor.storage is None and not is_wrapper(tensor)
+    return isinstance(tensor, Handle) and tensor.backing is None and not is_wrapper(tensor)
 
 
 def _locate(error: Exception, node: Node) -> None:

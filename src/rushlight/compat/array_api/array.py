@@ -140,7 +140,7 @@ class Array(Tensor):
         index = _plain_index(index, self)
         value = plain(value) if isinstance(value, Handle) else value
         flipped, forward = _forward(self, index)
-        if flipped.storage is self.storage:
+        if flipped.backing is self.backing:
             super().__setitem__(forward, value)
             return
         flipped[forward] = value

@@ -41,7 +41,7 @@ def asarray(obj: object, /, *, dtype: DType | None = None, device: object = None
 
 def _shares(tensor: Tensor, source: object) -> bool:
     if isinstance(source, Handle):
-        return tensor.storage is source.storage
+        return tensor.backing is source.backing
     return isinstance(source, np.ndarray) and (not source.size or np.shares_memory(tensor.numpy(), source))
 
 

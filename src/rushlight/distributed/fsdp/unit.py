@@ -207,7 +207,7 @@ class Unit:
         """What autograd keeps of a tensor: of a whole parameter, or a view of it, a note."""
         held = _held(tensor)
         for number, one in enumerate(self.whole):
-            if held.storage is _held(one).storage:
+            if held.backing is _held(one).backing:
                 lies = (tensor._spec, *_layout(tensor)) if isinstance(tensor, DTensor) else None
                 return Saved(self, number, *_layout(held), held.offset, lies)
         return tensor

@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.distributed.engine.mpi import connected
 from rushlight.distributed.group import ProcessGroup, enter
 from rushlight.distributed.launch.program import prepare
+from rushlight.eager.storage.sharing import pickled_for_programs
 from rushlight.ir.process_group import DEFAULT
 
 PROGRAM, CALL = "program.pickle", "call.pickle"
@@ -21,7 +22,7 @@ def write_call(folder: Path, function: Callable[..., object], args: tuple[object
     program = processes.get_preparation_data("rank")
     program.pop("authkey")
     (folder / PROGRAM).write_bytes(pickle.dumps(program))
-    (folder / CALL).write_bytes(pickle.dumps((function, args)))
+    (folder / CALL).write_bytes(pickled_for_programs((function, args)))
 
 
 def read(path: Path) -> Any:

@@ -88,7 +88,7 @@ def kept_gradient(tensor: Any) -> Handle | None:
 
 def is_recorded(gradient: Handle | None) -> bool:
     """Whether a gradient is a real tensor with a history, as after `backward(create_graph=True)`."""
-    return gradient is not None and gradient.storage is not None and requires(gradient)
+    return gradient is not None and gradient.backing is not None and requires(gradient)
 
 
 def accumulated(variable: Handle, before: Handle | None, new: Handle, create_graph: bool, owned: bool) -> Any:
@@ -107,7 +107,7 @@ def accumulated(variable: Handle, before: Handle | None, new: Handle, create_gra
     if new.keys & SPARSE:
         return new if create_graph and STATE.grad else OPERATORS["clone"](new)
     wanted = gradient_form(variable.form, new.form)
-    if owned and not create_graph and new.form is wanted and new.storage is not None:
+    if owned and not create_graph and new.form is wanted and new.backing is not None:
         return new
     with Scope(grad=False):  # what is copied to has no history
         target = _allocated(wanted, variable, new)
@@ -125,7 +125,7 @@ def gradient_form(variable: TensorMeta, new: TensorMeta) -> TensorMeta:
 
 def _allocated(form: TensorMeta, variable: Handle, new: Handle) -> Any:
     """A tensor of undefined contents, without data where the gradient has none. A wrapper's is like the wrapper."""
-    if new.storage is not None:
+    if new.backing is not None:
         return allocate(form)
     if is_wrapper(variable) and form.strides == variable.form.strides:
         return OPERATORS["full_like"](variable, 0, dtype=form.dtype)

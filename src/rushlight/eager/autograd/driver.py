@@ -179,7 +179,7 @@ def _refuse_earlier() -> NoReturn:
 def _refuse_nan(node: Any, results: Sequence[object]) -> None:
     """Fails where a node gives NaN; only anomaly mode asks."""
     for position, result in enumerate(results):
-        if not isinstance(result, Handle) or result.storage is None or result.form.dtype.kind < Kind.FLOAT:
+        if not isinstance(result, Handle) or result.backing is None or result.form.dtype.kind < Kind.FLOAT:
             continue
         if bool(np.isnan(array_of(result)).any()):
             fail("G021", f"backward: {node.name()} gives NaN as gradient {position}", frame=node.frame, gradient=result)

@@ -209,7 +209,7 @@ class CopySlices(Node):
 
 def made_for(form: TensorMeta, gradient: Handle) -> Any:
     """A tensor of a form that a gradient is copied to."""
-    return allocate(form) if gradient.storage is not None else _without_data(form, gradient)
+    return allocate(form) if gradient.backing is not None else _without_data(form, gradient)
 
 
 def through_write(

@@ -33,6 +33,7 @@ from rushlight.eager.handle import (
     twin,
 )
 from rushlight.eager.storage.formats import laid_out
+from rushlight.eager.storage.typed import TypedStorage
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.type import Device
@@ -40,6 +41,7 @@ from rushlight.ops import OPERATORS
 from rushlight.ops.record import Operator
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.backend import allocate_on
+from rushlight.runtime.resizing import is_resizable, resize
 from rushlight.support.errors import fail, require
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ def _changeable(name: str, tensor: object) -> Any:
 def _is_input(target: Handle, tracer: Any) -> bool:
     if is_wrapper(target):
         return not tracer.has_made(target)
-    return target.storage is not None or tracer.binding(target).cell.source is target
+    return target.backing is not None or tracer.binding(target).cell.source is target
 
 
 # Memory.
@@ -159,10 +161,17 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
         if size is None:
             _put(target, source)
             return target
-        storage, version = source.storage, source.version
+        storage, version = source.backing, source.version
     else:
-        require(isinstance(source, UntypedStorage), "A001", "set_: a tensor or a storage is expected", source=source)
-        storage, version = source.memory, None
+        require(
+            isinstance(source, (UntypedStorage, TypedStorage)),
+            "A001",
+            "set_: a tensor or a storage is expected",
+            source=source,
+        )
+        same = isinstance(source, UntypedStorage) or source.dtype is target.dtype
+        require(same, "D002", "set_: the source has another dtype", tensor=target, source=source)
+        storage, version = source.untyped().memory, None
     if storage is None:
         fail_without_data(target)
     sizes = (storage.nbytes // target.dtype.itemsize,) if size is None else shape_of((size,))
@@ -192,20 +201,26 @@ def resize_(input: Tensor, *sizes: object, memory_format: object = None) -> Tens
         form = form_of(form.shape, form.dtype, target.device, form.strides)
     if form is target.form or (memory_format is None and form.shape == target.form.shape):
         return target
-    if target.storage is None:
+    if target.backing is None:
         _put(target, allocate(form))
         return target
-    if (target.offset + form.numel) * form.dtype.itemsize <= target.storage.nbytes:
-        shown = make(target.storage, form, target.offset)
+    if (target.offset + form.numel) * form.dtype.itemsize <= target.backing.nbytes:
+        shown = make(target.backing, form, target.offset)
         shown.version = target.version
     else:
         nbytes = (target.offset + form.numel) * form.dtype.itemsize
-        shown = make(_longer(target.storage, nbytes, target.device), form, target.offset)
+        shown = make(_longer(target.backing, nbytes, target.device), form, target.offset)
+        if shown.backing is target.backing:
+            shown.version = target.version
     _put(target, shown)
     return target
 
 
 def _longer(storage: Storage, nbytes: int, device: Device) -> Storage:
+    """The storage itself with more room, or another one with its bytes where it cannot be resized."""
+    if is_resizable(storage):
+        resize(storage, nbytes)
+        return storage
     (longer,) = allocate_on(device)((nbytes,))
     longer.write(0, storage.read(0, storage.nbytes))
     return longer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rushlight.eager.arguments import flag, number, required_tensor, shape_of
@@ -12,7 +12,7 @@ from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.composite import layout as in_place
 from rushlight.eager.dispatch import STATE, dispatch
-from rushlight.eager.handle import Handle, fail_without_data
+from rushlight.eager.handle import Handle, adopted, fail_without_data
 from rushlight.eager.legacy import made
 from rushlight.eager.memory import array_of
 from rushlight.eager.methods import GeneratedMethods
@@ -26,6 +26,7 @@ from rushlight.eager.storage.formats import (
     sparse_csr,
     strided,
 )
+from rushlight.eager.storage.typed import TypedStorage
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.ir.dtype import DType
 from rushlight.ops import OPERATORS
@@ -73,22 +74,39 @@ class MemoryMethods(GeneratedMethods):
         return self
 
     def is_shared(self) -> bool:
-        """False: no other process sees it."""
-        return False
+        """Whether its memory is one that other processes can see."""
+        return self.backing is not None and self.untyped_storage().is_shared()
 
-    def share_memory_(self) -> NoReturn:
-        """Refused with A006: memory is of one process."""
-        fail("A006", "share_memory_: memory is not shared between processes", hint="send arrays, or save and load")
+    def share_memory_(self) -> Self:
+        """Move its memory, and that of all tensors on it, to where other processes can see it.
+
+        Forked processes see it then, and others that get the tensor by `multiprocessing`. Errors: V003, V004, M001.
+        """
+        storage = self.untyped_storage()
+        if storage.memory is None:
+            fail_without_data(self)
+        storage.share_memory_()
+        if type(self).__reduce_ex__ is adopted().__reduce_ex__:
+            _sharing().announce(type(self))
+        return self
+
+    def storage(self) -> TypedStorage:
+        """Its memory as elements of its dtype, PyTorch's older form of `untyped_storage`."""
+        return TypedStorage.of(self.untyped_storage(), self.form.dtype)
+
+    def storage_type(self) -> Any:
+        """The class of `storage()`: FloatStorage or its like. Errors: D001 where its dtype has none."""
+        return getattr(import_module("rushlight.eager.storage.typed"), self.storage().pickle_storage_type())
 
     def is_set_to(self, tensor: Handle) -> bool:
         """Whether it shows the same elements of the same memory as another tensor."""
         other = required_tensor(tensor)
-        same = self.storage is other.storage and self.offset == other.offset and self.storage is not None
+        same = self.backing is other.backing and self.offset == other.offset and self.backing is not None
         return same and tuple(self.form.shape) == tuple(other.form.shape) and self.form.strides == other.form.strides
 
     def const_data_ptr(self) -> int:
         """The address of the first element; 0 without data."""
-        return 0 if self.storage is None else self.address()
+        return 0 if self.backing is None else self.address()
 
     def untyped_storage(self) -> UntypedStorage:
         """The memory that it shows a part of, shared with its views. Errors: C002 in a compiled function."""
@@ -182,9 +200,14 @@ class MemoryMethods(GeneratedMethods):
         return _each("map2_", self, (x, y), callable)
 
 
+def _sharing() -> Any:
+    """What sends tensors to other processes, loaded when memory is first shared."""
+    return import_module("rushlight.eager.storage.sharing")
+
+
 def _making() -> Any:
     """What makes sparse tensors, loaded when one is first asked for."""
-    return importlib.import_module("rushlight.eager.sparse.making")
+    return import_module("rushlight.eager.sparse.making")
 
 
 def _order_of(tensor: Handle) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ def empty_strided(
 
 def _alone(view: Any) -> Any:
     """A view whose base nobody sees, as a tensor of its own."""
-    if view.storage is not None:
+    if view.backing is not None:
         view.view_of = None
         view.keys = view.form.keys
     return view

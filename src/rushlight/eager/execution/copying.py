@@ -31,11 +31,11 @@ def on_cpu(tensor: Handle) -> Any:
     """The tensor if it is on the CPU, else a copy there, of the same strides."""
     if tensor.form.device is CPU:
         return tensor
-    if tensor.storage is None:
+    if tensor.backing is None:
         fail_without_data(tensor)
     form = form_of(tuple(tensor.form.shape), tensor.dtype, CPU, tensor.form.strides, tensor.form.type.weak)
     storage = Storage.allocate(form.nbytes)
-    storage.write(0, tensor.storage.read(int(tensor.offset) * form.dtype.itemsize, form.nbytes))
+    storage.write(0, tensor.backing.read(int(tensor.offset) * form.dtype.itemsize, form.nbytes))
     return make(storage, form)
 
 
@@ -46,8 +46,8 @@ def call_on_cpu(op: Op, operands: tuple[object, ...], attrs: Mapping[str, object
 
 def copy_between(target: Handle, source: Handle) -> None:
     """Overwrites a tensor with one of another device, converted and broadcast. Errors: D003, S009, S013."""
-    if source.storage is None or target.storage is None:
-        fail_without_data(source if source.storage is None else target)
+    if source.backing is None or target.backing is None:
+        fail_without_data(source if source.backing is None else target)
     if target.form.device is CPU:
         call_on_cpu(COPY, (target, on_cpu(source)), {})
         return

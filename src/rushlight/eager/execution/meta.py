@@ -45,7 +45,7 @@ def _made_elsewhere(op: Operator, like: Handle, others: tuple[Any, ...], attrs: 
 
     Errors: V003 where elements are asked for as well.
     """
-    without = [one for one in others if isinstance(one, Handle) and one.storage is None]
+    without = [one for one in others if isinstance(one, Handle) and one.backing is None]
     if without:
         fail_without_data(without[0])
     form = form_of(like.form.shape, like.dtype, attrs["device"], like.form.strides, like.form.type.weak)

@@ -108,8 +108,8 @@ def _write(op: Mutation, base: tuple[Any, ...], attrs: Mapping[str, Any], target
 
 def relation(operand: Handle, target: Handle) -> str:
     """How an operand lies to the target: the same elements, no common bytes, or neither."""
-    storage = operand.storage
-    if storage is not target.storage:
+    storage = operand.backing
+    if storage is not target.backing:
         foreign = storage is not None and storage.owner is not None
         return _OVERLAP if foreign and _share_memory(operand, target) else APART
     if operand.offset == target.offset and operand.form is target.form:
@@ -121,7 +121,7 @@ def relation(operand: Handle, target: Handle) -> str:
 
 def _share_memory(operand: Handle, target: Handle) -> bool:
     """Two storages on the same foreign memory, such as two imports of one numpy array."""
-    one, two = operand.storage, target.storage
+    one, two = operand.backing, target.backing
     if one is None or two is None or one.owner is None or two.owner is None:
         return False
     return one.address < two.address + two.nbytes and two.address < one.address + one.nbytes

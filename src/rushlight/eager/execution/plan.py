@@ -9,8 +9,8 @@ ranks, which of them are numbers, how many results), as `capture.writer` generat
         except IndexError: sheet = fresh()
         words = sheet.words
         try:
-            words[0] = a0.storage.address + 4 * a0.offset  # the address is all that is not known
-            words[4] = a1.storage.address + 4 * a1.offset
+            words[0] = a0.backing.address + 4 * a0.offset  # the address is all that is not known
+            words[4] = a1.backing.address + 4 * a1.offset
         except FAULTS:
             refuse((a0, a1,))
             raise
@@ -175,7 +175,7 @@ def guarded_text(lines: Sequence[str], operands: Sequence[str]) -> list[str]:
 
 def tensor_text(name: str, start: int, itemsize: int) -> str:
     """Fills in a tensor's address."""
-    return f"words[{start}] = {name}.storage.address + {itemsize} * {name}.offset"
+    return f"words[{start}] = {name}.backing.address + {itemsize} * {name}.offset"
 
 
 def number_text(name: str, kind: type, slot: Slot) -> list[str]:
@@ -231,7 +231,7 @@ def result_text(name: str, storage: str, form: str, keys: int | str, cls: str = 
     """A new tensor on a storage, as `handle.make` makes it, without a call."""
     return [
         f"{name} = new({cls})",
-        f"{name}.storage = {storage}",
+        f"{name}.backing = {storage}",
         f"{name}.offset = 0",
         f"{name}.form = {form}",
         f"{name}.keys = {keys}",
@@ -265,7 +265,7 @@ def _part(part: object, numbers: Iterator[int]) -> str:
 def refuse(flat: Sequence[object]) -> None:
     """The error of an operand that could not be filled in: V003 and its like without data, D007 for a large int."""
     for operand in flat:
-        if isinstance(operand, Handle) and operand.storage is None:
+        if isinstance(operand, Handle) and operand.backing is None:
             fail_without_data(operand)
         if isinstance(operand, int):
             try:

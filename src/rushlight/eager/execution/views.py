@@ -64,9 +64,9 @@ class ViewPlan:
         form, distance, checked, same_width = self._shown
         start = base.offset if same_width else in_elements_of(form.dtype, base.offset, base.form.dtype)
         offset = start + distance
-        if checked and form.numel and base.storage is not None:
+        if checked and form.numel and base.backing is not None:
             end = (offset + form.extent) * form.dtype.itemsize
-            require(offset >= 0 and end <= base.storage.nbytes, "S012", "a view reaches outside its storage", base=base)
+            require(offset >= 0 and end <= base.backing.nbytes, "S012", "a view reaches outside its storage", base=base)
         result = make_view(base, form, offset)
         self.relate(base, result)
         return result

@@ -98,7 +98,7 @@ OBJECTS = (
 """Objects that the text refers to."""
 
 OFFSETS = {
-    "tensor": ("storage", "offset", "form", "keys", "version", "view_of", "gradient", "node"),
+    "tensor": ("backing", "offset", "form", "keys", "version", "view_of", "gradient", "node"),
     "storage": ("address", "block", "nbytes", "owner"),
     "version": ("value",),
     **history_text.OFFSETS,

@@ -101,7 +101,7 @@ RESULTS = """
 define internal void @fill_tensor(ptr %tensor, ptr %storage, ptr %version, ptr %offset, ptr %form, ptr %keys, ptr %view)
 alwaysinline {
   %none = load ptr, ptr @none
-  call void @put(ptr %tensor, ptr @tensor_storage, ptr %storage)
+  call void @put(ptr %tensor, ptr @tensor_backing, ptr %storage)
   call void @put(ptr %tensor, ptr @tensor_version, ptr %version)
   call void @put(ptr %tensor, ptr @tensor_offset, ptr %offset)
   call void @share(ptr %tensor, ptr @tensor_form, ptr %form)

@@ -36,7 +36,7 @@ entry:
     i64 REAL, label %real
   ]
 tensor:
-  %storage = call ptr @get(ptr %operand, ptr @tensor_storage)
+  %storage = call ptr @get(ptr %operand, ptr @tensor_backing)
   %has.data = call i1 @is_exactly(ptr %storage, ptr @storage_class)
   br i1 %has.data, label %to.address, label %no
 to.address:

@@ -306,7 +306,7 @@ entry:
   br i1 %failed, label %error, label %fill
 fill:
   %none = load ptr, ptr @none
-  %storage = call ptr @get(ptr %result, ptr @tensor_storage)
+  %storage = call ptr @get(ptr %result, ptr @tensor_backing)
   %version = call ptr @get(ptr %result, ptr @tensor_version)
   %offset = call ptr @get(ptr %result, ptr @tensor_offset)
   %form = call ptr @get(ptr %result, ptr @tensor_form)

@@ -115,7 +115,7 @@ nothing:
 ; A view of a tensor; null where Python has to make it.
 define internal ptr @make_view(ptr %record, ptr %base, ptr %words) {
 entry:
-  %storage = call ptr @get(ptr %base, ptr @tensor_storage)
+  %storage = call ptr @get(ptr %base, ptr @tensor_backing)
   %has.data = call i1 @is_exactly(ptr %storage, ptr @storage_class)
   br i1 %has.data, label %place, label %nothing
 place:

@@ -9,8 +9,8 @@ WRITES = """
 define internal i1 @lies_apart(ptr %operand, ptr %target) {
 entry:
   %none = load ptr, ptr @none
-  %own = call ptr @get(ptr %target, ptr @tensor_storage)
-  %other = call ptr @get(ptr %operand, ptr @tensor_storage)
+  %own = call ptr @get(ptr %target, ptr @tensor_backing)
+  %other = call ptr @get(ptr %operand, ptr @tensor_backing)
   %has.data = call i1 @is_exactly(ptr %other, ptr @storage_class)
   %two = icmp ne ptr %own, %other
   %good = and i1 %has.data, %two
@@ -28,7 +28,7 @@ no:
 define internal i1 @may_write(ptr %record, ptr %flat) {
 entry:
   %target = load ptr, ptr %flat
-  %storage = call ptr @get(ptr %target, ptr @tensor_storage)
+  %storage = call ptr @get(ptr %target, ptr @tensor_backing)
   %has.data = call i1 @is_exactly(ptr %storage, ptr @storage_class)
   %version = call ptr @get(ptr %target, ptr @tensor_version)
   %counted = call i1 @is_exactly(ptr %version, ptr @version_class)

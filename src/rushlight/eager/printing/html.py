@@ -13,7 +13,7 @@ _GAP = "…"
 def tensor_html(tensor: Handle, title: str) -> str:
     """A caption with dtype and sizes, and a table; the text of `repr` if there is no table of it."""
     form = tensor.form
-    if tensor.storage is None or not form.numel or len(form.shape) > 2:
+    if tensor.backing is None or not form.numel or len(form.shape) > 2:
         return f"<pre>{html.escape(repr(tensor))}</pre>"
     others = [text for text in suffixes_of(tensor) if not text.startswith("dtype=")]
     caption = ", ".join([f"{title} of {form.dtype.name} {list(form.shape)}", *others])

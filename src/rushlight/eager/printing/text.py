@@ -180,7 +180,7 @@ def suffixes_of(tensor: Handle) -> list[str]:
     gradient = tensor.gradient
     if tensor.device.type not in ("cpu", "meta"):
         suffixes.append(f"device='{tensor.device}'")
-    silent = (default_dtype(),) if tensor.storage is None else (default_dtype(), int64, bool_, complex64)
+    silent = (default_dtype(),) if tensor.backing is None else (default_dtype(), int64, bool_, complex64)
     if tensor.dtype not in silent:
         suffixes.append(f"dtype={tensor.dtype}")
     if gradient is not None and gradient.node is not None:
@@ -202,7 +202,7 @@ def format_tensor(tensor: Handle, body: str | None = None) -> str:
     indent = len(title) + 1
     if body is not None:
         return _joined(f"{title}({body}", suffixes, indent)
-    if tensor.storage is None:
+    if tensor.backing is None:
         return _without_data(tensor, title, suffixes)
     form = tensor.form
     if not form.numel:

@@ -281,7 +281,7 @@ def traced_number(text: str, value: object, numbers: Numbers) -> TracedNumber:
     if len(text) > _LONGEST:
         text = numbers.named(text)
     self = numbers.made[text] = object.__new__(TracedNumber)
-    self.storage = None
+    self.backing = None
     self.offset = 0
     self.form = NUMBER_FORMS[number_class(value)]
     self.keys = META

@@ -154,7 +154,7 @@ class TensorValues:
     def is_result(self, tensor: Handle) -> bool:
         """Whether an operator of this trace gave the tensor: no input is one, nor a tensor that nothing has read."""
         binding = tensor.node
-        if tensor.storage is not None or binding is None or binding.tracer is not self:
+        if tensor.backing is not None or binding is None or binding.tracer is not self:
             return False
         return not any(tensor is lifted for lifted in self.lifted)
 
@@ -231,7 +231,7 @@ class TensorValues:
             base = self.binding(tensor.view_of.base)
             steps = direct_steps(base.cell.type, tensor.view_of.steps, layout_of(tensor, base.cell), Fact.STRIDED)
             return self._bind(tensor, base.cell, steps, self.replayed(steps, base.cell.node))
-        storage = tensor.storage
+        storage = tensor.backing
         same = self._storages.get(id(storage)) if storage is not None else None
         if same is not None and same.source is not None:
             if same.source.form is not tensor.form or same.source.offset != tensor.offset:

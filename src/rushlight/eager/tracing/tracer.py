@@ -207,7 +207,7 @@ class Tracer(TensorValues):
 
     def note_place(self, tensor: Handle, change: str) -> None:
         """Notes that a tensor's place in autograd is set. G016 for one from outside: the trace is not its only user."""
-        if tensor.storage is not None or self.binding(tensor).cell.source is tensor:
+        if tensor.backing is not None or self.binding(tensor).cell.source is tensor:
             fail("G016", f"{change}: the tensor is an input of the function that is traced", tensor=tensor)
         self.note_change(tensor)
 

@@ -102,7 +102,7 @@ def _row_major(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _same_place(one: Tensor, other: Tensor) -> bool:
-    return one.storage is other.storage and one.offset == other.offset and one.form is other.form
+    return one.backing is other.backing and one.offset == other.offset and one.form is other.form
 
 
 def buckets_of(

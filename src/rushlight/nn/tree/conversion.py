@@ -70,7 +70,7 @@ class ModuleConversion(ModuleState):
         return self.to(dtype=float32)
 
     def share_memory(self) -> Self:
-        """Share the memory of parameters and buffers between processes, which is error A006."""
+        """Move parameters and buffers to memory that other processes can see."""
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def double(self) -> Self:

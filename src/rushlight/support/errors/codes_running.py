@@ -191,6 +191,13 @@ register_code(
     "The array is read-only, unaligned, of foreign byte order, of negative stride, or of a dtype without counterpart.",
     "copy it first: rl.tensor(array)",
 )
+register_code(
+    "M003",
+    ExecutionError,
+    "What another process sent is gone",
+    "A tensor is sent as the descriptor of shared memory, which its sender hands out: that process has ended.",
+    "keep the sender alive until what it sent was received",
+)
 
 register_code(
     "V001",
