@@ -359,6 +359,7 @@ __all__ = [
     "multiprocessing",
     "nan",
     "negative",
+    "nested",
     "newaxis",
     "nn",
     "no_grad",
@@ -461,6 +462,7 @@ if _TYPE_CHECKING:
         linalg,
         masked,
         multiprocessing,
+        nested,
         nn,
         optim,
         overrides,
@@ -508,7 +510,7 @@ if _TYPE_CHECKING:
         sparse_csc_tensor,
         sparse_csr_tensor,
     )
-    from rushlight.eager.storage.typed import (
+    from rushlight.eager.typed_storage import (
         BFloat16Storage,
         BoolStorage,
         ByteStorage,
@@ -543,6 +545,7 @@ _MODULES = (
     "linalg",
     "masked",
     "multiprocessing",
+    "nested",
     "nn",
     "onnx",
     "optim",

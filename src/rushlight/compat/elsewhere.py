@@ -89,7 +89,7 @@ ELSEWHERE = {
     "dsmm": "rushlight.sparse",
     "spmm": "rushlight.sparse",
     **dict.fromkeys(_LAYERS, "rushlight.compat.layers"),
-    **dict.fromkeys(_STORAGES, "rushlight.eager.storage.typed"),
+    **dict.fromkeys(_STORAGES, "rushlight.eager.typed_storage"),
     **dict.fromkeys(_SPARSE, "rushlight.eager.sparse.making"),
     **dict.fromkeys(_AUTOCAST, "rushlight.amp.autocast_mode"),
     **dict.fromkeys(_ANOMALY, "rushlight.autograd.anomaly_mode"),

@@ -9,9 +9,9 @@ from rushlight.eager.arguments import element_type
 from rushlight.eager.boundary import checked
 from rushlight.eager.functions import isclose
 from rushlight.eager.mutation import can_cast as _can_cast
-from rushlight.eager.storage.typed import TypedStorage
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.typed_storage import TypedStorage
 from rushlight.ir.dtype import DType
 from rushlight.ops.promote import promote_dtypes
 from rushlight.support.errors import fail

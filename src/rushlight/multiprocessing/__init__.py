@@ -18,7 +18,7 @@ from importlib import import_module
 from multiprocessing import *  # noqa: F403 - all names of Python's module are names of this one
 from typing import Any
 
-import rushlight.eager.storage.sharing  # noqa: F401 - tells Python's module how tensors are sent
+import rushlight.eager.sharing  # noqa: F401 - tells Python's module how tensors are sent
 from rushlight.multiprocessing.spawning import (
     ProcessContext,
     ProcessException,

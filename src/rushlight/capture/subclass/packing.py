@@ -423,7 +423,8 @@ class Results:
             with Scope(grad=True):
                 parts = TakenApart.apply(tensor, False)
         below = tuple([self.made(part) if is_packed(part) else part for part in parts])
-        return Made(kind, tuple(inner), recorded, marked, below, context, tuple(tensor.size()), tensor.stride())
+        sizes, strides = (tuple(map(wrap_size, part)) for part in (tensor.form.shape, tensor.form.strides))
+        return Made(kind, tuple(inner), recorded, marked, below, context, sizes, strides)
 
 
 class Rebuilt:

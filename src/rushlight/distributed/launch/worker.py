@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.distributed.engine.mpi import connected
 from rushlight.distributed.group import ProcessGroup, enter
 from rushlight.distributed.launch.program import prepare
-from rushlight.eager.storage.sharing import pickled_for_programs
+from rushlight.eager.sharing import pickled_for_programs
 from rushlight.ir.process_group import DEFAULT
 
 PROGRAM, CALL = "program.pickle", "call.pickle"

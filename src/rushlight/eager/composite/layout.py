@@ -33,9 +33,9 @@ from rushlight.eager.handle import (
     twin,
 )
 from rushlight.eager.storage.formats import laid_out
-from rushlight.eager.storage.typed import TypedStorage
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.eager.tensor_meta import form_of
+from rushlight.eager.typed_storage import TypedStorage
 from rushlight.ir.type import Device
 from rushlight.ops import OPERATORS
 from rushlight.ops.record import Operator

@@ -26,8 +26,8 @@ from rushlight.eager.storage.formats import (
     sparse_csr,
     strided,
 )
-from rushlight.eager.storage.typed import TypedStorage
 from rushlight.eager.storage.untyped import UntypedStorage
+from rushlight.eager.typed_storage import TypedStorage
 from rushlight.ir.dtype import DType
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail, require
@@ -96,7 +96,7 @@ class MemoryMethods(GeneratedMethods):
 
     def storage_type(self) -> Any:
         """The class of `storage()`: FloatStorage or its like. Errors: D001 where its dtype has none."""
-        return getattr(import_module("rushlight.eager.storage.typed"), self.storage().pickle_storage_type())
+        return getattr(import_module("rushlight.eager.typed_storage"), self.storage().pickle_storage_type())
 
     def is_set_to(self, tensor: Handle) -> bool:
         """Whether it shows the same elements of the same memory as another tensor."""
@@ -202,7 +202,7 @@ class MemoryMethods(GeneratedMethods):
 
 def _sharing() -> Any:
     """What sends tensors to other processes, loaded when memory is first shared."""
-    return import_module("rushlight.eager.storage.sharing")
+    return import_module("rushlight.eager.sharing")
 
 
 def _making() -> Any:

@@ -245,7 +245,7 @@ class UntypedStorage(_Bytes):
         if self.memory.__class__ is not Storage:
             fail("V004", "share_memory_: only memory of the CPU is shared", device=self.device)
         assert self.memory is not None
-        import_module("rushlight.eager.storage.sharing")  # tells multiprocessing how tensors are sent
+        import_module("rushlight.eager.sharing")  # tells multiprocessing how tensors are sent
         share(self.memory)
         note_move()
         return self

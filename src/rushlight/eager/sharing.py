@@ -20,11 +20,11 @@ from typing import Any
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.creation import require_gradient
 from rushlight.eager.handle import PYTHON, Handle, make
-from rushlight.eager.storage.typed import TypedStorage
 from rushlight.eager.storage.untyped import UntypedStorage
 from rushlight.eager.subclass import intercepts
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.eager.tensor_meta import form_of
+from rushlight.eager.typed_storage import TypedStorage
 from rushlight.ir.dtype import BY_NAME
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.shared import adopt, share
