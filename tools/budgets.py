@@ -68,10 +68,10 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.ops.contract.einsum": ("opt_einsum",),
     "rushlight.eager.composite.memory": (
         "rushlight.eager.sparse.making",
-        "rushlight.eager.sharing",
+        "rushlight.data.sharing",
         "rushlight.eager.typed_storage",
     ),
-    "rushlight.eager.storage.untyped": ("rushlight.eager.sharing",),
+    "rushlight.eager.storage.untyped": ("rushlight.data.sharing",),
     "rushlight.multiprocessing": ("a computed name",),  # modules of Python's package
     "rushlight.eager.overloads": ("rushlight.eager.sparse.lookup",),
     "rushlight.nn": ("rushlight.nn.kernels",),  # they load the tile language

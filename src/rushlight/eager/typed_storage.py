@@ -205,13 +205,13 @@ class TypedStorage(_Conversions):
             raise error("I001", "a storage has fewer elements", index=int(index), size=len(self))
         return int(index)
 
-    def __setitem__(self, index: int | slice, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: object) -> None:
         self._elements()[index if isinstance(index, slice) else self._place(index)] = value
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def fill_(self, value: Any) -> TypedStorage:
+    def fill_(self, value: object) -> TypedStorage:
         """Overwrite all elements with one value."""
         self._elements().fill_(value)
         return self
@@ -266,8 +266,10 @@ class TypedStorage(_Conversions):
         return self
 
     @classmethod
-    def from_buffer(cls, buffer: Any, byte_order: str = "native", *, count: int = -1, offset: int = 0) -> TypedStorage:
-        """A copy of the elements in a buffer, as `UntypedStorage.from_buffer` reads them."""
+    def from_buffer(
+        cls, buffer: bytes, byte_order: str = "native", *, count: int = -1, offset: int = 0
+    ) -> TypedStorage:
+        """A copy of the elements in a buffer."""
         dtype: DType = getattr(cls, "_dtype", None) or default_dtype()
         return cls.of(UntypedStorage.from_buffer(buffer, byte_order, count=count, offset=offset, dtype=dtype), dtype)
 
@@ -299,7 +301,7 @@ class TypedStorage(_Conversions):
     def __deepcopy__(self, memo: dict[int, object]) -> TypedStorage:
         return self.of(self._untyped.__deepcopy__(memo), self.dtype)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return TypedStorage.of, (self._untyped, self.dtype)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

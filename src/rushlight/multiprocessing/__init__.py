@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import multiprocessing
 from importlib import import_module
-from multiprocessing import *  # noqa: F403 - all names of Python's module are names of this one
+from multiprocessing import *  # noqa: F403 # pyright: ignore[reportWildcardImportFromLibrary] - its names are this one's
 from typing import Any
 
-import rushlight.eager.sharing  # noqa: F401 - tells Python's module how tensors are sent
+import rushlight.data.sharing  # noqa: F401 # pyright: ignore[reportUnusedImport] - says how tensors are sent
 from rushlight.multiprocessing.spawning import (
     ProcessContext,
     ProcessException,

@@ -115,7 +115,7 @@ def start_processes(
     Tensors among the arguments are shared. Errors: those of `ProcessContext.join`.
     """
     require(nprocs >= 1, "A002", "start_processes: there is at least one process", nprocs=nprocs)
-    context = multiprocessing.get_context(start_method)
+    context: Any = multiprocessing.get_context(start_method)
     failures = [context.SimpleQueue() for _ in range(nprocs)]
     processes: list[BaseProcess] = []
     for index, failure in enumerate(failures):

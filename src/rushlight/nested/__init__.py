@@ -9,7 +9,7 @@ layer(batch).unbind()
 
 from __future__ import annotations
 
-from rushlight.nested import rules  # noqa: F401 - the functions that take nested tensors
+from rushlight.nested import rules  # noqa: F401 # pyright: ignore[reportUnusedImport] - it registers rules
 from rushlight.nested.making import (
     as_nested_tensor,
     masked_select,

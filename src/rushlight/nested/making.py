@@ -9,6 +9,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import is_compiling
 from rushlight.eager.storage.formats import StorageLayout, jagged, strided
+from rushlight.ir.dtype import DType
 from rushlight.nested.tensor import NestedTensor, nested
 from rushlight.ops.index.ranged import offsets_within
 from rushlight.support.errors import fail, require
@@ -17,9 +18,9 @@ from rushlight.support.errors import fail, require
 def nested_tensor(
     tensor_list: Sequence[Any],
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    layout: object = None,
+    device: object = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> NestedTensor:
@@ -32,7 +33,7 @@ def nested_tensor(
     return result.requires_grad_() if requires_grad else result
 
 
-def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> NestedTensor:
+def as_nested_tensor(ts: Any, dtype: DType | None = None, device: object = None, layout: object = None) -> NestedTensor:
     """Return a nested tensor of members, through which gradients go; those of a dense tensor are its rows."""
     if isinstance(ts, NestedTensor):
         return ts.like(ts.values().to(device=device, dtype=dtype))
@@ -40,10 +41,10 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     return _joined("as_nested_tensor", [one.to(device=device, dtype=dtype) for one in members], _layout_of(layout))
 
 
-def _layout_of(layout: Any) -> StorageLayout:
+def _layout_of(layout: object) -> StorageLayout:
     known = layout is None or layout in (jagged, strided)
     require(known, "A002", "nested tensors are of layout jagged or strided", layout=layout)
-    return layout or strided
+    return layout if isinstance(layout, StorageLayout) else strided
 
 
 def _joined(what: str, members: list[Tensor], layout: StorageLayout) -> NestedTensor:
@@ -82,12 +83,12 @@ def nested_tensor_from_jagged(
     what, ragged = "nested_tensor_from_jagged", jagged_dim or 1
     require(offsets is not None or lengths is not None, "E003", f"{what}: offsets or lengths are needed")
     require(1 <= ragged <= values.ndim, "I002", f"{what}: the values have no such dim", jagged_dim=ragged)
-    if offsets is None:
-        assert lengths is not None
+    if offsets is None and lengths is not None:
         offsets, lengths = rl.cat([lengths.new_zeros(1), lengths.cumsum(0).to(lengths.dtype)]), None
     for name, given in (("offsets", offsets), ("lengths", lengths)):
         fits = given is None or (given.ndim == 1 and not given.dtype.is_floating_point)
         require(fits, "E003", f"{what}: {name} are integers in one dim", given=given)
+    assert offsets is not None
     count = values.shape[ragged - 1]
     if is_compiling():
         return nested(values, offsets_within(offsets, count, whole=False), lengths, ragged)
@@ -111,7 +112,7 @@ def _require_fit(what: str, offsets: Tensor, lengths: Tensor | None, count: int)
         fail("E004", f"{what}: a length is negative", member=int(extents.argmin()))
 
 
-def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = None) -> NestedTensor:
+def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: object = None) -> NestedTensor:
     """Return from each row of a dense tensor `length[i]` places from `start[i]` on, as a nested tensor on its memory.
 
     `dim` is 1. Errors: I002, E003 for places that do not exist.

@@ -6,17 +6,19 @@ A function without a rule is refused with A006. Derivatives are those of the fun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.ir.dtype import DType
 from rushlight.nested.tensor import RULES, NestedTensor, RaggedSize
 from rushlight.ops.ragged import segment_numbers, segment_sum
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail, require
 
-Rule = Callable[..., Any]
+Given = Any  # an argument as programs give it, which the functions of values check
+Rule = Callable[..., Given]
 _F = rl.nn.functional
 
 
@@ -52,7 +54,7 @@ def _same_members(name: str, one: NestedTensor, other: NestedTensor) -> None:
     )
 
 
-def _beside(name: str, whole: NestedTensor, other: Any) -> Any:
+def _beside(name: str, whole: NestedTensor, other: Given) -> Any:
     """What stands for an operand beside the values of a nested tensor."""
     if isinstance(other, NestedTensor):
         _same_members(name, whole, other)
@@ -73,7 +75,7 @@ def _beside(name: str, whole: NestedTensor, other: Any) -> Any:
     return aligned.squeeze(ragged).index_select(0, of).movedim(0, ragged - 1)
 
 
-def _refuse_dims(name: str, whole: NestedTensor, other: Any) -> Any:
+def _refuse_dims(name: str, whole: NestedTensor, other: Given) -> Any:
     fail("S014", f"{name}: numbers of dims of nested tensors differ", input=str(whole.shape), other=str(other.shape))
 
 
@@ -113,7 +115,7 @@ _MADE_OF_OTHERS = (
 
 
 @answers(*[name for name, op in OPERATORS.items() if Fact.POINTWISE in op.facts], *_PYTHONS, *_MADE_OF_OTHERS)
-def elementwise(function: Rule, *args: Any, **kwargs: Any) -> NestedTensor:
+def elementwise(function: Rule, *args: Given, **kwargs: Given) -> NestedTensor:
     """A function of elements, of the values; dense operands are broadcast along the ragged dim."""
     name = getattr(function, "__name__", "")
     require(kwargs.get("out") is None, "A006", f"{name}: nested tensors take no out=")
@@ -123,7 +125,7 @@ def elementwise(function: Rule, *args: Any, **kwargs: Any) -> NestedTensor:
 
 
 @answers("contiguous")
-def contiguous(function: Rule, input: NestedTensor, *args: object, **kwargs: object) -> NestedTensor:
+def contiguous(function: Rule, input: NestedTensor, *args: Given, **kwargs: Given) -> NestedTensor:
     """Members without gaps, in memory in a row."""
     packed = input.packed()
     if packed._kind.ragged == 1:
@@ -147,7 +149,9 @@ def _require_dense(name: str, input: NestedTensor, dim: int) -> None:
 
 
 @answers("layer_norm", "rms_norm")
-def layer_norm(function: Rule, input: NestedTensor, normalized_shape: Any, *args: Any, **kwargs: Any) -> NestedTensor:
+def layer_norm(
+    function: Rule, input: NestedTensor, normalized_shape: int | Sequence[int], *args: Given, **kwargs: Given
+) -> NestedTensor:
     """A norm over the last dims, which are dense."""
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     _require_dense("layer_norm", input, max(input.dim() - len(sizes), 0))
@@ -156,13 +160,13 @@ def layer_norm(function: Rule, input: NestedTensor, normalized_shape: Any, *args
 
 
 @answers("embedding")
-def embedding(function: Rule, input: NestedTensor, weight: Tensor, *args: Any, **kwargs: Any) -> NestedTensor:
+def embedding(function: Rule, input: NestedTensor, weight: Tensor, *args: Given, **kwargs: Given) -> NestedTensor:
     """Rows of a table, by nested indices."""
     return input.like(_F.embedding(input._values, weight, *args, **kwargs))
 
 
 @answers("softmax", "log_softmax")
-def softmax(function: Rule, input: NestedTensor, dim: int, *args: Any, **kwargs: Any) -> NestedTensor:
+def softmax(function: Rule, input: NestedTensor, dim: int, *args: Given, **kwargs: Given) -> NestedTensor:
     """The softmax over a dense dim, or over each member."""
     place = input.place(dim)
     require(place != 0, "A006", "softmax: not over the batch of a nested tensor", dim=dim)
@@ -173,7 +177,7 @@ def softmax(function: Rule, input: NestedTensor, dim: int, *args: Any, **kwargs:
 
 
 @answers("matmul", "bmm")
-def matmul(function: Rule, input: Any, other: Any) -> Any:
+def matmul(function: Rule, input: Given, other: Given) -> Tensor:
     """The product with a matrix, with one matrix for each member, or of members whose ragged dims meet."""
     if not isinstance(input, NestedTensor):
         fail("A006", "matmul: a dense tensor times a nested one is not supported", hint="pad first")
@@ -194,9 +198,9 @@ def matmul(function: Rule, input: Any, other: Any) -> Any:
 @answers("scaled_dot_product_attention")
 def attention(
     function: Rule,
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Given,
+    key: Given,
+    value: Given,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
@@ -225,24 +229,28 @@ def attention(
 # Reductions.
 
 
-def _dims(input: NestedTensor, dim: Any) -> list[int]:
+def _dims(input: NestedTensor, dim: Given) -> list[int]:
     given = (dim,) if isinstance(dim, int) else tuple(dim)
     return sorted({input.place(one) for one in given})
 
 
 @answers("sum")
-def sum_(function: Rule, input: NestedTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def sum_(
+    function: Rule, input: NestedTensor, dim: Given = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """The sum of all elements, over dense dims, over each member, or over batch and members."""
     return _reduced("sum", input.packed(), dim, keepdim, dtype)
 
 
 @answers("mean")
-def mean(function: Rule, input: NestedTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def mean(
+    function: Rule, input: NestedTensor, dim: Given = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """The mean of all elements, over dense dims, over each member, or over batch and members."""
     return _reduced("mean", input.packed(), dim, keepdim, dtype)
 
 
-def _reduced(name: str, input: NestedTensor, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _reduced(name: str, input: NestedTensor, dim: Given, keepdim: bool, dtype: DType | None) -> Tensor:
     values, ragged = input._values, input._kind.ragged
     function = getattr(Tensor, name)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
@@ -258,7 +266,7 @@ def _reduced(name: str, input: NestedTensor, dim: Any, keepdim: bool, dtype: Any
     return _over_members(name, input, dims, keepdim, dtype)
 
 
-def _over_members(name: str, input: NestedTensor, dims: list[int], keepdim: bool, dtype: Any) -> Tensor:
+def _over_members(name: str, input: NestedTensor, dims: list[int], keepdim: bool, dtype: DType | None) -> Tensor:
     """Sums over each member, and over other dense dims: a segment for each member."""
     ragged = input._kind.ragged
     rows = input.rows() if dtype is None else input.rows().to(dtype)
@@ -278,7 +286,7 @@ def _over_members(name: str, input: NestedTensor, dims: list[int], keepdim: bool
 
 
 @answers("amax", "amin")
-def amax(function: Rule, input: NestedTensor, dim: Any = (), keepdim: bool = False) -> Any:
+def amax(function: Rule, input: NestedTensor, dim: Given = (), keepdim: bool = False) -> Tensor:
     """The largest, or smallest, elements over dims other than that of the batch."""
     packed, name = input.packed(), function.__name__
     values, ragged = packed._values, packed._kind.ragged
@@ -324,7 +332,7 @@ def squeeze(function: Rule, input: NestedTensor, dim: int) -> NestedTensor:
 
 
 @answers("unflatten")
-def unflatten(function: Rule, input: NestedTensor, dim: int, sizes: Any) -> NestedTensor:
+def unflatten(function: Rule, input: NestedTensor, dim: int, sizes: Sequence[int]) -> NestedTensor:
     """A dense dim as several."""
     place = input.place(dim)
     _require_dense("unflatten", input, place)
@@ -342,7 +350,7 @@ def flatten(function: Rule, input: NestedTensor, start_dim: int = 0, end_dim: in
 
 
 @answers("view", "reshape")
-def reshape(function: Rule, input: NestedTensor, *shape: Any) -> NestedTensor:
+def reshape(function: Rule, input: NestedTensor, *shape: Given) -> NestedTensor:
     """Other dense sizes; the batch and the ragged dim, given as it is or as -1, stay."""
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     own = input.ragged_size()
@@ -361,9 +369,9 @@ def reshape(function: Rule, input: NestedTensor, *shape: Any) -> NestedTensor:
 
 
 @answers("getitem", "select")
-def getitem(function: Rule, input: NestedTensor, *index: Any) -> Any:
+def getitem(function: Rule, input: NestedTensor, *index: Given) -> Tensor:
     """A member, by its number."""
-    at = index[0] if len(index) == 1 else index[1] if input.place(index[0]) == 0 else None
+    at: Given = index[0] if len(index) == 1 else index[1] if input.place(index[0]) == 0 else None
     known = isinstance(at, int) and not isinstance(at, bool)
     require(known, "A006", "a nested tensor is indexed by the number of a member", index=index, hint="x.unbind()[i]")
     count = len(input)
@@ -373,7 +381,7 @@ def getitem(function: Rule, input: NestedTensor, *index: Any) -> Any:
 
 
 @answers("cat", "concat")
-def cat(function: Rule, tensors: Any, dim: int = 0) -> NestedTensor:
+def cat(function: Rule, tensors: Sequence[Given], dim: int = 0) -> NestedTensor:
     """Nested tensors of the same members joined along a dense dim."""
     whole = _first(tensors)
     place = whole.place(dim)
@@ -382,7 +390,7 @@ def cat(function: Rule, tensors: Any, dim: int = 0) -> NestedTensor:
 
 
 @answers("chunk", "split", "tensor_split")
-def chunk(function: Rule, input: NestedTensor, size: Any, dim: int = 0) -> tuple[NestedTensor, ...]:
+def chunk(function: Rule, input: NestedTensor, size: int | Sequence[int], dim: int = 0) -> tuple[NestedTensor, ...]:
     """Parts along a dense dim: so many, or of such sizes."""
     place = input.place(dim)
     _require_dense(function.__name__, input, place)
@@ -390,12 +398,12 @@ def chunk(function: Rule, input: NestedTensor, size: Any, dim: int = 0) -> tuple
 
 
 @answers("iter")
-def members(function: Rule, input: NestedTensor) -> Any:
+def members(function: Rule, input: NestedTensor) -> Iterable[Tensor]:
     """The members, one after the other."""
     return iter(input.unbind())
 
 
 @answers("unbind")
-def unbind(function: Rule, input: NestedTensor, dim: int = 0) -> Any:
+def unbind(function: Rule, input: NestedTensor, dim: int = 0) -> Sequence[Tensor]:
     """The members."""
     return input.unbind(dim)

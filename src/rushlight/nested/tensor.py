@@ -113,11 +113,11 @@ class NestedTensor(Tensor):
         """The size of the ragged dim."""
         return vars(self._offsets).setdefault("_ragged_size", RaggedSize())
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: Any = None) -> Any:
         """Its shape, or one of the sizes."""
         return self.shape if dim is None else self.shape[self.place(dim)]
 
-    def place(self, dim: Any) -> int:
+    def place(self, dim: int) -> int:
         """A dim by its number from the first one. Errors: I002."""
         rank = self.dim()
         if not -rank <= dim < rank:
@@ -206,13 +206,13 @@ class NestedTensor(Tensor):
         rows = unpadded_segments(padded.movedim(ragged, 1), self._offsets, self._values.shape[ragged - 1])
         return nested(rows.movedim(0, ragged - 1), self._offsets, None, ragged, self.layout)
 
-    def reshape(self, *shape: Any) -> NestedTensor:
+    def reshape(self, *shape: object, **named: object) -> NestedTensor:
         """Other dense sizes; the batch and the ragged dim, given as it is or as -1, stay."""
-        return RULES["reshape"](None, self, *shape)
+        return RULES["reshape"](None, self, *shape, **named)
 
     view = reshape
 
-    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+    def unbind(self, dim: int = 0, *, axis: object = None) -> tuple[Tensor, ...]:
         """The members."""
         require(self.place(dim) == 0, "A006", "unbind: members are those of dim 0", dim=dim)
         packed = self.packed()
@@ -227,7 +227,7 @@ class NestedTensor(Tensor):
         require(min(wide) >= 0, "S014", "to_padded_tensor: the output is smaller than the members", size=output_size)
         return rl.nn.functional.pad(padded, [part for more in reversed(wide) for part in (0, more)], value=padding)
 
-    def tolist(self) -> list[Any]:
+    def tolist(self) -> list[object]:
         """The members as lists."""
         return [member.tolist() for member in self.unbind()]
 
@@ -253,7 +253,7 @@ class NestedTensor(Tensor):
         return bool(self._values.is_leaf)
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> object:
         """The node that made its values, or None."""
         return self._values.grad_fn
 
@@ -264,14 +264,14 @@ class NestedTensor(Tensor):
         return None if gradient is None else self.like(gradient)
 
     @grad.setter
-    def grad(self, value: NestedTensor | None) -> None:
+    def grad(self, value: Any) -> None:
         self._values.grad = None if value is None else value._values
 
     @grad.deleter
     def grad(self) -> None:
         self._values.grad = None
 
-    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+    def backward(self, gradient: object = None, *args: Any, **kwargs: Any) -> None:
         """Compute gradients of the values, from a nested gradient."""
         self._values.backward(gradient._values if isinstance(gradient, NestedTensor) else gradient, *args, **kwargs)
 
@@ -280,19 +280,17 @@ class NestedTensor(Tensor):
         """The same members without history."""
         return self.like(self._values.data)
 
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._values.data = value._values
+
     def data_ptr(self) -> NoReturn:
         """Refused with A006: values and offsets are in two memories."""
-        fail("A006", "data_ptr: a nested tensor is not one memory", hint="x.values().data_ptr()")
+        fail("A006", "a nested tensor is not one memory", hint="ask x.values()")
 
-    def untyped_storage(self) -> NoReturn:
-        """Refused with A006: values and offsets are in two memories."""
-        fail("A006", "untyped_storage: a nested tensor is not one memory", hint="x.values().untyped_storage()")
+    untyped_storage = data_ptr
 
-    def retain_grad(self) -> None:
-        """Keep the gradient of values that are computed."""
-        self._values.retain_grad()
-
-    def __repr__(self) -> str:
+    def __repr__(self, *, tensor_contents: object = None) -> str:
         sizes = ", ".join(map(str, self.shape))
         tail = f", grad_fn=<{type(self.grad_fn).__name__}>" if self.grad_fn is not None else ""
         wanted = ", requires_grad=True" if self.requires_grad and not tail else ""
@@ -300,15 +298,15 @@ class NestedTensor(Tensor):
             f"NestedTensor(size=({sizes}), offsets={self._offsets!r}, contiguous={not self._kind.gaps}{wanted}{tail})"
         )
 
-    def __reduce_ex__(self, protocol: object) -> Any:
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         parts = self._values, self._offsets, self._lengths, self._kind.ragged, repr(self.layout)
         return rebuilt, parts
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> NestedTensor:
         copied: Any = self._values.__deepcopy__(memo)
         return self.like(copied)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> NestedTensor:
         return self.like(self._values)
 
 

@@ -8,10 +8,10 @@ from multiprocessing import spawn as processes
 from pathlib import Path
 from typing import Any
 
+from rushlight.data.sharing import pickled_for_programs
 from rushlight.distributed.engine.mpi import connected
 from rushlight.distributed.group import ProcessGroup, enter
 from rushlight.distributed.launch.program import prepare
-from rushlight.eager.sharing import pickled_for_programs
 from rushlight.ir.process_group import DEFAULT
 
 PROGRAM, CALL = "program.pickle", "call.pickle"

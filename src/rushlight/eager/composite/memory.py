@@ -202,7 +202,7 @@ class MemoryMethods(GeneratedMethods):
 
 def _sharing() -> Any:
     """What sends tensors to other processes, loaded when memory is first shared."""
-    return import_module("rushlight.eager.sharing")
+    return import_module("rushlight.data.sharing")
 
 
 def _making() -> Any:

@@ -157,7 +157,7 @@ class UntypedStorage(_Bytes):
 
     @staticmethod
     def from_buffer(
-        buffer: Any, byte_order: str = "native", *, count: int = -1, offset: int = 0, dtype: Any = None
+        buffer: bytes, byte_order: str = "native", *, count: int = -1, offset: int = 0, dtype: Any = None
     ) -> UntypedStorage:
         """A copy of the bytes of a buffer, from `offset` on: `count` elements of a dtype, or all.
 
@@ -245,7 +245,7 @@ class UntypedStorage(_Bytes):
         if self.memory.__class__ is not Storage:
             fail("V004", "share_memory_: only memory of the CPU is shared", device=self.device)
         assert self.memory is not None
-        import_module("rushlight.eager.sharing")  # tells multiprocessing how tensors are sent
+        import_module("rushlight.data.sharing")  # tells multiprocessing how tensors are sent
         share(self.memory)
         note_move()
         return self
@@ -276,7 +276,7 @@ class UntypedStorage(_Bytes):
         copied: Any = memo[key]
         return copied
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return UntypedStorage.from_buffer, (self._bytes().tobytes(),)
 
     def is_pinned(self, device: object = None) -> bool:

@@ -73,6 +73,7 @@ def pickled_for_programs(value: object) -> bytes:
     """A pickle for programs that run while this process waits, and that share the memory of tensors in it."""
     buffer = io.BytesIO()
     pickler = ForkingPickler(buffer)
+    reducer: Any
     for cls, reducer in list(pickler.dispatch_table.items()):
         if reducer in (_reduced_tensor, _reduced_storage):
             pickler.dispatch_table[cls] = partial(reducer, send=_Path)
