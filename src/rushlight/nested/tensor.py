@@ -133,13 +133,9 @@ class NestedTensor(Tensor):
         """The number of dims."""
         return self.dim()
 
-    ndimension = dim
-
     def numel(self) -> Any:
         """The number of elements of all members."""
         return self.packed()._values.numel()
-
-    nelement = numel
 
     def __len__(self) -> int:
         return int(self._offsets.shape[0]) - 1
