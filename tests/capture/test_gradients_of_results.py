@@ -313,3 +313,24 @@ def test_results_that_were_back_propagated_keep_their_history(function: Any, mod
                 seen.append(error.code)
         found.append([*seen, bits([x.grad, w.grad, v.grad])])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_tensors_that_a_custom_forward_does_not_read_have_gradients(fullgraph):
+    class Fixed(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, first, second):
+            ctx.save_for_backward(first, second)
+            return rl.zeros(2)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            first, second = ctx.saved_tensors
+            return rl.full_like(first, 2.0), gradient + rl.full_like(second, 3.0)
+
+    x, y = rl.ones(2, requires_grad=True), rl.ones(2, requires_grad=True)
+    compiled = rl.compile(lambda: Fixed.apply(x, y), fullgraph=fullgraph)
+    for _ in range(2):
+        x.grad = y.grad = None
+        compiled().sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0] and y.grad.tolist() == [4.0, 4.0]

@@ -493,8 +493,10 @@ def _listed(value: object) -> tuple[Any, ...]:
         return (value,)
     if isinstance(value, dict):
         return tuple(value.values())
-    one: bool = isinstance(value, Handle) or not isinstance(value, Iterable)
-    return (value,) if one else tuple(value)
+    if isinstance(value, Handle) or not isinstance(value, Iterable):
+        return (value,)
+    items: Iterable[Any] = value
+    return tuple(items)
 
 
 def backward(

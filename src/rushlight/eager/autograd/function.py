@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -297,6 +298,9 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
         check_write(node.name(), output)
         require(any(output is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
         output.version.value += 1  # the write may be one that nothing here has seen, as through numpy
+    if STATE.tracer is not None:
+        for arg in itertools.compress(args, needed):  # which forward may have read nothing of
+            STATE.tracer.binding(arg)
     node.finish_forward(args, outputs, needed)
     for position, output in enumerate(outputs):
         plain = isinstance(output, Handle) and differentiable(output)
