@@ -138,3 +138,13 @@ def test_a_size_that_a_guard_has_fixed_is_known_to_operators_that_run_one_by_one
 
     compiled = rl.compile(fills, backend="eager")
     assert compiled(2).tolist() == fills(2).tolist()
+
+
+def test_a_backend_is_given_operators_over_a_batch():
+    def function(x, y):
+        return rl.func.vmap(lambda row: (row.sum(0) + row.sum(1) + y).unsqueeze(0).reshape(3, 1))(x)
+
+    compiled = rl.compile(function, backend=lambda module, inputs: module, fullgraph=True)
+    for count in (2, 4):
+        x, y = rl.arange(count * 9.0).reshape(count, 3, 3), rl.arange(3.0)
+        assert same(compiled(x, y), function(x, y))

@@ -160,7 +160,7 @@ def function_of(name: str) -> OperatorFunction:
 
 
 def _operator_of(name: str) -> Operator | Mutation:
-    if name in OPERATORS:
+    if name in OPERATORS or ".over_" in name:  # of a batch, whose name may end like that of an in-place form
         return OPERATORS[name]
     if name.endswith(".out"):
         return out_form(OPERATORS[name.removesuffix(".out")])
