@@ -30,7 +30,7 @@ class Training:
 
     seconds: float = 120.0
     steps: int = 1_000_000
-    batch: int = 4096
+    batch: int = 16384
     held_out: int = 100_000
     learning_rate: float = 0.1
     seed: int = 0
