@@ -6,15 +6,17 @@ from contextlib import AbstractContextManager
 
 from rushlight.eager.boundary import checked
 from rushlight.support import settings
-from rushlight.support.errors import require
+from rushlight.support.errors import require, warn_always, warns_always
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
     "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
     "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled",
     "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
+    "set_warn_always",
     "strict",
     "use_deterministic_algorithms",
 ]
@@ -69,3 +71,15 @@ def get_float32_matmul_precision() -> str:
 def strict() -> AbstractContextManager[object]:
     """Make every fallback to a slower path an error (R003) for the statements within."""
     return settings.override(strict_fallbacks=True)
+
+
+@checked
+def set_warn_always(b: bool) -> None:
+    """Set whether Rushlight's warnings are given each time, not once in a process."""
+    require(isinstance(b, bool), "A001", "set_warn_always: a bool is expected", b=b)
+    warn_always(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return whether warnings are given each time."""
+    return warns_always()

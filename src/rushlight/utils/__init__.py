@@ -2,8 +2,9 @@
 
 from rushlight.support.peer_names import absent_name
 from rushlight.utils import checkpoint, data, dlpack, flop_counter
+from rushlight.utils.swapping import swap_tensors
 
-__all__ = ["checkpoint", "data", "dlpack", "flop_counter"]
+__all__ = ["checkpoint", "data", "dlpack", "flop_counter", "swap_tensors"]
 
 
 def __getattr__(name: str) -> object:

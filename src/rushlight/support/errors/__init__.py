@@ -121,6 +121,7 @@ TABLES = (
 )
 
 _warned: set[tuple[str, Hashable]] = set()
+_always = [False]
 
 
 def error(
@@ -169,8 +170,11 @@ def warn(
     frame: Frame | None = None,
     **values: object,
 ) -> None:
-    """Give the warning of a registered code, once per process for each `key`. See `error` for the other arguments."""
-    if (code, key) in _warned:
+    """Give the warning of a registered code, once per process for each `key`. See `error` for the other arguments.
+
+    After `warn_always(True)` it is given each time.
+    """
+    if (code, key) in _warned and not _always[0]:
         return
     report = _report(code, message, hint, frame, values)
     if not isinstance(report, RushlightWarning):
@@ -178,6 +182,16 @@ def warn(
     _warned.add((code, key))
     origin = report.frame or Frame("<rushlight>", 1, "")
     warnings.warn_explicit(report, type(report), origin.filename, origin.line)
+
+
+def warn_always(always: bool) -> None:
+    """Set whether warnings are given each time, not once."""
+    _always[0] = always
+
+
+def warns_always() -> bool:
+    """Whether warnings are given each time."""
+    return _always[0]
 
 
 def forget_warnings() -> None:
