@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from rushlight import Tensor
 from rushlight.eager.handle import note_move
+from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import require
 
 __all__ = ["swap_tensors"]
