@@ -69,6 +69,26 @@ def test_decorators_take_options(torch: ModuleType):
     assert torch.compiler.disable()(function).__wrapped__ is function
 
 
+@pytest.mark.parametrize("call", ["device", "get_rng_state", "set_rng_state", "mem_get_info"])
+def test_devices_that_are_not_there_are_refused(torch: ModuleType, call: str):
+    arguments = (0,) if call == "device" else (None,) if call == "set_rng_state" else ()
+    with pytest.raises(rl.NotSupportedError, match="CUDA"):
+        getattr(torch.cuda, call)(*arguments)
+
+
+def test_modules_of_devices(torch: ModuleType):
+    assert torch.get_device_module() is torch.get_device_module("cpu") is torch.cpu
+    assert (
+        torch.get_device_module(torch.device("cuda", 1)) is torch.cuda
+        and not torch.get_device_module("xpu").is_available()
+    )
+
+
+def test_modules_are_whole_before_they_are_imported(torch: ModuleType):
+    assert torch.distributions.utils.lazy_property and torch.distributions.utils.euler_constant
+    assert torch.nn.modules.batchnorm.SyncBatchNorm is torch.nn.SyncBatchNorm
+
+
 def test_what_is_mapped_says_so(torch: ModuleType):
     functorch = importlib.import_module("torch._C._functorch")
     seen: list[tuple[bool, bool]] = []

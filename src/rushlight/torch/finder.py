@@ -21,6 +21,7 @@ from rushlight.torch import starting
 from rushlight.torch.distribution import TorchDistribution
 from rushlight.torch.recommenders import PEERS
 from rushlight.torch.report import write_absent
+from rushlight.torch.submodule import Submodule
 from rushlight.torch.targets import Target, public_names, targets_of
 
 __all__ = ["AliasFinder", "AliasLoader", "install", "uninstall"]
@@ -104,7 +105,7 @@ def _loaded_names(targets: tuple[Target, ...]) -> dict[str, object]:
 def _attribute(module: str, targets: tuple[Target, ...], name: str) -> object:
     """The value of a name: a submodule, or what the first target that has it holds."""
     own = [target for target in targets if name in vars(target)]
-    if own and not isinstance(vars(own[0])[name], ModuleType):
+    if own and not isinstance(vars(own[0])[name], ModuleType | Submodule):
         return vars(own[0])[name]
     if not name.startswith("__") and targets_of(f"{module}.{name}"):
         return import_module(f"{module}.{name}")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
+
 from rushlight import get_num_threads
 from rushlight.ir.dtype import complex32, float4_e2m1fn_x2, float8_e8m0fnu
+from rushlight.ir.type import Device
 from rushlight.torch.absent import absent_device
 from rushlight.torch.modules.futures import Future
 from rushlight.torch.modules.jit import ScriptModule
@@ -18,6 +22,7 @@ __all__ = [
     "complex32",
     "float4_e2m1fn_x2",
     "float8_e8m0fnu",
+    "get_device_module",
     "get_num_interop_threads",
     "set_num_interop_threads",
 ]
@@ -41,6 +46,11 @@ def _threads() -> str:
 
 
 __config__ = Submodule("How torch was built.", parallel_info=_threads, show=_show)
+
+
+def get_device_module(device: str | Device | None = None) -> ModuleType:
+    """Return the module of a device's type, as `torch.cuda`; that of the CPU by default."""
+    return import_module(f"torch.{Device(device or 'cpu').type}")
 
 
 def compiled_with_cxx11_abi() -> bool:

@@ -11,13 +11,17 @@ __all__ = [
     "StreamContext",
     "current_device",
     "current_stream",
+    "device",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_rng_state",
     "graph",
     "ipc_collect",
     "is_current_stream_capturing",
+    "mem_get_info",
     "set_device",
+    "set_rng_state",
     "stream",
 ]
 
@@ -47,6 +51,10 @@ class graph(Stream):  # noqa: N801 - PyTorch's name
     """A class for `isinstance`: nothing is an instance."""
 
 
+class device(Stream):  # noqa: N801 - PyTorch's name
+    """A context of one device; A006, as there is none."""
+
+
 def stream(stream: object) -> object:
     """Raise A006."""
     refuse("torch.cuda.stream", _NO_DEVICE)
@@ -65,6 +73,21 @@ def current_device() -> int:
 def set_device(device: object) -> None:
     """Raise A006."""
     refuse("torch.cuda.set_device", _NO_DEVICE)
+
+
+def get_rng_state(device: object = "cuda") -> object:
+    """Raise A006."""
+    refuse("torch.cuda.get_rng_state", _NO_DEVICE)
+
+
+def set_rng_state(new_state: object, device: object = "cuda") -> None:
+    """Raise A006."""
+    refuse("torch.cuda.set_rng_state", _NO_DEVICE)
+
+
+def mem_get_info(device: object = None) -> tuple[int, int]:
+    """Raise A006."""
+    refuse("torch.cuda.mem_get_info", _NO_DEVICE)
 
 
 def get_device_name(device: object = None) -> str:
