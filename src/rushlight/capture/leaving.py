@@ -51,7 +51,7 @@ def shared_views(tracer: Tracer, leaving: Iterable[Handle], ends: Ends) -> dict[
 
 
 def unlike_eager(tracer: Tracer, leaving: Iterable[object]) -> list[int]:
-    """When tensors were made that leave the trace as dense copies, where eager code has a view, or may have one.
+    """When tensors were made that leave as dense copies, and are views in eager code, or may be.
 
     An operator may take the copy that has refused the view, or read other elements of it by strides.
     """

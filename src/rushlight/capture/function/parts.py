@@ -167,7 +167,7 @@ def _unpacked(entry: Entry, name: str) -> str:
 
 
 def _shared_containers(entry: Entry, guard: Guard) -> list[int]:
-    """Which containers among the arguments hold a tensor that is given twice, as an item of what is iterated over."""
+    """Which containers among the arguments hold a tensor that is given by itself too."""
     texts = [_unpacked(entry, name) for name in (guard.path, guard.expected.rpartition(" ")[2])]
     found = [(position, text) for text in texts if (position := _POSITION.match(text)) is not None]
     return [int(position[1]) for position, text in found if position[0] != text]
