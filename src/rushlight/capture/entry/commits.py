@@ -92,9 +92,10 @@ class CommitText:
         return [*made, f"commit = ({given}, {versions})"]
 
     def _by_order(self) -> tuple[list[Effect], list[Effect]]:
-        """The entries whose lines may come in any order, and those of containers with other keys than texts and ints.
+        """The entries whose lines may come in any order, and those of containers that have other keys.
 
-        Lines that differ in such keys alone become one loop, before or behind others of that container.
+        The keys of the first are texts and ints. Lines that differ in other keys alone become one loop, which comes
+        before or behind other entries of its container.
         """
         entries = self.program.effects.entries
         others = {self._target(effect) for effect in entries if type(effect.key) not in (int, str)}
