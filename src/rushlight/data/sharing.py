@@ -115,7 +115,7 @@ def _received(
     dtype: str,
     requires_grad: bool,
     attributes: dict[str, object],
-) -> Any:
+) -> object:
     result = make(_storage_of(sent, nbytes), form_of(shape, BY_NAME[dtype], strides=strides), offset, cls)
     result.keys |= PYTHON if intercepts(cls) else 0
     vars(result).update(attributes)

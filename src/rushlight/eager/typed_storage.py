@@ -189,7 +189,7 @@ class TypedStorage(_Conversions):
         """The address of the first element; 0 without data."""
         return self._untyped.data_ptr()
 
-    def tolist(self) -> list[Any]:
+    def tolist(self) -> list[object]:
         """The elements as Python numbers."""
         return self._elements().tolist()
 
@@ -208,7 +208,7 @@ class TypedStorage(_Conversions):
     def __setitem__(self, index: int | slice, value: object) -> None:
         self._elements()[index if isinstance(index, slice) else self._place(index)] = value
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self.tolist())
 
     def fill_(self, value: object) -> TypedStorage:
@@ -216,7 +216,7 @@ class TypedStorage(_Conversions):
         self._elements().fill_(value)
         return self
 
-    def copy_(self, source: Any, non_blocking: bool = False) -> TypedStorage:
+    def copy_(self, source: TypedStorage | UntypedStorage, non_blocking: bool = False) -> TypedStorage:
         """Overwrite the elements with those of another storage of the same size, converted. Errors: S009."""
         if isinstance(source, TypedStorage) and source.dtype is not self.dtype:
             fits = len(self) == len(source)
@@ -327,7 +327,7 @@ class _OfOneDtype(type):
         """The dtype of its elements."""
         return cls._dtype
 
-    def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
+    def __call__(cls, *args: int | Sequence[Any], wrap_storage: UntypedStorage | None = None) -> TypedStorage:
         """A storage of the dtype: of a size, of a sequence, or on memory that is there."""
         return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls._dtype)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import multiprocessing
 from importlib import import_module
 from multiprocessing import *  # noqa: F403 # pyright: ignore[reportWildcardImportFromLibrary] - its names are this one's
-from typing import Any
 
 import rushlight.data.sharing  # noqa: F401 # pyright: ignore[reportUnusedImport] - says how tensors are sent
 from rushlight.multiprocessing.spawning import (
@@ -68,7 +67,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     _strategy[0] = new_strategy
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return (
         getattr(multiprocessing, name) if hasattr(multiprocessing, name) else import_module(f"multiprocessing.{name}")
     )

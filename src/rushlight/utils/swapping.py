@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 from rushlight.eager.handle import note_move
 from rushlight.eager.tensor import Tensor
@@ -22,13 +21,11 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """
     for tensor in (t1, t2):
         require(isinstance(tensor, Tensor), "A001", "swap_tensors: a tensor is expected", given=tensor)
-        sink: Any = None if tensor.gradient is None else tensor.gradient.sink
+        sink = None if tensor.gradient is None else tensor.gradient.sink
         recorded = sink is not None and sink() is not None
         require(not recorded, "A004", "swap_tensors: a recorded backward pass leads to the tensor", tensor=tensor)
         free = not weakref.getweakrefcount(tensor)
         require(free, "A004", "swap_tensors: the tensor has weak references", tensor=tensor)
-    one: Any
-    other: Any
     one, other = t1, t2
     one.__class__, other.__class__ = other.__class__, one.__class__
     one.__dict__, other.__dict__ = other.__dict__, one.__dict__

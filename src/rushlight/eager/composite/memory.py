@@ -94,7 +94,7 @@ class MemoryMethods(GeneratedMethods):
         """Its memory as elements of its dtype, PyTorch's older form of `untyped_storage`."""
         return TypedStorage.of(self.untyped_storage(), self.form.dtype)
 
-    def storage_type(self) -> Any:
+    def storage_type(self) -> type:
         """The class of `storage()`: FloatStorage or its like. Errors: D001 where its dtype has none."""
         return getattr(import_module("rushlight.eager.typed_storage"), self.storage().pickle_storage_type())
 

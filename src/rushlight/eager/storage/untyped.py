@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight.eager.handle import Handle, note_move
 from rushlight.eager.tensor_meta import numbered
+from rushlight.ir.dtype import DType
 from rushlight.ir.type import CPU, META, Device
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.backend import allocate_on
@@ -157,7 +158,7 @@ class UntypedStorage(_Bytes):
 
     @staticmethod
     def from_buffer(
-        buffer: bytes, byte_order: str = "native", *, count: int = -1, offset: int = 0, dtype: Any = None
+        buffer: bytes, byte_order: str = "native", *, count: int = -1, offset: int = 0, dtype: DType | None = None
     ) -> UntypedStorage:
         """A copy of the bytes of a buffer, from `offset` on: `count` elements of a dtype, or all.
 
@@ -178,7 +179,7 @@ class UntypedStorage(_Bytes):
             self._swap(size)
         return self
 
-    def byteswap(self, dtype: Any) -> None:
+    def byteswap(self, dtype: DType) -> None:
         """Turn the bytes of each element of a dtype around."""
         self._swap(dtype.itemsize // (2 if dtype.is_complex else 1))
 
