@@ -227,3 +227,12 @@ def test_a_mode_can_call_what_reads_a_property():
         x = rl.arange(6).reshape(2, 3).mT
     assert x.shape == (3, 2)
     assert mode.names[-1] == "__get__"
+
+
+def test_iteration_keeps_the_class():
+    class Plain(rl.Tensor):
+        pass
+
+    x = rl.arange(3).as_subclass(Plain)
+    assert [type(one) for one in x] == [Plain] * 3 and type(reversed(x)) is Plain
+    assert [one.item() for one in x] == [0, 1, 2] and reversed(x).tolist() == [2, 1, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -269,7 +270,8 @@ def _with_held(wrapper: Tensor, state: object) -> Tensor:
     if restore is not None:
         restore(state)
         return wrapper
-    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, {})
+    pair: tuple[Any, Any] = state if isinstance(state, tuple) and len(state) == 2 else (state, {})
+    attributes, slots = pair
     for one in (attributes, slots):
         if not isinstance(one, dict) or not all(isinstance(name, str) for name in one):
             raise Malformed("a wrapper without attributes")

@@ -332,11 +332,11 @@ class Reading(GeneratedMethods):
     def __iter__(self) -> Iterator[Tensor]:
         if not self.form.shape:
             fail("A001", "iter: a tensor without dims cannot be iterated over")
-        return iter(functions.unbind(self, 0))
+        return iter(self.unbind(0))  # a method, so that subclasses keep their class
 
     def __reversed__(self) -> Any:
         """The tensor flipped along its first dim, which is what PyTorch's `reversed(x)` gives."""
-        return functions.flip(self, (0,)) if self.form.shape else self
+        return self.flip((0,)) if self.form.shape else self
 
     def __contains__(self, value: object) -> bool:
         return bool((self == required_operand(value)).any())
@@ -576,7 +576,7 @@ class Parameter(Tensor, metaclass=_ByMark):
             require_gradient(marked, requires_grad)
             return marked
         foreign = cls is Parameter and not is_own_class(type(base))
-        result = wrap(share(base, own_version=False), type(base) if foreign else cls)
+        result: Any = wrap(share(base, own_version=False), type(base) if foreign else cls)
         if foreign:
             vars(result)[PARAMETER_MARK] = True
         require_gradient(result, requires_grad)

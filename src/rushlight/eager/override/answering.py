@@ -236,7 +236,6 @@ _SYNTAX = frozenset(
         "__getitem__",
         "__index__",
         "__int__",
-        "__iter__",
         "__len__",
         "__setitem__",
     ]

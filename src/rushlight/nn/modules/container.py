@@ -352,7 +352,7 @@ class ParameterDict(Module):
 
     def __or__(self, other: ParameterDict) -> ParameterDict:
         result = self.copy()
-        result.update(other)
+        result.update(list(other.items()))
         return result
 
     def copy(self) -> ParameterDict:
