@@ -96,7 +96,7 @@ _NUMBERS = frozenset([bool, int, float, complex])
 
 
 def _leaf_dtypes(data: Sequence[object]) -> list[DType] | None:
-    """The dtypes in nested sequences of which some hold arrays, numpy's numbers or tensors; None where none does."""
+    """The dtypes in sequences that hold arrays, numpy's numbers or tensors; None where none does."""
     plain: set[type] = set()
     typed: dict[DType, None] = {}
     left: list[Sequence[object]] = [data]
@@ -227,7 +227,7 @@ def from_numpy(array: Array) -> Tensor:
 
 
 def _sharing(array: Array, function: str) -> Tensor:
-    """A tensor that shares an array's memory; a warning (A008) where that is read-only, as PyTorch has it."""
+    """A tensor that shares an array's memory; a warning (A008) where that is read-only."""
     result = tensor_of(array, allow_readonly=True)
     if not array.flags.writeable:
         hint = "copy what you want to write to: rl.tensor(array)"

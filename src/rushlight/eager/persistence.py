@@ -64,7 +64,7 @@ def rebuild_tensor(
 
 
 def copied(tensor: Any, memo: dict[Any, Any]) -> Any:
-    """A tensor of the same class on a copy of the storage; those that are copied together share it, as in PyTorch."""
+    """A tensor of its class on a copy of its storage, which those copied together share."""
     cls = type(tensor)
     if tensor.backing is not None and STATE.tracer is None and not STATE.maps:
         made = memo.setdefault(_STORAGES, {})

@@ -69,7 +69,7 @@ def is_own_class(cls: type) -> bool:
 
 
 def state_of_object(tensor: Handle) -> object:
-    """What a program has added to a tensor, as Python's pickles have it: attributes, slots, or what its class says."""
+    """What a program has added to a tensor: attributes, slots, or what its class says."""
     cls = type(tensor)
     told = getattr(cls, "__getstate__", None)
     if told is not getattr(object, "__getstate__", None):  # of Python 3.11 on, objects have one, which gives our slots

@@ -314,7 +314,7 @@ class ParameterList(_Numbered):
 
 
 class ParameterDict(Module):
-    """Parameters by name, which are registered; tensors become parameters, and other values are kept as they are."""
+    """Parameters by name, which are registered; tensors become parameters, others stay."""
 
     def __init__(self, parameters: Entries[Any] | None = None) -> None:
         super().__init__()
