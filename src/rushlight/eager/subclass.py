@@ -64,7 +64,7 @@ def intercepts(cls: type[Handle]) -> bool:
 
 
 def is_own_class(cls: type) -> bool:
-    """Whether a class of tensors is one of this package, whose objects are their elements and their attributes."""
+    """Whether a class of tensors is one of this package, not of a program."""
     return cls.__module__.partition(".")[0] == "rushlight"
 
 
