@@ -112,6 +112,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.recsys.planner.search.milp": ("scipy.optimize",),
     # The alias imports what a program's `import torch.nn` names.
     "rushlight.torch.finder": ("a computed name",),
+    "rushlight.torch.modules": ("a computed name",),
     "rushlight.torch.modules.quasirandom": ("scipy.stats.qmc",),
     "rushlight.torch.modules.utils.tensorboard": ("tensorboardX",),
     "rushlight.torch.targets": ("a computed name",),

@@ -70,7 +70,7 @@ class _Path:
 
 
 def pickled_for_programs(value: object) -> bytes:
-    """A pickle for programs that run while this process waits, and that share the memory of tensors in it."""
+    """A pickle for programs that run while this process waits, and that share its tensors' memory."""
     buffer = io.BytesIO()
     pickler = ForkingPickler(buffer)
     reducer: Any

@@ -24,7 +24,7 @@ def nested_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> NestedTensor:
-    """Return a nested tensor of copies of members, which differ in one size at most, and have no history here.
+    """Return a nested tensor of copies of members, which differ in one size at most.
 
     With `layout=rl.jagged` this is the first dim of members. Errors: A006 where members differ in more.
     """
@@ -34,7 +34,7 @@ def nested_tensor(
 
 
 def as_nested_tensor(ts: Any, dtype: DType | None = None, device: object = None, layout: object = None) -> NestedTensor:
-    """Return a nested tensor of members, through which gradients go; those of a dense tensor are its rows."""
+    """Return a nested tensor of members, with their gradients; those of a dense tensor are its rows."""
     if isinstance(ts, NestedTensor):
         return ts.like(ts.values().to(device=device, dtype=dtype))
     members = list(ts.unbind()) if isinstance(ts, Tensor) else list(ts)
@@ -113,7 +113,7 @@ def _require_fit(what: str, offsets: Tensor, lengths: Tensor | None, count: int)
 
 
 def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: object = None) -> NestedTensor:
-    """Return from each row of a dense tensor `length[i]` places from `start[i]` on, as a nested tensor on its memory.
+    """Return `length[i]` places from `start[i]` on of each row, as a nested tensor on its memory.
 
     `dim` is 1. Errors: I002, E003 for places that do not exist.
     """

@@ -94,7 +94,7 @@ class UninitializedTensorMixin(Tensor):
             memo[id(self)] = _again(type(self), self._like())
         return memo[id(self)]
 
-    def __repr__(self) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         return f"<{type(self).__name__}>"
 
 

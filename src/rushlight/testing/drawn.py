@@ -36,11 +36,11 @@ def make_tensor(
     rl.testing.make_tensor(2, 3, dtype=rl.float32, low=0, high=1)
     ```
     """
-    sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    sizes: Any = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     least, end = _range_of(dtype, low, high)
     both = noncontiguous and memory_format is not None
     require(not both, "A002", "make_tensor: noncontiguous=True and a memory format exclude each other")
-    count = math.prod(int(size) for size in sizes)  # pyright: ignore[reportArgumentType] - a sequence is unpacked above
+    count = math.prod(sizes)
     drawn = _drawn((2 * count,) if noncontiguous and count > 1 else (count,), dtype, least, end)
     if exclude_zero:
         drawn = drawn.masked_fill(drawn == 0, _smallest(dtype))
@@ -64,7 +64,8 @@ def _range_of(dtype: DType, low: float | None, high: float | None) -> tuple[floa
     if dtype is bool_:
         bounds = (0, 2)
     elif whole:
-        info: Any = np.iinfo(dtype.numpy)
+        numbers: Any = dtype.numpy
+        info = np.iinfo(numbers)
         bounds = (int(info.min), int(info.max) + 1)
     else:
         most = float(np.finfo(np.float64 if dtype.itemsize >= 8 else np.float32).max)

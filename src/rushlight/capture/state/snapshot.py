@@ -26,7 +26,10 @@ _WORDS = 2  # parts of objects, each a word of memory
 
 
 class Memory(NamedTuple):
-    """Which memory a tensor shows, by storage, its address, form and offset; and whether it is to have a gradient."""
+    """Which memory a tensor shows, and whether it is to have a gradient.
+
+    Memory is a storage, its address, a form and an offset.
+    """
 
     storage: Storage | None
     address: int

@@ -216,7 +216,7 @@ class DTensor(Tensor):
         whole = DTensorSpec(self._spec.mesh, [Replicate()] * self._spec.mesh.ndim)
         return redistributed(self._local_tensor, self._spec, whole, tuple(self.form.shape), call, True)
 
-    def __repr__(self) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         lies = text_of(self.placements)
         return f"DTensor(local_tensor={self._local_tensor}, device_mesh={self.device_mesh}, placements={lies})"
 

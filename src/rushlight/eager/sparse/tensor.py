@@ -196,7 +196,7 @@ class SparseTensor(Tensor):
         """Refused with A006: places and values are in two memories."""
         fail("A006", "untyped_storage: a sparse tensor is not one memory", hint="x.values().untyped_storage()")
 
-    def __repr__(self) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
         if self.stored_as is sparse_coo:
             parts: Mapping[str, Any] = {"indices": self.places}
         elif self.stored_as is sparse_csr:

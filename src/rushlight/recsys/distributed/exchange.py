@@ -200,7 +200,7 @@ def _by_route(lengths: Tensor, values: Tensor, weights: Tensor | None, routes: i
 def _route_by_route(
     lengths: Tensor, values: Tensor, weights: Tensor | None, sizes: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Lengths, values and weights of the segments of each route from each rank; `sizes` are by rank, then by route."""
+    """Lengths, values and weights of each route from each rank; `sizes` are by rank, then by route."""
 
     def by_route(runs: Tensor) -> Tensor:
         return runs.reshape(sizes.shape).T.reshape(-1)

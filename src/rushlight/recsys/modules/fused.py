@@ -20,7 +20,7 @@ from rushlight.support.frozen import frozen
 
 @frozen(eq=False)
 class _GroupSlots:
-    """How many slots have tables in a group, and the runs of columns of the pooled rows that these slots are.
+    """How many slots have tables in a group, and the runs of columns that they are of pooled rows.
 
     Of each slot its table's first row, and its number among these, or -1; None if all slots are.
     """

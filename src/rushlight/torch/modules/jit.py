@@ -160,7 +160,7 @@ def wait(future: Future[T]) -> T:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether an object is of a type; of containers, as `List[Tensor]` or `Optional[int]`, elements are looked at."""
+    """Whether an object is of a type; elements of containers, as of `list[Tensor]`, are looked at."""
     if builtins.isinstance(target_type, tuple):
         return any(isinstance(obj, each) for each in target_type)
     origin, parts = get_origin(target_type), get_args(target_type)
