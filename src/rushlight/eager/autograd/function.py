@@ -14,7 +14,7 @@ from rushlight.eager.autograd.node import Node, class_named
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.autograd.write import check_write, record_function_write
 from rushlight.eager.dispatch import STATE, Key, Scope, call_user, reenter, tell_made
-from rushlight.eager.handle import BATCHED, Handle, share
+from rushlight.eager.handle import BATCHED, PYTHON, Handle, share
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.ops.dims import same_shape, same_size
 from rushlight.ops.promote import is_one, sum_to
@@ -300,7 +300,8 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
         output.version.value += 1  # the write may be one that nothing here has seen, as through numpy
     if STATE.tracer is not None:
         for arg in itertools.compress(args, needed):  # which forward may have read nothing of
-            STATE.tracer.binding(arg)
+            if not arg.keys & PYTHON:  # those of wrappers are their class's own
+                STATE.tracer.binding(arg)
     node.finish_forward(args, outputs, needed)
     for position, output in enumerate(outputs):
         plain = isinstance(output, Handle) and differentiable(output)
