@@ -310,6 +310,12 @@ def _snapshot(program: Program, walk: StateWalk, kept: Collection[int]) -> Snaps
     )
 
 
+def _read_gradients(program: Program, owner: Callable[[Owner], str]) -> list[Guard]:
+    """That the gradients which the graph reads are there."""
+    texts = [f"{owner(one.owner)}.gradient.grad" for one in program.inputs.sources if isinstance(one, GradientSource)]
+    return [_gradient_guard(text, f"{text} is None") for text in texts]
+
+
 class Writer(ValueTexts):
     """Writes the function of one entry."""
 
@@ -349,10 +355,7 @@ class Writer(ValueTexts):
         self.guards += walk.assumed.guards(names)
         self.guards += mode_guards(names)
         self.guards += number_guards(program, names)
-        for source in program.inputs.sources:
-            if isinstance(source, GradientSource):
-                text = f"{self.owner(source.owner)}.gradient.grad"
-                self.guards.append(_gradient_guard(text, f"{text} is None"))
+        self.guards += _read_gradients(program, self.owner)
         snapshot = _snapshot(program, walk, kept)
         self.state = StateGuards(snapshot, snapshot_guards)
         for position, first in program.inputs.duplicates:

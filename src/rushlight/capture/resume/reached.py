@@ -190,10 +190,9 @@ class ReachedObjects:
         """Whether each call can append a value to a list of the state, and notes that the trace does so."""
         if len(values) != 1 or not _is_written(values[0]) or any(copy.original is target for copy in self.copies):
             return False
-        if not any(container is target for container, _ in self.walk.containers):
-            return False
-        self.walk.appended.add(id(target))
-        return True
+        stands = any(container is target for container, _ in self.walk.containers)
+        self.walk.appended |= {id(target)} if stands else set()
+        return stands
 
     def is_state_of(self, owner: object, name: str, value: object) -> bool:
         """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""
@@ -263,7 +262,7 @@ class ReachedObjects:
                 self.walk.leaves.append(leaf)
 
     def had(self, variables: dict[str, object], name: str) -> bool:
-        """Whether variables of the state had a name where the trace began: the trace itself has deleted it."""
+        """Whether variables of the state had a name where the trace began."""
         return name in self.walk.before.get(id(variables), ()) or (id(variables), name) in self._guarded
 
     def read_slot(self, owner: object, slot: MemberDescriptorType, name: str) -> None:
@@ -357,11 +356,7 @@ class ReachedObjects:
     def set(self, owner: object, name: str, value: object) -> None:
         """Writes down that an attribute is set, or deleted (MISSING)."""
         of_class = lookup(type(owner), name)
-        if type(of_class) is not MemberDescriptorType:
-            if is_data_descriptor(type(of_class)):
-                raise Break(OUTSIDE, f"the descriptor {name} is set")
-            if not hasattr(owner, "__dict__"):
-                raise Break(OUTSIDE, f"there is no attribute {name} to be set")
+        _end_without_place(owner, name, of_class)
         if value is MISSING:
             self.attribute(owner, name, _absent)
             if _own(owner, name, of_class) is MISSING:  # the trace has set it, and has taken back what it did
@@ -429,3 +424,13 @@ def _own(owner: object, name: str, of_class: Any) -> object:
     if type(of_class) is MemberDescriptorType:
         return slot_value(of_class, owner)
     return (variables_of(owner) or {}).get(name, MISSING)
+
+
+def _end_without_place(owner: object, name: str, of_class: object) -> None:
+    """Ends the graph where an attribute that is set is neither in the object's variables nor in a slot."""
+    if type(of_class) is MemberDescriptorType:
+        return
+    if is_data_descriptor(type(of_class)):
+        raise Break(OUTSIDE, f"the descriptor {name} is set")
+    if not hasattr(owner, "__dict__"):
+        raise Break(OUTSIDE, f"there is no attribute {name} to be set")
