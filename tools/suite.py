@@ -55,7 +55,7 @@ def files(folders: Collection[str], seed: int, setting: str = COMPILED) -> list[
 
 
 def run(file: str, sample: int | None, seed: int, limit: float, setting: str = COMPILED) -> FileRun:
-    """Runs the tests of a file. One that takes more than `limit` seconds is not finished."""
+    """Runs the tests of a file. One that takes more than `limit` seconds is not finished; without pytest all ends."""
     line = [sys.executable, "-m", "pytest", "-v", "-n", "0", "-p", "no:cacheprovider", "--tb=line", file]
     drawn = [] if sample is None else ["--sample", str(sample), "--sample-seed", str(seed)]
     start = time.monotonic()
@@ -70,7 +70,10 @@ def run(file: str, sample: int | None, seed: int, limit: float, setting: str = C
             process.kill()
             text, _ = process.communicate()
             return read(file, sample, text, False, time.monotonic() - start)
-    return read(file, sample, text, process.returncode in (0, 1, 5), time.monotonic() - start)
+    found = read(file, sample, text, process.returncode in (0, 1, 5), time.monotonic() - start)
+    if process.returncode == 1 and not found.outcomes:
+        sys.exit(f"{file}: pytest ran no test\n{text}")
+    return found
 
 
 def read(file: str, sample: int | None, text: str, finished: bool, seconds: float) -> FileRun:

@@ -2,6 +2,7 @@
 
 import sys
 
+import pytest
 from tests.capture import programs_in_parts
 
 from tools import suite
@@ -56,6 +57,15 @@ def test_a_setting_holds_in_the_process_of_a_file(monkeypatch):
     assert suite.run("tests/sym/test_facts.py", None, 0, 1.0, "RUSHLIGHT_EAGER_CALLS=python").finished
     assert environments[0]["RUSHLIGHT_EAGER_CALLS"] == "python"
     assert "RUSHLIGHT_COMPILE_TESTS" not in environments[0]
+
+
+def test_a_campaign_ends_where_pytest_cannot_be_started(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho No module named pytest\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(SystemExit, match="No module named pytest"):
+        suite.run("tests/sym/test_facts.py", None, 0, 60.0)
 
 
 def test_files_with_failures_are_run_again_where_that_is_asked(tmp_path, monkeypatch):
