@@ -25,6 +25,7 @@ PYTHON_CALLBACKS = {"finalize", "WeakSet", "WeakValueDictionary", "WeakKeyDictio
 WITH_CALLBACKS = {
     "term/term.py": "_InternedRef",
     "runtime/allocator.py": "Block",
+    "runtime/shared.py": "weakref.ref",
     "build/native.py": "weakref.ref",
     "capture/function/whole.py": "weakref.ref",
     "capture/resume/noting.py": "weakref.ref",
@@ -87,7 +88,7 @@ def test_callbacks_are_methods_of_c():
     step = rl.compile(lambda x: (x * 2 + 1).sum())
     loader = iter(rl.utils.data.DataLoader(list(range(8)), batch_size=2, num_workers=1))
     # A sum is interned, as symbols are not; a compilation that the cache answers may leave none.
-    kept = [step(rl.ones(3)), next(loader), axis_symbol(4) + 1]
+    kept = [step(rl.ones(3)), next(loader), axis_symbol(4) + 1, rl.ones(2).share_memory_()]
     ours = ("rushlight.", "weakref")
     callbacks = {
         (type(target).__name__, ref.__callback__)
@@ -97,6 +98,6 @@ def test_callbacks_are_methods_of_c():
         if ref.__callback__ is not None
     }
     names = {name for name, _ in callbacks}
-    assert {"SizeExpr", "Storage", "LoadedModule", "ResumingFunction", "_Prefetching"} <= names
+    assert {"SizeExpr", "Storage", "LoadedModule", "ResumingFunction", "SharedMemory", "_Prefetching"} <= names
     assert [callback for _, callback in callbacks if not _is_c(callback)] == []
-    assert len(kept) == 3
+    assert len(kept) == 4

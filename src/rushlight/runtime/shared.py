@@ -12,29 +12,27 @@ import os
 import tempfile
 import threading
 import weakref
+from functools import partial
 
 from rushlight.runtime.allocator import Storage, address_of_map
 from rushlight.support.errors import error
 
 _LOCK = threading.Lock()
-_adopted: weakref.WeakValueDictionary[tuple[int, int], Storage] = weakref.WeakValueDictionary()
+# Callbacks of these references are functions of C, which no interrupt falls into.
+_adopted: dict[tuple[int, int], weakref.ref[Storage]] = {}
+_opened: dict[int, weakref.ref[SharedMemory]] = {}  # by descriptor, which is closed when its memory dies
 
 
 class SharedMemory:
     """A mapped file, its `descriptor`, and what the storage had before, which arrays may still show."""
 
-    __slots__ = ("before", "descriptor", "mapping")
+    __slots__ = ("__weakref__", "before", "descriptor", "mapping")
 
     def __init__(self, descriptor: int, before: object = None) -> None:
         self.descriptor = descriptor
+        _opened[descriptor] = weakref.ref(self, partial(next, map(os.close, (descriptor,))))
         self.mapping = mmap.mmap(descriptor, 0)
         self.before = before
-
-    def __del__(self) -> None:
-        try:
-            os.close(self.descriptor)
-        except (AttributeError, OSError):  # the interpreter ends, or the mapping failed
-            return
 
 
 def shared_memory(storage: Storage) -> SharedMemory | None:
@@ -52,7 +50,7 @@ def share(storage: Storage) -> SharedMemory:
         memory = SharedMemory(_new_file(storage.nbytes), storage.owner)
         memory.mapping[: storage.nbytes] = storage.view().tobytes()
         storage.owner, storage.address = memory, address_of_map(memory.mapping)
-        _adopted[_identity(memory.descriptor)] = storage
+        _note(storage, _identity(memory.descriptor))
         return memory
 
 
@@ -60,15 +58,20 @@ def adopt(descriptor: int, nbytes: int) -> Storage:
     """The storage of a shared file, whose descriptor it takes: the same one as long as that lives."""
     with _LOCK:
         identity = _identity(descriptor)
-        storage = _adopted.get(identity)
+        known = _adopted.get(identity)
+        storage = None if known is None else known()
         if storage is not None:
             os.close(descriptor)
             return storage
         memory = SharedMemory(descriptor)
         storage = Storage()
         storage.address, storage.nbytes, storage.owner = address_of_map(memory.mapping), nbytes, memory
-        _adopted[identity] = storage
+        _note(storage, identity)
         return storage
+
+
+def _note(storage: Storage, identity: tuple[int, int]) -> None:
+    _adopted[identity] = weakref.ref(storage, partial(_adopted.pop, identity))
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
