@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import GenericAlias, ModuleType
@@ -144,6 +145,8 @@ def _module_page(place: str, module: ModuleType, home: Mapping[int, str]) -> str
 def _entry(path: str, value: object, home: Mapping[int, str]) -> list[str]:
     """The lines of a name: its heading, how it is called, and its docstring, or where these are."""
     lines = [_heading(path), ""]
+    if str(getattr(value, "__module__", "")).partition(".")[0] in sys.stdlib_module_names:
+        return [*lines, f"Python's `{value.__module__}.{path.rpartition('.')[2]}`.", ""]
     at = home.get(id(value), path) if _has_home(value) else path
     if at != path:
         module = at.rpartition(".")[0]

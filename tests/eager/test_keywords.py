@@ -31,9 +31,11 @@ INTERFACES = {
 # What the alias lets pass, as docs/torch-alias.md says: options have no meaning where nothing is compiled or saved.
 PASSING = {
     "overrides.py override",  # answers -1 whatever it is given, as documented
-    "torch/modules/backends.py _flags",
+    "torch/modules/jit.py freeze",
+    "torch/modules/jit.py optimize_for_inference",
     "torch/modules/jit.py script",
     "torch/modules/jit.py trace",
+    "torch/modules/jit.py trace_module",
     "utils/checkpoint/selective.py listed_policy",  # the operator alone decides
     "torch/modules/utils/model_zoo.py tqdm",
     "torch/passing.py __call__",

@@ -114,6 +114,7 @@ CALLS = (
     padded_convolution,
     lambda world: infer("constant_pad_nd", world.node(1).type, pad=(world.size(None), 0), value=0.0),
     lambda world: infer("pad", world.node(3).type, pad=(world.size(None), 0), mode="circular", value=None),
+    lambda world: infer("pad", world.node(3).type, pad=(world.size(None), 0), mode="replicate", value=None),
     strided,
     lambda world: expand_by_one(world.node(1)),
     lambda world: infer("expand", world.node(1).type, size=(world.size(),)),

@@ -11,6 +11,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.eager.storage.formats import contiguous_format
 from rushlight.ir.dtype import DType
 from rushlight.nested.tensor import RULES, NestedTensor, RaggedSize
 from rushlight.ops.ragged import segment_numbers, segment_sum
@@ -125,8 +126,9 @@ def elementwise(function: Rule, *args: Given, **kwargs: Given) -> NestedTensor:
 
 
 @answers("contiguous")
-def contiguous(function: Rule, input: NestedTensor, *args: Given, **kwargs: Given) -> NestedTensor:
+def contiguous(function: Rule, input: NestedTensor, memory_format: object = contiguous_format) -> NestedTensor:
     """Members without gaps, in memory in a row."""
+    require(memory_format is contiguous_format, "A006", "contiguous: nested tensors have one memory format")
     packed = input.packed()
     if packed._kind.ragged == 1:
         return packed.like(packed._values.contiguous())
