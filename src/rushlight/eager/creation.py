@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -34,6 +34,7 @@ from rushlight.eager.override.foreign import Foreign, foreign_in, method_of
 from rushlight.eager.storage.formats import laid_out
 from rushlight.eager.symbols import SymInt
 from rushlight.eager.tensor_meta import form_of
+from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import DType, Kind, bool_, from_numpy_dtype, int64
 from rushlight.ir.type import CPU, META, Device
 from rushlight.ir.value import map_operands
@@ -159,6 +160,38 @@ def _plain(data: object) -> object:
     return [_plain(element) for element in data] if isinstance(data, (list, tuple)) else data
 
 
+def _open_numbers(data: Sequence[object]) -> DType | None:
+    """The dtype of sequences of numbers, of which a trace leaves some open; None for others."""
+    leaves = [*_leaves(data)]
+    kinds = [type(leaf.value) if isinstance(leaf, TracedNumber) else type(leaf) for leaf in leaves]
+    if not set(kinds) <= _NUMBERS - {complex} or not any(isinstance(leaf, TracedNumber) for leaf in leaves):
+        return None
+    dtypes = {float: default_dtype(), int: int64, bool: bool_}
+    return next(dtype for kind, dtype in dtypes.items() if kind in kinds)
+
+
+def _holds_all(wanted: DType | None, given: DType) -> bool:
+    """Whether no number is refused by a dtype, so that a graph needs not look at it."""
+    return wanted is None or wanted.kind is not Kind.INT or (wanted is int64 and given in (int64, bool_))
+
+
+def _leaves(data: object) -> Iterator[object]:
+    if isinstance(data, (list, tuple)):
+        for element in cast("Sequence[object]", data):
+            yield from _leaves(element)
+    else:
+        yield data
+
+
+def _stacked(data: object, dtype: DType) -> Any:
+    """A tensor of sequences of numbers, as operators of a graph make it."""
+    if not isinstance(data, (list, tuple)):
+        return tensor(data, dtype=dtype)
+    parts = [_stacked(element, dtype) for element in cast("Sequence[object]", data)]
+    require(len({part.shape for part in parts}) < 2, "A005", "tensor: nested sequences of unequal length")
+    return OPERATORS["stack"](parts, 0) if parts else tensor([], dtype=dtype)
+
+
 def tensor(
     data: object, *, dtype: object = None, device: object = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
@@ -166,9 +199,14 @@ def tensor(
     wanted = element_type(dtype)
     if isinstance(data, SymInt):
         data = required_operand(data)
+    if isinstance(data, TracedNumber) and not _holds_all(wanted, int64 if data.is_integer else default_dtype()):
+        data = data.item()
     if isinstance(data, Handle):
         result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or dtype_of_new(data))
         return require_gradient(_moved(result, place_of_new(device)), requires_grad)
+    numbers = _open_numbers(data) if STATE.tracer is not None and isinstance(data, (list, tuple)) else None
+    if numbers is not None and _holds_all(wanted, numbers):
+        return require_gradient(_moved(_stacked(data, wanted or numbers), place_of_new(device)), requires_grad)
     array = _array(data)
     dtype_ = wanted or _inferred_dtype(array, data)
     if not isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "f":  # numpy's are cast
