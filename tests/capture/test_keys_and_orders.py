@@ -285,3 +285,15 @@ def test_attributes_of_tensors_among_the_arguments_are_guarded(fullgraph: bool):
                 compiled(x, y)
         else:
             assert compiled(x, y).equal(function(x, y)), names
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_what_one_tensor_among_the_arguments_lacks_another_may_have(fullgraph: bool):
+    def function(x: Any, y: Any) -> rl.Tensor:
+        return (x + y) * (7 if hasattr(y, "marked") else 5)
+
+    compiled = rl.compile(function, backend="eager", fullgraph=fullgraph)
+    for _ in range(2):
+        x, y = rl.ones(2), rl.ones(2)
+        x.marked = True
+        assert compiled(x, y).equal(function(x, y))

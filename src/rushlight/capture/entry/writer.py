@@ -6,7 +6,7 @@ The text is compiled once per trace, so that a later call is straight-line Pytho
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +76,10 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
     return [line for text, kind, slot in numbers if (kind is int) is ints for line in number_text(text, kind, slot)]
 
 
-def argument_guards(program: Program, arguments: Arguments, names: Names, unnamed: Collection[str]) -> list[Guard]:
-    """What is assumed of the arguments' leaves. `unnamed` is what tensors among them have been found not to have."""
+def argument_guards(
+    program: Program, arguments: Arguments, names: Names, unnamed: Mapping[int, Collection[str]]
+) -> list[Guard]:
+    """What is assumed of the arguments' leaves. `unnamed` has what tensors were found to lack, by identity."""
     guards: list[Guard] = []
     texts = arguments.apart()
     if len(texts) > 1:  # a write to one is none to another
@@ -88,8 +90,8 @@ def argument_guards(program: Program, arguments: Arguments, names: Names, unname
             continue
         if issubclass(type(value), Handle) and isinstance(value, Handle):
             failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
-            if unnamed:
-                failed += f" or not {names(frozenset(unnamed))}.isdisjoint({name}.__dict__)"
+            if id(value) in unnamed:
+                failed += f" or not {names(frozenset(unnamed[id(value)]))}.isdisjoint({name}.__dict__)"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
         elif type(value) in (int, float):
             guards.append(type_guard(name, name, value, names))

@@ -141,14 +141,14 @@ class AccessingInterpreter(Interpreter):
         return value
 
     def _read_of_argument(self, tensor: object, name: str) -> None:
-        """Has guarded that no tensor among the arguments has an attribute. Breaks where this one has it."""
+        """Has guarded that a tensor among the arguments lacks an attribute. Breaks where it has it."""
         assumed = self.reached.walk.assumed
         real = assumed.stands_for.get(id(tensor))
         if real is None or real is tensor:
             return
         if name in (variables_of(real) or ()):
             raise Break(breaks.PASSED_BY, f"the attribute {name} of a tensor among the arguments")
-        assumed.unnamed.add(name)
+        assumed.unnamed.setdefault(id(real), set()).add(name)
 
     def _read_of_object(self, owner: object, name: str) -> None:
         """Has guarded what an object of the state, or a module, has under a name, or that it has nothing."""

@@ -43,7 +43,7 @@ class Assumed:
     """What a trace has looked into: each by identity, once.
 
     `tensors` are those that its operators are given, `apart` those that it has told from others. What `stands_for` a
-    tensor among the arguments is told by identity, and `unnamed` is what none of these has been found to have.
+    tensor among the arguments is told by identity, and `unnamed` has what one was found not to have.
     `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
     walked through a set.
     """
@@ -71,7 +71,7 @@ class Assumed:
         self.tensors: dict[int, Handle] = {}
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self.stands_for: dict[int, object] = {}
-        self.unnamed: set[str] = set()
+        self.unnamed: dict[int, set[str]] = {}
         self.libraries: set[str] = set()
         self.orders = False
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}
