@@ -15,8 +15,10 @@ from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import spread_attributes
 from rushlight.eager.override.answering import answer, relevant
 from rushlight.eager.override.foreign import foreign_in
+from rushlight.eager.symbols import wrap_size
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import Size
+from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import require
 
@@ -81,15 +83,11 @@ def where(condition: Tensor, input: object = None, other: object = None) -> Any:
 @checked
 def broadcast_shapes(*shapes: Sequence[int] | int) -> Size:
     """Return the shape that tensors of these shapes broadcast to; an int is the shape of a vector."""
-    return ops.broadcast_to(ops.zeros((), device="meta"), ()).shape if not shapes else _broadcast_shape(shapes)
-
-
-def _broadcast_shape(shapes: Sequence[Sequence[int] | int]) -> Size:
-    sizes = [integers(shape) for shape in shapes]
-    total = ops.zeros(sizes[0], device="meta")
-    for shape in sizes[1:]:
-        total = total + ops.zeros(shape, device="meta")
-    return total.shape
+    sizes = [integers(shape) or () for shape in shapes]
+    for shape in sizes:
+        known = [size for size in shape if isinstance(size, int)]
+        require(all(size >= 0 for size in known), "S007", "broadcast_shapes: a size is negative", size=shape)
+    return Size([wrap_size(size) for size in broadcast(*sizes)])
 
 
 @checked
