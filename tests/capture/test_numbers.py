@@ -219,3 +219,31 @@ def test_one_more_graph_opens_all_numbers_that_differ(fullgraph):
         assert compiled(rl.ones(2)).tolist() == module(rl.ones(2)).tolist()
         module.first, module.second, module.third = module.first + 1, module.second + 0.5, module.third + 2
     assert rl.compiler.graph_count() - before == (2 if fullgraph else 1)
+
+
+SEQUENCES: dict[str, Callable[[Any, Any], rl.Tensor]] = {
+    "numbers": lambda n, m: rl.tensor([n, m]),
+    "nested, with constants": lambda n, m: rl.tensor([[n, 1], [True, m]]),
+    "of a dtype": lambda n, m: rl.tensor((n, m), dtype=rl.float16),
+    "of few bits": lambda n, m: rl.tensor([n, m], dtype=rl.int8),
+    "one of few bits": lambda n, m: rl.tensor(n, dtype=rl.int8) + m,
+    "of unequal length": lambda n, m: rl.tensor([[n, m], [n]]),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_of_numbers_are_tensors_of_the_graph(name: str, fullgraph: bool):
+    function, compiled = SEQUENCES[name], rl.compile(SEQUENCES[name], fullgraph=fullgraph)
+
+    def outcome(call: Callable[[Any, Any], rl.Tensor], *numbers: float) -> object:
+        try:
+            result = call(*numbers)
+        except rl.RushlightError as problem:
+            return type(problem).__bases__[-1]
+        return result.dtype, str(result.tolist())
+
+    rl.compiler.reset()
+    for numbers in ((1, 2), (3, 4), (300, -7), (1.5, 2.5), (math.nan, 1.0), (1e300, 2.0), (70, 0.5)):
+        assert outcome(compiled, *numbers) == outcome(function, *numbers), numbers
+    assert name.endswith("few bits") or rl.compiler.graph_count() <= 5
