@@ -74,7 +74,7 @@ def memory_is_read_only():
 
 @triggers("M003")
 def sender_has_ended():
-    sent = ForkingPickler.dumps(rl.ones(2).share_memory_())
+    sent = bytes(ForkingPickler.dumps(rl.ones(2).share_memory_()))  # a view in a cycle ends 3.12.1
     resource_sharer.stop()
     ForkingPickler.loads(sent)
 
