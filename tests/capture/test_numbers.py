@@ -228,7 +228,15 @@ SEQUENCES: dict[str, Callable[[Any, Any], rl.Tensor]] = {
     "of few bits": lambda n, m: rl.tensor([n, m], dtype=rl.int8),
     "one of few bits": lambda n, m: rl.tensor(n, dtype=rl.int8) + m,
     "of unequal length": lambda n, m: rl.tensor([[n, m], [n]]),
+    "that contain themselves": lambda n, m: rl.tensor(endless(n)),
 }
+
+
+def endless(number: Any) -> list[Any]:
+    """A list that is an element of its own."""
+    made: list[Any] = [number]
+    made.append(made)
+    return made
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -115,14 +115,18 @@ def _leaf_dtypes(data: Sequence[object]) -> list[DType] | None:
                 if dtype is None:
                     fail("D004", f"tensor: there is no dtype for numpy's {cast('Array', element).dtype}")
                 typed[dtype] = None
-    kinds = {bool: bool_, int: int64, float: default_dtype(), complex: default_complex()}
-    return [*typed, *[kinds[kind] for kind in plain]] if typed else None
+    return [*typed, *[dtype for kind, dtype in _default_dtypes() if kind in plain]] if typed else None
+
+
+def _default_dtypes() -> tuple[tuple[type, DType], ...]:
+    """The dtypes that Python's numbers have in tensors, the widest first."""
+    return (complex, default_complex()), (float, default_dtype()), (int, int64), (bool, bool_)
 
 
 def _array(data: object) -> Array:
     """Nested sequences of numbers and tensors as an array; A005 when they are ragged."""
     try:
-        if isinstance(data, (list, tuple)) and _has_tensor(data):
+        if isinstance(data, (list, tuple)) and any(isinstance(leaf, Handle) for leaf in _leaves(data)):
             data = _plain(data)
         array = np.asarray(data)
     except RushlightError:
@@ -130,7 +134,7 @@ def _array(data: object) -> Array:
     except ValueError as cause:
         raise error("A005", "tensor: nested sequences of unequal length") from cause
     except RecursionError as cause:
-        raise error("A005", "tensor: sequences are nested too deeply, or contain themselves") from cause
+        raise _too_deep() from cause
     except OverflowError as cause:
         raise error("D007", "tensor: a number does not fit its dtype") from cause
     except Exception as cause:
@@ -146,12 +150,6 @@ def _array(data: object) -> Array:
     return array
 
 
-def _has_tensor(data: object) -> bool:
-    return isinstance(data, Handle) or (
-        isinstance(data, (list, tuple)) and any(_has_tensor(element) for element in data)
-    )
-
-
 def _plain(data: object) -> object:
     if isinstance(data, Handle):
         whole: Any = data
@@ -162,12 +160,11 @@ def _plain(data: object) -> object:
 
 def _open_numbers(data: Sequence[object]) -> DType | None:
     """The dtype of sequences of numbers, of which a trace leaves some open; None for others."""
-    leaves = [*_leaves(data)]
+    leaves = _leaves(data)
     kinds = [type(leaf.value) if isinstance(leaf, TracedNumber) else type(leaf) for leaf in leaves]
     if not set(kinds) <= _NUMBERS - {complex} or not any(isinstance(leaf, TracedNumber) for leaf in leaves):
         return None
-    dtypes = {float: default_dtype(), int: int64, bool: bool_}
-    return next(dtype for kind, dtype in dtypes.items() if kind in kinds)
+    return next(dtype for kind, dtype in _default_dtypes() if kind in kinds)
 
 
 def _holds_all(wanted: DType | None, given: DType) -> bool:
@@ -175,12 +172,26 @@ def _holds_all(wanted: DType | None, given: DType) -> bool:
     return wanted is None or wanted.kind is not Kind.INT or (wanted is int64 and given in (int64, bool_))
 
 
-def _leaves(data: object) -> Iterator[object]:
-    if isinstance(data, (list, tuple)):
-        for element in cast("Sequence[object]", data):
-            yield from _leaves(element)
-    else:
-        yield data
+def _leaves(data: Sequence[object]) -> list[object]:
+    """The elements of nested sequences, from the first to the last. Errors: A005."""
+    found: list[object] = []
+    try:
+        _add_leaves(data, found)
+    except RecursionError as cause:
+        raise _too_deep() from cause
+    return found
+
+
+def _too_deep() -> RushlightError:
+    return error("A005", "tensor: sequences are nested too deeply, or contain themselves")
+
+
+def _add_leaves(data: Sequence[object], found: list[object]) -> None:
+    for element in data:
+        if isinstance(element, (list, tuple)):
+            _add_leaves(cast("Sequence[object]", element), found)
+        else:
+            found.append(element)
 
 
 def _stacked(data: object, dtype: DType) -> Any:

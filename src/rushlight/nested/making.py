@@ -8,6 +8,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import is_compiling
+from rushlight.eager.composite.segments import lengths_of, offsets_of
 from rushlight.eager.storage.formats import StorageLayout, jagged, strided
 from rushlight.ir.dtype import DType
 from rushlight.nested.tensor import NestedTensor, nested
@@ -84,7 +85,7 @@ def nested_tensor_from_jagged(
     require(offsets is not None or lengths is not None, "E003", f"{what}: offsets or lengths are needed")
     require(1 <= ragged <= values.ndim, "I002", f"{what}: the values have no such dim", jagged_dim=ragged)
     if offsets is None and lengths is not None:
-        offsets, lengths = rl.cat([lengths.new_zeros(1), lengths.cumsum(0).to(lengths.dtype)]), None
+        offsets, lengths = offsets_of(lengths), None
     for name, given in (("offsets", offsets), ("lengths", lengths)):
         fits = given is None or (given.ndim == 1 and not given.dtype.is_floating_point)
         require(fits, "E003", f"{what}: {name} are integers in one dim", given=given)
@@ -99,7 +100,7 @@ def nested_tensor_from_jagged(
 def _require_fit(what: str, offsets: Tensor, lengths: Tensor | None, count: int) -> None:
     """E003, E004 unless all members lie within the values."""
     require(offsets.shape[0] >= 1, "E003", f"{what}: the last offset is missing", offsets=offsets)
-    extents = offsets[1:] - offsets[:-1] if lengths is None else lengths
+    extents = lengths_of(offsets) if lengths is None else lengths
     if lengths is not None:
         least = int(offsets.shape[0]) - 1
         require(lengths.shape[0] == least, "E003", f"{what}: a length for each member", lengths=lengths)

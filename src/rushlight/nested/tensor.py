@@ -8,11 +8,12 @@ from typing import Any, NoReturn
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.eager.composite.segments import lengths_of, offsets_of, taken_segments
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, make
 from rushlight.eager.storage.formats import StorageLayout, jagged
 from rushlight.eager.tensor_meta import Size, form_of
-from rushlight.ops.ragged import padded_segments, segment_numbers, unpadded_segments
+from rushlight.ops.ragged import padded_segments, unpadded_segments
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 
@@ -165,16 +166,14 @@ class NestedTensor(Tensor):
 
     def extents(self) -> Tensor:
         """The length of each member."""
-        return self._offsets[1:] - self._offsets[:-1] if self._lengths is None else self._lengths
+        return lengths_of(self._offsets) if self._lengths is None else self._lengths
 
     def packed(self) -> NestedTensor:
         """Itself, or one with the same members without gaps."""
         if self._lengths is None:
             return self
-        ends = rl.cat([self._offsets.new_zeros(1), self._lengths.cumsum(0).to(self._offsets.dtype)])
-        total = self._lengths.sum().item()
-        of = segment_numbers(ends, total)
-        places = rl.arange(total) - ends[of] + self._offsets[of]
+        ends = offsets_of(self._lengths.to(self._offsets.dtype))
+        places = taken_segments(self._offsets[:-1], self._lengths, self._lengths.sum().item())
         return nested(
             self._values.index_select(self._kind.ragged - 1, places), ends, None, self._kind.ragged, self.layout
         )

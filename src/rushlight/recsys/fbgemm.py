@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.eager.composite.segments import lengths_of, taken_segments
 from rushlight.ops.ragged import padded_segments, segment_numbers, segment_sum, unpadded_segments
-from rushlight.recsys.sparse.segments import lengths_of, taken_segments
 from rushlight.support.errors import require
 
 __all__ = [

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributed import ProcessGroup
+from rushlight.eager.composite.segments import offsets_of
 from rushlight.nn import Module
 from rushlight.recsys.configs import EmbeddingBagConfig, PoolingType
 from rushlight.recsys.distributed.awaitable import Awaitable, LazyAwaitable
@@ -22,7 +23,6 @@ from rushlight.recsys.modules.groups import FusedTables, rule_of_weights
 from rushlight.recsys.modules.tables import known_ids
 from rushlight.recsys.optim import RowRule
 from rushlight.recsys.sparse import KeyedJaggedTensor, KeyedTensor
-from rushlight.recsys.sparse.segments import offsets_of
 
 
 class EmbeddingBagContext:

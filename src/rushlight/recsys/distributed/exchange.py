@@ -14,11 +14,12 @@ from rushlight import Tensor
 from rushlight.autograd import Function
 from rushlight.distributed import ProcessGroup, all_to_all_single
 from rushlight.distributed.engine.work import Work
+from rushlight.eager.composite.segments import lengths_of, offsets_of, taken_segments
 from rushlight.ops import collective
 from rushlight.recsys.distributed.awaitable import Awaitable
 from rushlight.recsys.distributed.precision import EXACT, QCommsConfig, decoded, encoded, encoded_counts
 from rushlight.recsys.sparse import KeyedJaggedTensor
-from rushlight.recsys.sparse.segments import as_graph, lengths_of, offsets_of, prefix_sums, taken_segments
+from rushlight.recsys.sparse.segments import as_graph, prefix_sums
 from rushlight.support.errors import require
 
 Counts = Sequence[int]

@@ -9,6 +9,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.autograd import Function
 from rushlight.distributed import ProcessGroup
+from rushlight.eager.composite.segments import offsets_of
 from rushlight.ops import collective
 from rushlight.recsys.configs import BaseEmbeddingConfig, EmbeddingBagConfig
 from rushlight.recsys.distributed.cover import Cover, TableBox
@@ -17,7 +18,6 @@ from rushlight.recsys.distributed.local import LocalFused, local_tables
 from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.optim import RowRule
 from rushlight.recsys.sparse import KeyedJaggedTensor
-from rushlight.recsys.sparse.segments import offsets_of
 
 
 def whole_cover(tables: Sequence[BaseEmbeddingConfig]) -> Cover:

@@ -9,11 +9,12 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.autograd import Function
+from rushlight.eager.composite.segments import lengths_of, offsets_of, taken_segments
 from rushlight.ops.ragged import segment_numbers
 from rushlight.recsys.distributed.cover import Cover
 from rushlight.recsys.distributed.exchange import Sending
 from rushlight.recsys.sparse import KeyedJaggedTensor
-from rushlight.recsys.sparse.segments import as_graph, lengths_of, offsets_of, prefix_sums, taken_segments
+from rushlight.recsys.sparse.segments import as_graph, prefix_sums
 from rushlight.support.frozen import frozen
 
 

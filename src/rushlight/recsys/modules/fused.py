@@ -8,13 +8,14 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.autograd import Function
+from rushlight.eager.composite.segments import lengths_of
 from rushlight.ops.ragged import segment_numbers
 from rushlight.recsys.configs import EmbeddingBagConfig
 from rushlight.recsys.modules.embedding_bag import EmbeddingBagCollection
 from rushlight.recsys.modules.groups import FusedTables, Named, TableGroup, grouped, weights_of
 from rushlight.recsys.modules.tables import Slots
 from rushlight.recsys.optim import SGD, RowSums, rule_of
-from rushlight.recsys.sparse.segments import lengths_of, prefix_sums
+from rushlight.recsys.sparse.segments import prefix_sums
 from rushlight.support.frozen import frozen
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.eager.composite.segments import lengths_of
 from rushlight.ir.dtype import DType
 from rushlight.nn import Module
 from rushlight.ops.ragged import quantized_segment_sum, segment_sum
 from rushlight.recsys.configs import BaseEmbeddingConfig, PoolingType
 from rushlight.recsys.quant.rows import QuantizedRows, TableRows
-from rushlight.recsys.sparse.segments import lengths_of
 from rushlight.support.errors import require
 from rushlight.support.frozen import frozen
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.eager.composite.segments import lengths_of, taken_segments
 from rushlight.nn import Module
 from rushlight.recsys.sparse.jagged_tensor import JaggedTensor
 from rushlight.recsys.sparse.keyed_rows import InverseIndices, KeyedRows
 from rushlight.recsys.sparse.keyed_tensor import place_of, require_keys
 from rushlight.recsys.sparse.rows import require_weights, same_rows
-from rushlight.recsys.sparse.segments import checked_segments, lengths_of, prefix_sums, taken_segments
+from rushlight.recsys.sparse.segments import checked_segments, prefix_sums
 from rushlight.support.errors import require
 from rushlight.utils._pytree import register_pytree_node
 

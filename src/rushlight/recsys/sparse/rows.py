@@ -7,7 +7,7 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import is_compiling
-from rushlight.recsys.sparse.segments import lengths_of, offsets_of
+from rushlight.eager.composite.segments import lengths_of, offsets_of
 from rushlight.support.errors import fail, require
 
 

@@ -1,4 +1,4 @@
-"""Lengths, offsets and moves of segments, as kernels over all of them."""
+"""Checks of segments, graphs of functions on them, and sums of sizes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from typing import Any
 import rushlight as rl
 from rushlight import Tensor
 from rushlight.compiler import is_compiling
+from rushlight.eager.composite.segments import lengths_of
 from rushlight.eager.dispatch import STATE
 from rushlight.ops.index.ranged import offsets_within
-from rushlight.ops.ragged import lengths_within, segment_numbers
+from rushlight.ops.ragged import lengths_within
 from rushlight.support.errors import fail, require
-
-
-def offsets_of(lengths: Tensor) -> Tensor:
-    """Where segments begin, and where the last one ends: one number more than there are segments."""
-    return rl.cat([lengths.new_zeros(1), lengths.cumsum(0).to(lengths.dtype)])
-
-
-def lengths_of(offsets: Tensor) -> Tensor:
-    """How long segments are."""
-    return offsets[1:] - offsets[:-1]
 
 
 def as_graph(function: Callable[..., Any], kind: Hashable, *given: Any) -> Any:
@@ -76,17 +67,6 @@ def _require_cover(what: str, values: Tensor, offsets: Tensor, first: int, last:
     fits = first == 0 and last == values.shape[0]
     message = f"{what}: offsets go from 0 to the number of values"
     require(fits, "E003", message, first=first, last=last, values=values.shape[0])
-
-
-def taken_segments(starts: Tensor, lengths: Tensor, count: int) -> Tensor:
-    """The places of `count` values of segments, one segment after the other.
-
-    taken_segments(rl.tensor([5, 0]), rl.tensor([2, 1]), 3)  # 5, 6, 0
-    """
-    offsets = offsets_of(lengths.long())
-    numbers = segment_numbers(offsets, count)
-    shift = starts.long() - offsets[:-1]
-    return shift[numbers] + rl.arange(count, device=starts.device)
 
 
 def prefix_sums(sizes: Sequence[int]) -> list[int]:
