@@ -13,6 +13,7 @@ ENDLESS = {
     "objects_with_an_end_die_with_their_list",
     "partial_method_of_the_class",
     "property_of_the_name",
+    "registered_for_an_abstract_class",
     "sequence_by_registration",
 }
 """Those that change a class, or what a class is told to be, at each call; or the state by a new key."""
