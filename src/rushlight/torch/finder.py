@@ -107,7 +107,7 @@ def _attribute(module: str, targets: tuple[Target, ...], name: str) -> object:
     own = [target for target in targets if name in vars(target)]
     if own and not isinstance(vars(own[0])[name], ModuleType | Submodule):
         return vars(own[0])[name]
-    if not name.startswith("__") and targets_of(f"{module}.{name}"):
+    if (own or not name.startswith("__")) and targets_of(f"{module}.{name}"):
         return import_module(f"{module}.{name}")
     if not own:
         for target in reversed(targets):
