@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.capture import orders
+from rushlight.capture.gradients import orders
 from rushlight.nn import functional as F
 from tools.soak import living
 

@@ -14,8 +14,8 @@ from rushlight.autodiff.backward import Apart
 from rushlight.autodiff.partition import Split
 from rushlight.capture.entry.entry import RunPlan
 from rushlight.capture.entry.kept import Saved, Unsaved
-from rushlight.capture.joint import BackwardLayout, Derived, Joint, SegmentPlan, fail_freed
-from rushlight.capture.orders import Common, Goal, Gradients, Order, Request, Variant, as_hints, without_sizes
+from rushlight.capture.gradients.joint import BackwardLayout, Derived, Joint, SegmentPlan, fail_freed
+from rushlight.capture.gradients.orders import Common, Goal, Gradients, Order, Request, Variant, as_hints, without_sizes
 from rushlight.capture.segmented import Ran
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, requires

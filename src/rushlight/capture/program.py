@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from rushlight.build import with_asserts_of_dead_calls
 from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.gradients import Gradients, Owner
-from rushlight.capture.joint import Derived, EndedResult, derived, ended_results, share_history
+from rushlight.capture.gradients.inputs import Gradients, Owner
+from rushlight.capture.gradients.joint import Derived, EndedResult, derived, ended_results, share_history
 from rushlight.capture.leaving import Ends, SharedView, refuse_unkept, shared_views
 from rushlight.capture.marks import marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers

@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.capture import aot
 from rushlight.capture.arguments import Arguments, Names
-from rushlight.capture.gradients import Gradients
+from rushlight.capture.gradients.inputs import Gradients
 from rushlight.capture.leaving import SharedView
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.program import Program, Recorder, record

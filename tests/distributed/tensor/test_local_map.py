@@ -9,8 +9,8 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist
 from rushlight.build import inlining
-from rushlight.capture import orders
 from rushlight.capture.function import building
+from rushlight.capture.gradients import orders
 from rushlight.distributed.tensor import (
     DTensor,
     Partial,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rushlight.capture.arguments import Names
 from rushlight.capture.entry.loop_rolling import rolled
-from rushlight.capture.gradients import Owner
+from rushlight.capture.gradients.inputs import Owner
 from rushlight.capture.program import Program
 from rushlight.capture.source import ArgumentSource, Source
 from rushlight.capture.values import TAIL, Container, Deleted, Effect, Output, Reached, Template

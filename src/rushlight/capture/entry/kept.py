@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.capture.joint import fail_freed
-from rushlight.capture.orders import Variant
+from rushlight.capture.gradients.joint import fail_freed
+from rushlight.capture.gradients.orders import Variant
 from rushlight.eager.autograd.node import Edge, Node
 from rushlight.eager.autograd.saved import SavedTensor
 from rushlight.eager.dispatch import STATE, dispatch

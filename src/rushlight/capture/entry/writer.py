@@ -26,10 +26,10 @@ from rushlight.capture.entry.value_guards import (
     type_guard,
 )
 from rushlight.capture.entry.value_texts import ValueTexts, replay_view
-from rushlight.capture.gradients import Owner
+from rushlight.capture.gradients.inputs import Owner
+from rushlight.capture.gradients.joint import attach_ended, rewritten
 from rushlight.capture.guard import Guard, is_same
 from rushlight.capture.hooks import hook_guards
-from rushlight.capture.joint import attach_ended, rewritten
 from rushlight.capture.program import Program, random_names
 from rushlight.capture.segmented import Segmented
 from rushlight.capture.source import (

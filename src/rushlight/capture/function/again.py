@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.function.building import differentiated
-from rushlight.capture.joint import ArgumentNode
-from rushlight.capture.orders import Order
+from rushlight.capture.gradients.joint import ArgumentNode
+from rushlight.capture.gradients.orders import Order
 from rushlight.capture.stored.programs import is_same_code, layout_of
 from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.dispatch import STATE

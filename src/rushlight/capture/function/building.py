@@ -15,7 +15,7 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.entry.writer import Writer
-from rushlight.capture.joint import Derived
+from rushlight.capture.gradients.joint import Derived
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program
 from rushlight.capture.segmented import Segmented

@@ -19,12 +19,12 @@ from rushlight.capture.entry.misses import UNDEFINED, Miss, miss_of
 from rushlight.capture.function.again import Call, traced_again
 from rushlight.capture.function.building import build_entry
 from rushlight.capture.function.trees import TreeCalls, has_trees
+from rushlight.capture.gradients.reopened import TRACING
 from rushlight.capture.guard import Guard
 from rushlight.capture.marks import marks_of
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
-from rushlight.capture.reopened import TRACING
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.whole import FoundState, refuse_shared, whole_call

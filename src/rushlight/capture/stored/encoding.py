@@ -34,9 +34,9 @@ from rushlight.build.executable import NativeExecutable
 from rushlight.capture.backward import BackwardPart
 from rushlight.capture.entry.entry import Planner
 from rushlight.capture.entry.value_guards import FormOf
+from rushlight.capture.gradients.joint import BackwardLayout, SegmentPlan
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
-from rushlight.capture.joint import BackwardLayout, SegmentPlan
 from rushlight.capture.resume.continuation import Exit
 from rushlight.capture.source import (
     ArgumentSource,

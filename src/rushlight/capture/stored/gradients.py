@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rushlight.capture.gradients.orders import Request, Variant
+from rushlight.capture.gradients.reopened import Extension
 from rushlight.capture.launching import Launching
-from rushlight.capture.orders import Request, Variant
-from rushlight.capture.reopened import Extension
 from rushlight.capture.segmented import Whole
 from rushlight.capture.state.snapshot import Snapshot
 from rushlight.capture.stored.decoding import Decoder, Unfit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rushlight.capture.orders import Keep, Order, Request, Variant, as_hints
-from rushlight.capture.reopened import TRACING
+from rushlight.capture.gradients.orders import Keep, Order, Request, Variant, as_hints
+from rushlight.capture.gradients.reopened import TRACING
 from rushlight.eager.arguments import default_dtype, defaulting
 from rushlight.eager.dispatch import STATE
 from rushlight.support import events

@@ -22,8 +22,8 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.entry.measuring import made
 from rushlight.capture.entry.misses import miss_of
+from rushlight.capture.gradients.orders import Order
 from rushlight.capture.marks import marks_of
-from rushlight.capture.orders import Order
 from rushlight.capture.resume.breaks import KINDS, Reason, Retrace
 from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.state.globals import is_of_users, module_of_class, variables_in
@@ -42,7 +42,7 @@ from rushlight.term import structural_digest
 
 if TYPE_CHECKING:
     from rushlight.capture.backward import BackwardPart
-    from rushlight.capture.joint import BackwardLayout
+    from rushlight.capture.gradients.joint import BackwardLayout
     from rushlight.capture.options import Options
     from rushlight.capture.program import Program
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from rushlight.autodiff.partition import Split
+from rushlight.capture.gradients.reopened import ReopenedTrace
 from rushlight.capture.hooks import share_hooks
-from rushlight.capture.reopened import ReopenedTrace
 from rushlight.capture.source import Source, ViewSource
 from rushlight.capture.subclass.packing import gradient_maker
 from rushlight.capture.values import traced_parts

@@ -18,8 +18,8 @@ from rushlight.autodiff.backward import SINK
 from rushlight.autodiff.partition import Split
 from rushlight.build.inlining import inlined
 from rushlight.build.segments import is_segmented
-from rushlight.capture.joint import InputGradient, Joint, Segment, input_gradient
-from rushlight.capture.reopened import TRACING, Extension, ReopenedTrace
+from rushlight.capture.gradients.joint import InputGradient, Joint, Segment, input_gradient
+from rushlight.capture.gradients.reopened import TRACING, Extension, ReopenedTrace
 from rushlight.capture.segmented import Runs, Segmented, Whole
 from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import Arrived, Tape
