@@ -1,8 +1,10 @@
 """Whatever can be called can be compiled: partial functions, methods, objects, classes, and what C calls."""
 
 import functools
+import itertools
 import operator
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -135,3 +137,29 @@ def test_a_class_without_calls_makes_its_objects_in_graphs():
 def test_what_cannot_be_called_is_an_error(given):
     with pytest.raises(ArgumentValueError, match="compile: a function, a module or a class is expected"):
         rl.compile(given)
+
+
+def test_functions_of_c_that_c_calls_have_their_effects_at_each_call(capsys):
+    def printed(x, number):
+        doubled = x * 2
+        return doubled + 1, list(map(print, [number])), list(itertools.starmap(print, [(number, 1)]))
+
+    made = rl.compile(printed)
+    for number in (2.5, 2.5, 3.5):
+        made(rl.ones(2), number)
+        assert capsys.readouterr().out == f"{number}\n{number} 1\n"
+
+
+def test_functions_of_c_that_c_calls_get_no_numbers_of_the_trace():
+    def computed(x, number):
+        size = x.shape[0]
+        arrays = list(map(np.array, [[number], (size, number)]))
+        summed = functools.reduce(np.add, [number, size])
+        kinds = list(map(type, [number, size]))
+        return x * 2, [array.dtype for array in arrays], type(summed), sorted([number, size], key=np.array), kinds
+
+    made = rl.compile(computed)
+    for number in (2.5, 7, 0.5):
+        found, expected = made(rl.ones(3), number), computed(rl.ones(3), number)
+        assert found[1:] == expected[1:]
+        assert found[0].tolist() == expected[0].tolist()

@@ -172,13 +172,8 @@ def _fits(rule: Rule, args: tuple[object, ...], kwargs: dict[str, object]) -> bo
 
 
 def _callback(interpreter: Evaluator, value: object) -> object:
-    """What C calls in place of a function, a class, or an object with a `__call__`, of the program's."""
-    kind = type(value)
-    if kind in (FunctionType, MethodType, functools.partial, COMPARED):
-        return Callback(interpreter, value)
-    if issubclass(kind, type) and isinstance(value, type):
-        return Callback(interpreter, value) if value.__flags__ & HEAP_TYPE else value
-    return value if python_method(interpreter, kind, "__call__") is None else Callback(interpreter, value)
+    """What C calls in place of a function, a class or an object: the program may have it do anything."""
+    return Callback(interpreter, value) if callable(value) else value
 
 
 def _made(interpreter: Evaluator, cls: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
