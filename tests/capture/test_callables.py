@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.ir.graph import GraphBuilder
 from rushlight.nn import functional as F
 from rushlight.support import events
 from rushlight.support.errors import ArgumentValueError
@@ -163,3 +164,16 @@ def test_functions_of_c_that_c_calls_get_no_numbers_of_the_trace():
         found, expected = made(rl.ones(3), number), computed(rl.ones(3), number)
         assert found[1:] == expected[1:]
         assert found[0].tolist() == expected[0].tolist()
+
+
+def test_objects_of_the_compiler_are_made_and_filled_outside_of_graphs():
+    def built(x, names):
+        builder = GraphBuilder("g")
+        nodes = [builder.parameter(name, x.form) for name in names]
+        y = x * 2
+        print(end="")
+        return y, len(builder.graph(nodes[:1]).parameters)
+
+    made = rl.compile(built)
+    for names in (["a"], ["a", "b"], ["a"]):
+        assert made(rl.ones(2), names)[1] == len(names)

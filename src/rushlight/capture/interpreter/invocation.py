@@ -15,7 +15,6 @@ from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.interpreter.library import (
     BUILTINS,
     CALLING_BACK,
-    COMPARED,
     ITERATING,
     OF_SORT,
     ONE,
