@@ -255,3 +255,30 @@ def test_sequences_of_numbers_are_tensors_of_the_graph(name: str, fullgraph: boo
     for numbers in ((1, 2), (3, 4), (300, -7), (1.5, 2.5), (math.nan, 1.0), (1e300, 2.0), (70, 0.5)):
         assert outcome(compiled, *numbers) == outcome(function, *numbers), numbers
     assert name.endswith("few bits") or rl.compiler.graph_count() <= 5
+
+
+def put_at(n: Any, m: Any) -> rl.Tensor:
+    """Writes to two rows of a new tensor."""
+    made = rl.zeros(3, 3)
+    made[[n, m]] = rl.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    return made
+
+
+INDICES: dict[str, Callable[[Any, Any], rl.Tensor]] = {
+    "a list": lambda n, m: rl.arange(9).view(3, 3)[[n, m]],
+    "a list behind a slice": lambda n, m: rl.arange(9).view(3, 3)[:, [n, 0]],
+    "a tuple within a tuple": lambda n, m: rl.arange(9).view(3, 3)[..., (m, n, 1)],
+    "a write": put_at,
+    "dims of vmap": lambda n, m: rl.vmap(rl.sum, n)(rl.arange(9).view(3, 3)),
+    "dims of vmap for each": lambda n, m: rl.vmap(rl.mul, (n, m), n)(rl.ones(2, 2), rl.arange(4).view(2, 2)),
+    "the argument of grad": lambda n, m: rl.func.grad(lambda a, b: (a * b * b).sum(), n)(rl.ones(2), rl.arange(2.0)),
+    "arguments of jacrev": lambda n, m: rl.func.jacrev(rl.mul, (n, m))(rl.ones(2), rl.arange(2.0))[0],
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", INDICES)
+def test_numbers_are_indices_and_dims(name: str, fullgraph: bool):
+    function, compiled = INDICES[name], rl.compile(INDICES[name], backend="eager", fullgraph=fullgraph)
+    for numbers in ((0, 1), (1, 0), (0, 1)):
+        assert compiled(*numbers).tolist() == function(*numbers).tolist(), numbers

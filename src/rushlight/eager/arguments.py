@@ -190,6 +190,11 @@ def fixed_integer(value: object) -> Any:
     return int(SymInt(value)) if isinstance(value, SizeExpr) else value
 
 
+def settled(value: object) -> object:
+    """An int that a trace leaves open fixed to its value; anything else as it is."""
+    return fixed_integer(value) if isinstance(value, (TracedNumber, SymInt)) else value
+
+
 def fixed_integers(value: object) -> tuple[int, ...] | None:
     """`integers`, each fixed to its value."""
     if value is None:

@@ -74,11 +74,15 @@ def _listed(index: object) -> list[object]:
 
 def _is_an_index(part: object) -> bool:
     """Whether a part of a list is an index of its own, and no element of one."""
+    if isinstance(part, TracedNumber):  # a number, although of a tensor's class
+        return False
     return part is None or part is Ellipsis or isinstance(part, (slice, Handle, list, tuple, range, np.ndarray))
 
 
 def _as_tensor(index: Any) -> Tensor:
-    """A list or array index as a tensor of integers or bools."""
+    """A list or array index as a tensor of integers or bools. Numbers that a trace leaves open stay open."""
+    if _holds_open_numbers(index):
+        return make_tensor(index)
     try:
         array = np.asarray([int(part) for part in index] if _holds_tensors(index) else index)
     except Exception as cause:
@@ -95,6 +99,12 @@ def _as_index(index: Handle) -> Handle:
     if index.dtype.kind not in (Kind.BOOL, Kind.INT):
         fail("I004", "a tensor index must hold integers or bools", index=index)
     return OPERATORS["to_dtype"](index, bool_) if index.dtype is uint8 else index
+
+
+def _holds_open_numbers(index: object) -> bool:
+    return isinstance(index, (list, tuple)) and any(
+        isinstance(part, TracedNumber) or _holds_open_numbers(part) for part in index
+    )
 
 
 def _holds_tensors(index: object) -> bool:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.eager.arguments import settled
 from rushlight.eager.creation import eye, zeros
 from rushlight.eager.dispatch import Scope
 from rushlight.eager.handle import Handle
@@ -23,14 +24,15 @@ def _places(name: str, argnums: Any, count: int) -> tuple[int, ...]:
     """The positions that `argnums` says, from 0 on."""
     listed = argnums if isinstance(argnums, tuple) else (argnums,)
     require(listed, "A002", f"{name}: argnums is empty")
-    for one in listed:
+    places: list[int] = []
+    for one in map(settled, listed):
         if not isinstance(one, int):
             fail("A001", f"{name}: argnums is an int or a tuple of ints", argnums=argnums)
         if not -count <= one < count:
             fail("A002", f"{name}: argnums has {one}, and the function has {count} positional arguments")
-    places = tuple([one % count for one in listed])
+        places.append(one % count)
     require(len(set(places)) == len(places), "A002", f"{name}: argnums has one argument twice", argnums=argnums)
-    return places
+    return tuple(places)
 
 
 def _recorded(

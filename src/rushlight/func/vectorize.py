@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.eager.arguments import integer
+from rushlight.eager.arguments import fixed_integer, settled
 from rushlight.eager.autograd.function import MAPPED
 from rushlight.eager.autograd.mapped import apply_at_levels
 from rushlight.eager.boundary import checked
@@ -67,6 +67,7 @@ def vmap(
 def _dims_in(
     in_dims: object, args: Sequence[object], kwargs: dict[str, Any], leaves: Sequence[object]
 ) -> list[int | None]:
+    in_dims = settled(in_dims)
     if not isinstance(in_dims, (int, tuple, list)):
         fail("A002", "vmap: in_dims is an int, or a tuple of one entry for each argument", in_dims=in_dims)
     if not leaves:
@@ -79,6 +80,7 @@ def _dims_in(
         if dim is None:
             dims.append(None)
             continue
+        dim = settled(dim)
         if not isinstance(dim, int):
             fail("A002", "vmap: in_dims has ints and None alone", entry=dim)
         if not isinstance(leaf, Handle):
@@ -156,7 +158,7 @@ def _taken_out(value: Any, dim: Any, level: Level) -> Any:
     else:
         whole = repeated(value, level)
     rank = len(whole.form.shape)
-    dim = integer(dim)
+    dim = fixed_integer(dim)
     if not -rank <= dim < rank:
         fail("A002", f"vmap: out_dims has {dim} for a result of {rank} dims", result=whole)
     return whole if dim % rank == 0 else OPERATORS["movedim"](whole, (0,), (dim % rank,))
