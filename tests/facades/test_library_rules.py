@@ -197,3 +197,30 @@ def test_what_registers_ends_a_graph(operators: None) -> None:
     for factor in (2.0, 3.0, 4.0):
         assert compiled(rl.ones(2), factor).tolist() == [2 * factor + 1] * 2
     assert code_of(lambda: rl.compile(program, fullgraph=True)(rl.ones(2), 2.0)) == "C039"
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("key", ["CPU", "CompositeImplicitAutograd"])
+def test_what_a_call_is_in_an_autocast_region(key: str) -> None:
+    with library.Library("ours", "DEF") as made:
+        made.define("product(Tensor x, Tensor y, float scale=1.0) -> Tensor")
+        made.impl("product", lambda x, y, scale=1.0: (x @ y) * scale, key)
+        made.impl(rl.ops.ours.product.default, lambda x, y, scale=1.0: x.new_empty(x.shape[0], y.shape[1]), "Meta")
+
+        def cast(x: rl.Tensor, y: rl.Tensor, scale: float) -> rl.Tensor:
+            with rl.autocast("cpu", enabled=False):
+                return rl.ops.ours.product(x.float(), y.float(), scale + 1)
+
+        made.impl("product", cast, "AutocastCUDA")
+        made.impl("product", cast, "AutocastCPU")
+        assert code_of(lambda: made.impl("product", cast, "AutocastCPU")) == "A011"
+        x, y = drawn(3, 4).double(), drawn(4, 2).double()
+
+        def program(x: rl.Tensor, y: rl.Tensor) -> rl.Tensor:
+            with rl.autocast("cpu"):
+                return rl.ops.ours.product(x, y, 1.0)
+
+        for function in (program, rl.compile(program, fullgraph=True)):
+            assert function(x, y).dtype is rl.float32
+            assert same(function(x, y), (x.float() @ y.float()) * 2)
+        assert same(rl.ops.ours.product(x, y), x @ y)

@@ -198,6 +198,7 @@ class Definition:
 
     _vmap: Rule | None = None
     _composite: Rule | None = None
+    _autocast_kernel: Rule | None = None
 
     def _intercepted(self, op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
         if self._interceptions and STATE.tracer is None:
@@ -313,7 +314,8 @@ class CustomOpDef(Definition):
         if tracer is not None:
             tracer.revised.setdefault(id(self), (self, self.revision))
         if self._composite is not None:
-            return self._composite(*args, **kwargs)
+            autocast = self._autocast_kernel if _autocasts() else None
+            return (autocast or self._composite)(*args, **kwargs)
         operands, attrs = self._operator.bind(args, kwargs)
         return call_function(self._operator, operands, attrs)
 
@@ -422,7 +424,7 @@ class CustomOpDef(Definition):
         require(device_type == "cpu", "A011", f"{self._qualname}: autocast regions are the CPU's", device=device_type)
 
         def cast(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
-            if STATE.autocast is None or not STATE.autocast_depth:
+            if not _autocasts():
                 return NotImplemented
 
             def converted(one: object) -> object:
@@ -432,6 +434,24 @@ class CustomOpDef(Definition):
             return call_below(Key.AUTOCAST, op, active, map_operands(operands, converted), attrs)
 
         self._at(Key.AUTOCAST, cast, self._operator, boxed=True)
+
+    def register_autocast_kernel(self, device_type: str, function: Rule, /) -> None:
+        """Registers what a call is in an autocast region of a kind of device; those of others never are.
+
+        It calls the operator again where regions are off. Errors: A011 where there is one already.
+        """
+        if device_type != "cpu":
+            return
+        require(self._autocast_kernel is None, "A011", f"{self._qualname}: there is a kernel for autocast already")
+        self._autocast_kernel = function
+
+        def cast(op: Operator, active: int, operands: Operands, attrs: Attrs) -> object:
+            if not _autocasts():
+                return NotImplemented
+            args, kwargs = calls.arguments_of(op.schema, op.named(operands, attrs))
+            return function(*args, **kwargs)
+
+        self._at(Key.AUTOCAST, cast, self._operator, boxed=True, reenters=True)
 
     def remove(self) -> None:
         """Takes the operator out of the registry; the second time nothing happens."""
@@ -452,6 +472,10 @@ class CustomOpDef(Definition):
 
 
 _foreign = ("cuda", "xpu", "mps", "hpu", "mtia", "privateuse1")
+
+
+def _autocasts() -> bool:
+    return STATE.autocast is not None and bool(STATE.autocast_depth)
 
 
 def _inside(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from rushlight.ir.dtype import DType
 from rushlight.library.calls import FakeContext, Rule, context_of_fake
-from rushlight.library.operators import CustomOpDef, Devices, operator_of
+from rushlight.library.operators import CustomOpDef, Devices, Overload, operator_of
 from rushlight.library.schemas import infer_schema
 from rushlight.support.errors import fail, require
 
@@ -35,15 +35,17 @@ class Library:
         return name
 
     def impl(self, op_name: object, fn: F, dispatch_key: str = "", *, with_keyset: bool = False) -> F:
-        """Registers what runs at a key: a device, `CompositeImplicitAutograd`, `Autograd`, `Meta`, or all of them."""
+        """Registers what runs at a key: a device, `Autograd`, `AutocastCPU`, `Meta`, `CompositeImplicitAutograd`."""
         if with_keyset:
             fail("A006", "Library.impl: functions do not get a set of keys", hint="leave out with_keyset")
-        operator = operator_of(op_name if isinstance(op_name, CustomOpDef) else self._name(str(op_name)))
+        operator = operator_of(op_name if isinstance(op_name, CustomOpDef | Overload) else self._name(str(op_name)))
         key = (dispatch_key or self.dispatch_key).lower()
         if _KEYS.get(key) == "meta":
             operator.register_fake(fn)
         elif _KEYS.get(key) == "autograd":
             operator.register_recorder(fn)
+        elif key.startswith("autocast"):
+            operator.register_autocast_kernel(key.removeprefix("autocast") or "cpu", fn)
         else:
             operator.register_kernel(key or None, fn)
         return fn

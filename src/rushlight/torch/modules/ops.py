@@ -8,14 +8,11 @@ from typing import Any
 
 from rushlight.library import namespaces
 from rushlight.support.errors import error
+from rushlight.torch import libraries
 
 __all__ = ["import_module", "load_library", "loaded_libraries"]
 
 loaded_libraries: set[str] = set()
-
-
-_LIBRARIES = {"fbgemm": "rushlight.recsys.fbgemm"}
-"""Namespaces of other packages by the module that has functions of their names."""
 
 
 class Namespace(namespaces.Namespace):
@@ -24,7 +21,7 @@ class Namespace(namespaces.Namespace):
     PATH = "torch.ops"
 
     def __getattr__(self, name: str) -> Any:
-        library = _LIBRARIES.get(self.name)
+        library = libraries.FUNCTIONS.get(self.name)
         found = None if library is None or name.startswith("__") else getattr(import_of(library), name, None)
         return super().__getattr__(name) if found is None else _Packet(found)
 
@@ -42,7 +39,12 @@ class _Packet:
 
 
 def load_library(path: object) -> None:
-    """Raise N003: a library of PyTorch's native operators needs PyTorch."""
+    """Define the operators of a native library, if they exist here: native code for PyTorch is not loaded (N003)."""
+    module = libraries.module_of(path)
+    if module is not None:
+        import_of(module)
+        loaded_libraries.add(str(path))
+        return
     raise error("N003", "torch.ops.load_library: native code for PyTorch cannot be loaded", path=str(path))
 
 

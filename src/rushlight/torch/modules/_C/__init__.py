@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight import Generator, Size, Tensor, no_grad
+from rushlight import Generator, Size, Tensor, autocast, no_grad
 from rushlight.eager.dispatch.state import STATE
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
@@ -63,15 +63,13 @@ class DispatchKeySet:
         return DispatchKeySet(*self.keys, *other.keys)
 
 
-class _ExcludeDispatchKeyGuard:
-    """Refuse to switch off autocast or autograd by keys (A006)."""
+class _ExcludeDispatchKeyGuard(autocast):
+    """A region without autocast, where the keys are autocast's. Others are not switched off by programs (A006)."""
 
     def __init__(self, keys: DispatchKeySet) -> None:
-        refuse("torch._C._ExcludeDispatchKeyGuard", "keys of the dispatcher are not switched off by programs")
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *problem: object) -> None: ...
+        if not all(key.startswith("Autocast") for key in keys.keys):
+            refuse("torch._C._ExcludeDispatchKeyGuard", "keys other than autocast's are not switched off by programs")
+        super().__init__("cpu", enabled=False)
 
 
 class _AutoDispatchBelowAutograd(no_grad):
