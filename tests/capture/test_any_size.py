@@ -136,3 +136,19 @@ def test_what_is_written_is_broadcast_by_the_same_relations():
         with pytest.raises(RushlightError) as caught:
             compiled(rl.rand(5, 4), rl.rand(*size))
         assert caught.value.code in ("S001", "S009")
+
+
+def shifted_windows(x: Any) -> Any:
+    """Blocks of four rows of a padded sequence, each sorted by itself, behind a shift."""
+    batch, length, width = x.shape
+    rows = F.pad(x, (0, 0, 0, (4 - length % 4) % 4)).view(batch, -1, 4, width)
+    mixed = rows.softmax(-2).reshape(batch, -1, width)
+    return mixed.roll(-2, 1).roll(1, 1)[:, :length].contiguous()
+
+
+def test_padded_windows_are_shifted():
+    """A padded length is rounded up: a floor division of what is negative."""
+    compiled = rl.compile(shifted_windows)
+    for length in (6, 9, 17, 18, 31):
+        x = data(2, length, 3)
+        assert same(compiled(x), shifted_windows(x)), length

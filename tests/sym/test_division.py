@@ -223,6 +223,36 @@ def test_negative_divisors_turn_the_numerator(sizes):
     assert evaluate(s1 // (-s0 - 1), {s0: 2, s1: 7}) == 7 // -3
 
 
+def _divisions(size):
+    waiting, found = [size], []
+    while waiting:
+        top = waiting.pop()
+        if not isinstance(top, int):
+            waiting += top.operands
+            found += [top] if top.op.name == "floordiv" else []
+    return found
+
+
+def test_divisors_with_negative_parts_are_turned_by_their_values(sizes):
+    s0, s1, s2 = sizes[:3]
+    up, wide = (-s0) // 4, (-s1) // 4  # rounded up, times -1
+    quotients = [
+        (s2 - 2, -4 * up),
+        (s2 - 2, 4 * up),
+        (16 * up * s2 + 3, -4 * up * wide),
+        (16 * up * s2, 4 * up * wide),
+        (up * s2, -4 * up),
+        (s2 + 1, up + wide),
+    ]
+    for numerator, divisor in quotients:
+        built = numerator // divisor
+        for values in itertools.product([1, 4, 5, 9], [1, 6, 8], [0, 1, 7, 30]):
+            point = dict(zip((s0, s1, s2), values, strict=True))
+            expected = evaluate(numerator, point) // evaluate(divisor, point)
+            assert evaluate(built, point) == expected, (numerator, divisor, built)
+            assert all(evaluate(inner.operands[1], point) > 0 for inner in _divisions(built))
+
+
 def test_ragged_tiles(sizes):
     s0 = sizes[0]
     tile, lane = axis_symbol(ceildiv(s0, 16), "tile"), axis_symbol(16, "lane")

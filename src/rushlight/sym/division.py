@@ -42,7 +42,7 @@ _LONGEST = 16  # parts of a numerator beyond which common factors of some of its
 
 
 def floordiv(a: Size, b: Size) -> Size:
-    """a // b, rounded down; `b` is taken to be positive unless it is a negative integer."""
+    """a // b, rounded down; `b` is positive, unless its facts or its signs say that it is negative."""
     a, b = need_size(a), need_size(b)
     if isinstance(b, int):
         if isinstance(a, int):
@@ -51,10 +51,6 @@ def floordiv(a: Size, b: Size) -> Size:
             return a
         if b == 0:
             raise ZeroDivisionError(f"the size {a!r} is divided by 0")
-        if b < 0:
-            return floordiv(multiply(-1, a), -b)
-    elif all(coefficient < 0 for _, coefficient in terms(b)) and constant_of(b) <= 0:
-        return floordiv(multiply(-1, a), multiply(-1, b))
     if isinstance(a, int) and a == 0:
         return 0
     return _floordiv(a, b)
@@ -102,8 +98,12 @@ def declared_multiple(e: Size) -> int:
 def _floordiv(a: Size, b: Size) -> Size:
     quotient: Size = 0
     rest, divisor = a, b
-    # Each turn makes the numerator or the divisor smaller.
+    # Each turn makes the numerator or the divisor smaller. A common factor may have been negative.
     while True:
+        if _is_negative(divisor):
+            rest, divisor = multiply(-1, rest), multiply(-1, divisor)
+            if divisor == 1:
+                return add(quotient, rest)
         whole, rest = _split(rest, divisor)
         quotient = add(quotient, whole)
         simple = _known_quotient(rest, divisor)
@@ -121,6 +121,18 @@ def _floordiv(a: Size, b: Size) -> Size:
         rest, divisor = smaller
         if isinstance(divisor, int) and divisor == 1:
             return add(quotient, rest)
+
+
+def _is_negative(divisor: Size) -> bool:
+    """Whether a divisor is negative, which 0 is not: by its facts, and by its signs where they do not tell."""
+    if isinstance(divisor, int):
+        return divisor < 0
+    lower, upper = declared_bounds(divisor)
+    if lower is not None and lower >= 0:
+        return False
+    if upper is not None and upper <= 0:
+        return True
+    return all(coefficient < 0 for _, coefficient in terms(divisor)) and constant_of(divisor) <= 0
 
 
 def _known_quotient(rest: Size, divisor: Size) -> int | None:
