@@ -1,6 +1,7 @@
 """Calls of functions that are compiled in parts: how arguments reach graphs, without a frame between."""
 
 import collections
+import typing
 import warnings
 
 import pytest
@@ -166,3 +167,81 @@ def test_a_sequence_is_not_asked_about_its_items_where_one_is_told_by_its_place(
     for _ in range(2):
         y, *rest = compiled(rl.ones(1), one)
         assert y.item() == 2.0 and rest == [1, 5, True]
+
+
+class Batch(typing.NamedTuple):
+    """What a replay buffer gives."""
+
+    seen: typing.Any
+    done: typing.Any
+    scale: float = 1.0
+
+    @property
+    def going(self):
+        return 1 - self.done
+
+
+class Step(collections.namedtuple("Step", "seen done")):
+    __slots__ = ()
+
+    def __new__(cls, seen, done=None):
+        return super().__new__(cls, seen, seen * 0 if done is None else done)
+
+
+def of_batch(batch, *more):
+    with rl.no_grad():
+        seen, *_ = batch
+        target = seen.sum() + len(batch) * batch[1]
+    for other in more:
+        target = target + other.seen.mean() * (isinstance(other, Batch) + 1)
+    return batch, batch._replace(done=target), getattr(batch, "going", None), {"more": more}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "parts"])
+def test_one_graph_serves_named_tuples_of_one_class(whole):
+    def made(kind, size):
+        return kind(rl.rand(size), rl.rand(1))
+
+    compiled = rl.compile(of_batch, fullgraph=whole)
+    compiled(made(Batch, 3), made(Step, 4))
+    compiled(made(Batch, 5), made(Step, 4))
+    before = rl.compiler.graph_count()
+    for size in (6, 9, 12):
+        args = made(Batch, size), made(Step, 4)
+        batch, changed, going, kept = compiled(*args)
+        expected = of_batch(*args)
+        assert (type(batch), type(changed), type(kept["more"][0])) == (Batch, Batch, Step)
+        assert batch.seen is args[0].seen and kept["more"][0].done is args[1].done
+        assert batch is args[0]
+        assert rl.equal(changed.done, expected[1].done) and changed.scale == 1.0
+        assert rl.equal(going, expected[2])
+    assert rl.compiler.graph_count() == before
+    swapped = made(Step, 3), made(Batch, 4)
+    assert rl.equal(compiled(*swapped)[1].done, of_batch(*swapped)[1].done)
+    assert rl.compiler.graph_count() == before + 1
+
+
+def test_a_named_tuple_that_says_what_it_holds_is_asked():
+    class Turned(collections.namedtuple("Turned", "one other")):
+        __slots__ = ()
+
+        def __getitem__(self, at):
+            return super().__getitem__(1 - at)
+
+    compiled = rl.compile(lambda pair: pair[0] - pair.one, fullgraph=False)
+    for _ in range(2):
+        assert compiled(Turned(rl.tensor(1.0), rl.tensor(3.0))).item() == 2.0
+
+
+def test_attributes_of_a_named_tuple_are_its_own():
+    class Noted(collections.namedtuple("Noted", "one other")):
+        pass
+
+    def note(pair):
+        pair.sum = pair.one + pair.other
+        return pair.sum * 2
+
+    compiled = rl.compile(note, fullgraph=False)
+    for _ in range(2):
+        pair = Noted(rl.tensor(1.0), rl.tensor(3.0))
+        assert compiled(pair).item() == 8.0 and pair.sum.item() == 4.0

@@ -7,6 +7,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from rushlight.capture.guard import Guard, is_same
+from rushlight.capture.values import is_tuple
 from rushlight.support.errors import error
 
 _EMPTY = CellType()  # which only empty cells are equal to
@@ -82,7 +83,8 @@ class Arguments:
 
     def open(self, value: Any, text: str) -> None:
         """Takes apart a value that the expression `text` gives."""
-        if type(value) in (tuple, list):
+        is_open = is_tuple(value)
+        if is_open or type(value) is list:
             self._guard("arguments", text, f"{type(value).__name__} of {len(value)}", self._shape_test(value, text))
             parts = [(f"{text}[{index}]", element) for index, element in enumerate(value)]
         elif type(value) is dict:
@@ -101,7 +103,7 @@ class Arguments:
             if self.is_object is not None and id(value) not in self.fixed and self.is_object(value):
                 self._guard_object(name, value)
             return
-        if type(value) is not tuple and value is not self.kwargs:
+        if not is_open and value is not self.kwargs:
             first = self.containers.setdefault(id(value), text)
             if first != text:
                 self.guard_same(text, first)
@@ -113,7 +115,7 @@ class Arguments:
         if self.is_object is None:
             return [*self.containers.values()]
         fresh = {f"args[{at}]" for at in self.fresh}
-        tuples = [f"args[{at}]" for at, value in enumerate(self.args) if type(value) is tuple and value]
+        tuples = [f"args[{at}]" for at, value in enumerate(self.args) if is_tuple(value) and value]
         return [*self.objects.values(), *[text for text in (*self.containers.values(), *tuples) if text not in fresh]]
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:

@@ -32,7 +32,17 @@ from rushlight.capture.state.changes import (
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import Leaf, StateWalk
 from rushlight.capture.symbolic import symbolic_type
-from rushlight.capture.values import Container, Effect, InputRef, Made, SizeOf, Template, flatten_value
+from rushlight.capture.values import (
+    Container,
+    Effect,
+    InputRef,
+    Made,
+    SizeOf,
+    Template,
+    flatten_value,
+    is_tuple,
+    like_tuple,
+)
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, Handle, is_wrapper
@@ -492,9 +502,10 @@ def _rebuilt(args: object, kwargs: object, leaves: Iterable[object], copies: lis
 
 def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy], seen: dict[int, object]) -> Any:
     """Arguments with other leaves; the copies of containers are written down. Of a list or dict there is one copy."""
-    if type(value) in (tuple, list):
+    is_open = is_tuple(value)
+    if is_open or type(value) is list:
         parts = [rebuild(element, leaves, f"{text}[{at}]", copies, seen) for at, element in enumerate(value)]
-        made = type(value)(parts)
+        made: Any = parts if type(value) is list else like_tuple(value, parts)
     elif type(value) is dict:
         made = {}
         for at, (key, entry) in enumerate(value.items()):
@@ -502,7 +513,7 @@ def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy],
             made[key] = rebuild(entry, leaves, path, copies, seen)
     else:
         return next(leaves)
-    if type(value) is not tuple and id(value) in seen:
+    if not is_open and id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = made
     if text not in ("args", "kwargs"):

@@ -13,6 +13,28 @@ from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
 
+_OF_TUPLES = ("__getitem__", "__iter__", "__len__", "__getattribute__")
+
+
+def is_tuple(value: object) -> bool:
+    """Whether a value is a tuple, or a named one that has its class and its items and nothing else."""
+    kind = type(value)
+    if kind is tuple:
+        return True
+    return (
+        isinstance(value, tuple)
+        and type(kind) is type
+        and hasattr(kind, "_fields")
+        and not kind.__dictoffset__
+        and not hasattr(kind, "__del__")
+        and all(getattr(kind, name) is getattr(tuple, name) for name in _OF_TUPLES)
+    )
+
+
+def like_tuple(value: tuple[object, ...], items: Iterable[object]) -> tuple[object, ...]:
+    """A tuple of the class of another one, whatever this class makes of its arguments."""
+    return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+
 
 @frozen
 class Output:

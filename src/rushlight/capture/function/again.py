@@ -11,6 +11,7 @@ from rushlight.capture.function.building import differentiated
 from rushlight.capture.gradients.joint import ArgumentNode
 from rushlight.capture.gradients.orders import Order
 from rushlight.capture.stored.programs import is_same_code, layout_of
+from rushlight.capture.values import is_tuple, like_tuple
 from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.dispatch import Scope as StateScope
@@ -89,7 +90,7 @@ def _loose(value: Any) -> Any:
         return Loose.of(value)
     if type(value) is dict:
         return {key: _loose(part) for key, part in value.items()}
-    return type(value)(map(_loose, value)) if type(value) in (list, tuple) else value
+    return _each(_loose, value)
 
 
 def _firm(value: Any) -> Any:
@@ -97,7 +98,13 @@ def _firm(value: Any) -> Any:
         return value.found()
     if type(value) is dict:
         return {key: _firm(part) for key, part in value.items()}
-    return type(value)(map(_firm, value)) if type(value) in (list, tuple) else value
+    return _each(_firm, value)
+
+
+def _each(change: Callable[[Any], Any], value: Any) -> Any:
+    if type(value) is list:
+        return [*map(change, value)]
+    return like_tuple(value, map(change, value)) if is_tuple(value) else value
 
 
 def traced_again(make: Callable[[], Traceable], entry: Entry, call: Call) -> tuple[Order, Scope]:

@@ -24,6 +24,7 @@ from rushlight.capture.resume.opaque import Opaque, lives
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
+from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -288,7 +289,7 @@ class AccessingInterpreter(Interpreter):
             return True
         if type(value) is Identity:
             return True
-        parts = value.values() if type(value) is dict else value if type(value) in (tuple, list) else ()
+        parts = value.values() if type(value) is dict else value if type(value) is list or is_tuple(value) else ()
         return any(map(self._is_of_trace, parts))
 
 

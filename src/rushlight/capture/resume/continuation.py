@@ -23,6 +23,7 @@ from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_m
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.capture.state.changes import Copy
 from rushlight.capture.state.reachable import Traced
+from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE
 from rushlight.support.frozen import frozen
 
@@ -281,12 +282,9 @@ def _refill(container: Any, held: Any) -> None:
         container[:] = held
 
 
-_CONTAINERS = frozenset({list, dict, tuple})
-
-
 def same_containers(values: Sequence[object]) -> dict[int, int]:
     """Which containers of the state are those of an earlier slot."""
-    slots = [slot for slot, value in enumerate(values) if type(value) in _CONTAINERS and value != ()]
+    slots = [slot for slot, value in enumerate(values) if _is_container(value) and value != ()]
     if len(slots) < 2:
         return {}
     first: dict[int, int] = {}
@@ -300,16 +298,20 @@ def same_containers(values: Sequence[object]) -> dict[int, int]:
 
 def are_apart(values: Sequence[Any]) -> bool:
     """Whether no list or dict is inside of two others."""
-    stack = list({id(value): value for value in values if type(value) in _CONTAINERS}.values())
+    stack = list({id(value): value for value in values if _is_container(value)}.values())
     seen: set[int] = set()
     while stack:
         value = stack.pop()
-        if type(value) is not tuple:
+        if not is_tuple(value):
             if id(value) in seen:
                 return False
             seen.add(id(value))
-        stack += [item for item in (value.values() if type(value) is dict else value) if type(item) in _CONTAINERS]
+        stack += [item for item in (value.values() if type(value) is dict else value) if _is_container(item)]
     return True
+
+
+def _is_container(value: object) -> bool:
+    return type(value) in (list, dict) or is_tuple(value)
 
 
 def is_fixed(value: object, frames: Sequence[Frame]) -> bool:

@@ -43,6 +43,7 @@ from rushlight.capture.state.reachable import (
     variables_of,
 )
 from rushlight.capture.state.reads import looks_of
+from rushlight.capture.values import is_tuple
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymInt
 
@@ -128,7 +129,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return False
     if type(kind) is not type:
         return not is_object(value)
-    if kind in (tuple, list, dict):
+    if is_tuple(value) or kind in (list, dict):
         parts = value.values() if kind is dict else value
         odd = kind is dict and (_is_namespace(value) or any(type(key) not in PLAIN for key in value))
         odd = odd or (len(value) > _MOST_PARTS and not any(issubclass(type(item), Handle) for item in parts))
@@ -403,7 +404,7 @@ class ReachedObjects:
 
 def containers_in(value: Any) -> Iterator[Any]:
     """The lists, dicts and tuples in a value, itself included; one that stands in it twice comes twice."""
-    if type(value) in (list, dict, tuple):
+    if is_tuple(value) or type(value) in (list, dict):
         yield value
         for item in value.values() if type(value) is dict else value:
             yield from containers_in(item)

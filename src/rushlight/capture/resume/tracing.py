@@ -18,6 +18,7 @@ from rushlight.capture.resume.classes import detach
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.capture.resume.timing import CALL_BACK, TimedInterpreter
+from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -326,7 +327,7 @@ def is_native(frame: Frame) -> bool:
 def _stands_in(value: Any) -> bool:
     """Whether a value stands for another one: an operation may fail at it that does not fail at the other."""
     kind = type(value)
-    if kind is tuple:
+    if is_tuple(value):
         return any(map(_stands_in, value))
     return kind in _STAND_INS or (issubclass(kind, Handle) and value.backing is None)
 
