@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -122,6 +122,31 @@ WALKS: dict[str, Callable[[Ordered, rl.Tensor], rl.Tensor]] = {
     "numbers": lambda m, x: weighted(x, iter(m.numbers.values())),
     "first key": lambda m, x: x * (1 if next(iter(m.numbers)) == "x" else 2),
 }
+
+
+class Keeping(dict[str, int]):
+    """A dict of the program's."""
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("kind", [dict, Keeping, Counter, OrderedDict])
+def test_another_order_of_a_dict_of_any_class_is_another_graph(kind: Any, fullgraph: bool):
+    held = kind(a=1, b=2, c=3)
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        for place, name in enumerate(held):
+            x = x + ord(name) * 200**place
+        return x
+
+    compiled = rl.compile(function, backend="eager", fullgraph=fullgraph)
+    for _ in range(3):
+        assert compiled(rl.zeros(1)).equal(function(rl.zeros(1)))
+        held["a"] = held.pop("a")
+        assert compiled(rl.zeros(1)).equal(function(rl.zeros(1)))
+        held["b"] = held.pop("b")
+    for last in (True, False, True) if kind is OrderedDict else ():
+        held.move_to_end("a", last)
+        assert compiled(rl.zeros(1)).equal(function(rl.zeros(1)))
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])

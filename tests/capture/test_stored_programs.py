@@ -16,7 +16,7 @@ import rushlight as rl
 from rushlight.capture.stored.places import Places
 from rushlight.runtime import objects
 from rushlight.support import events, settings
-from rushlight.support.errors import RushlightWarning
+from rushlight.support.errors import CompileError, RushlightWarning
 
 MAIN = """
 import helper
@@ -256,6 +256,41 @@ CALLS = {
     "a number": lambda: (x_of(3, 4), 2),
     "no tensor": lambda: (x_of(3, 4), x_of(1)),
 }
+
+
+OBJECTS = """
+from array import array
+
+
+class Numbers(array):
+    pass
+
+
+class Held:
+    def __len__(self):
+        return 2
+
+
+def function(x, held):
+    return x * len(held)
+"""
+
+
+def test_an_argument_of_another_class_is_a_miss(programs):
+    """What C holds of an object no entry tells."""
+    programs.write(main=OBJECTS)
+    makers = [lambda module: module.Held(), lambda module: range(3), lambda module: module.Numbers("d", [1, 2, 3, 4])]
+    for make in (*makers, *makers):
+        module = programs.load()
+        held = make(module)
+        for _ in range(2):
+            for compiled in (rl.compile(module.function), rl.compile(module.function, fullgraph=True)):
+                try:
+                    assert flat(compiled(x_of(3), held)) == flat(module.function(x_of(3), held))
+                except CompileError as refused:
+                    assert refused.code == "C003"
+            if type(held) is module.Numbers:
+                held.append(1.0)
 
 
 @pytest.mark.row("11.7")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from typing import Any
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
@@ -20,19 +21,13 @@ def _sample() -> None:
 
 
 _sample.__defaults__ = ("a default",)
+_Sample.__qualname__ = _sample.__qualname__ = "another name"
 _sample.__kwdefaults__ = {"name": "a default"}
-_SAMPLES: dict[str, object] = {
-    "__class__": _Sample(),
-    "__mro__": _Sample,
-    "__code__": _sample,
-    "__defaults__": _sample,
-    "__kwdefaults__": _sample,
-}
 
 
 @functools.cache
-def _offset(name: str) -> int:
-    sample = _SAMPLES[name]
+def _offset(name: str, *, of_class: bool) -> int:
+    sample: Any = _Sample if of_class else _sample
     words = (ctypes.c_size_t * (type(sample).__basicsize__ // _WORD)).from_address(id(sample))
     return _WORD * list(words).index(id(getattr(sample, name)))
 
@@ -40,6 +35,6 @@ def _offset(name: str) -> int:
 def word_address(owner: object, name: str) -> int:
     """The address of the word that points to an attribute; of None the word may be 0.
 
-    That is the class of any object, the `__mro__` of a class, and the code and defaults of a function.
+    That is the class of any object, the `__mro__` of a class, the code and defaults of a function, and names of both.
     """
-    return id(owner) + _offset(name)
+    return id(owner) + _offset(name, of_class=issubclass(type(owner), type))

@@ -98,6 +98,9 @@ class Hooks:
     def runs(self, *operands: object, asked: frozenset[str] = ANY_METHOD) -> None:
         """Is told of the operands of what C is going to do, and which methods it may ask them for."""
 
+    def tells(self, value: object, asked: frozenset[str] = ANY_METHOD) -> None:
+        """Is told of an object that C asks for what it is, and by which methods."""
+
     def hands(self, value: object) -> object:
         """Is told of a value that C gets from what it has called back."""
         return value
@@ -111,6 +114,9 @@ class Hooks:
 
     def hashes(self, key: object) -> None:
         """Is told of what C is going to look up in a dict or set."""
+
+    def finds(self, container: object, key: object) -> None:
+        """Is told of a dict whose item of some key is going to be taken."""
 
     def owner(self, value: object, name: str) -> object:
         """What an attribute is taken of."""

@@ -87,6 +87,7 @@ def truth(interpreter: Evaluator, value: Any) -> bool:
         method = python_method(interpreter, cls, "__len__")
         if method is not None:
             return length(interpreter, value) > 0
+    interpreter.tells(value)
     return bool(value)
 
 
@@ -94,6 +95,7 @@ def length(interpreter: Evaluator, value: Any) -> int:
     """The length. Errors: TypeError, ValueError, OverflowError as CPython's."""
     method = python_method(interpreter, type(value), "__len__")
     if method is None:
+        interpreter.tells(value)
         return len(value)
     return len(_Sized(interpreter.call(method, (value,))))
 
@@ -111,7 +113,10 @@ class _Sized:
 def unary(interpreter: Evaluator, name: str, function: Native, value: object) -> object:
     """A unary operator."""
     method = python_method(interpreter, type(value), name)
-    return function(value) if method is None else interpreter.call(method, (value,))
+    if method is not None:
+        return interpreter.call(method, (value,))
+    interpreter.tells(value)
+    return function(value)
 
 
 def _applied(interpreter: Evaluator, cls: type, name: str, value: object, other: object) -> object:
@@ -294,6 +299,7 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
         return interpreter.call(method, (container, key))
     if issubclass(type(container), dict):
         interpreter.hashes(key)
+        interpreter.finds(container, key)
     if type(container) is defaultdict:
         interpreter.runs(key, asked=LOOKING_UP)
         if container.default_factory is not None and key not in container:
@@ -380,6 +386,7 @@ def iterator_of(interpreter: Evaluator, value: Any) -> object:
     """An iterator. Errors: TypeError as CPython's."""
     method = python_method(interpreter, type(value), "__iter__")
     if method is None:
+        interpreter.tells(value, ITERATING)
         made = iter(value)
         if made is not value:
             interpreter.makes(made)

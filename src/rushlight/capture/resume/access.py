@@ -12,10 +12,10 @@ from weakref import ref
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import UNBOUND
 from rushlight.capture.interpreter.generators import Resumable
-from rushlight.capture.interpreter.hooks import ANY_METHOD, MISSING, CallParts
+from rushlight.capture.interpreter.hooks import MISSING, CallParts
 from rushlight.capture.interpreter.slots import HEAP_TYPE, is_data_descriptor, lookup, python_method
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.blueprint import is_of_program
+from rushlight.capture.resume.blueprint import is_native, is_of_program
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.calling import is_of_c
 from rushlight.capture.resume.identities import Identity
@@ -23,7 +23,7 @@ from rushlight.capture.resume.iterators import VIEWS
 from rushlight.capture.resume.opaque import Opaque, lives
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
-from rushlight.capture.state.reachable import CellBox, ClassBox, variables_of
+from rushlight.capture.state.reachable import MARK, CellBox, ClassBox, variables_of
 from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
@@ -76,11 +76,6 @@ class AccessingInterpreter(Interpreter):
         """Writes down that an object has been made."""
         self.note(value)
 
-    def tells(self, value: object, asked: frozenset[str] = ANY_METHOD) -> None:
-        """Breaks before anything but its class is asked of an exception that was there before: it may change."""
-        if "str" in asked and issubclass(type(value), BaseException) and id(value) not in self.made:
-            raise Break(breaks.PASSED_BY, f"a {type(value).__name__} is used that was there before")
-
     def contents(self, cell: object) -> object:
         """What a cell holds: one that was there before, as each call finds it."""
         if type(cell) is Opaque:
@@ -126,14 +121,14 @@ class AccessingInterpreter(Interpreter):
     def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute: of an object that was there before, as each call finds it."""
         _look_into(owner)
-        if name != "__class__":
-            self.tells(owner)
         self._read_of_class(owner, name)
         if issubclass(type(owner), Handle) and lookup(type(owner), name) is MISSING:
             self._read_of_argument(owner, name)
         if self.reached.knows(owner):
             return self.reached.attribute(owner, name, native)
         self._read_of_object(owner, name)
+        if self.reached.looks.restless and hasattr(type(owner), MARK):
+            self.reached.looks.into_variable((id(variables_of(owner)), name))
         value = native(owner, name)
         if type(value) in VIEWS:
             shown = {id(source) for source in gc.get_referents(value)}
@@ -159,7 +154,7 @@ class AccessingInterpreter(Interpreter):
         kind = type(owner)
         if kind.__flags__ & HEAP_TYPE and id(owner) not in self.made and not issubclass(kind, BaseException):
             slot = lookup(kind, name)
-            if type(slot) is not MemberDescriptorType or not slot.__objclass__.__flags__ & HEAP_TYPE:
+            if type(slot) is not MemberDescriptorType or is_native(slot.__objclass__):
                 return
             if is_of_program(kind):
                 self.reached.read_slot(owner, slot, name)

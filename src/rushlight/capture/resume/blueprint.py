@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cmp_to_key, partial
 from io import BytesIO, StringIO
 from operator import is_
-from types import BuiltinFunctionType, MemberDescriptorType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
 from typing import Any, NamedTuple
 
 from rushlight.capture.interpreter.generators import Resumable
@@ -31,7 +37,8 @@ Given = list[Any]
 _PACKAGE = __name__.partition(".")[0]
 _PROGRAMS = frozenset({"bench", "demo", "models"})  # of ours, that are written as users write theirs
 _OF_PARTS = f"{_PACKAGE}.distributions."  # of ours, whose objects hold parts alone
-_IMMUTABLE_TYPE = 1 << 8  # flag of classes of C that are no static types
+_OF_C_ALONE = (1 << 7) | (1 << 8)  # flags of classes of C: that cannot be called, and that cannot be changed
+_METHODS_OF_C = frozenset({MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType})
 
 
 @frozen(eq=False)
@@ -137,12 +144,15 @@ def is_ours(module: str) -> bool:
 
 def native_base(kind: type) -> type:
     """The first class that is made of C among a class and its bases."""
-    return next(cls for cls in kind.__mro__ if not cls.__flags__ & HEAP_TYPE or _is_native(cls))
+    return next(cls for cls in kind.__mro__ if is_native(cls))
 
 
-def _is_native(cls: type) -> bool:
-    """Whether a class that is no static type is made of C all the same."""
-    return bool(cls.__flags__ & _IMMUTABLE_TYPE) or type(vars(cls).get("__new__")) is BuiltinFunctionType
+def is_native(cls: type) -> bool:
+    """Whether a class is made of C: a static type, or one on the heap that no statement has made."""
+    flags = cls.__flags__
+    if not flags & HEAP_TYPE or flags & _OF_C_ALONE or type(vars(cls).get("__new__")) is BuiltinFunctionType:
+        return True
+    return any(type(value) in _METHODS_OF_C and value.__objclass__ is cls for value in vars(cls).values())
 
 
 def _slots_of(kind: type) -> Iterator[tuple[tuple[int, str], MemberDescriptorType]]:

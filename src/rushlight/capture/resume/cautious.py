@@ -8,11 +8,9 @@ from __future__ import annotations
 import _thread
 import io
 import sys
-from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from threading import local
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -53,10 +51,11 @@ from rushlight.capture.resume.calling import (
     is_of_c,
 )
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
-from rushlight.capture.resume.identifying import IdentifyingInterpreter, concrete
+from rushlight.capture.resume.identifying import concrete
 from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.resume.showing import ShowingInterpreter
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
@@ -134,8 +133,6 @@ _TAKES_NUMBERS = frozenset(
     map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
 )
 _READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
-# Objects of C that show what may change elsewhere.
-_SHOWING = frozenset({np.ndarray, array, memoryview, type({}.keys()), type({}.values()), type({}.items()), local})
 _KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
@@ -201,7 +198,7 @@ def module_of(function: Any) -> str:
     return getattr(function, "__module__", None) or module_of_class(type(function))
 
 
-class CautiousInterpreter(IdentifyingInterpreter):
+class CautiousInterpreter(ShowingInterpreter):
     """An interpreter that breaks before a program does what a graph cannot hold."""
 
     __slots__ = ("asking", "graphless", "stubs", "used")
@@ -245,18 +242,12 @@ class CautiousInterpreter(IdentifyingInterpreter):
                 raise Break(breaks.CALLED_BACK, "C calls the factory of a defaultdict")
             if kind is COMPARED:
                 self._compares(operand)
-            if kind in _SHOWING and id(operand) not in self.made:
-                self.shows(operand)
             self.tells(operand, asked)
             if "next" in asked and hasattr(kind, "__next__"):
                 self._goes_on(operand)
             own = asked if itself is None else itself
             for cls in called_in(operand, asked, own):
                 self._covers(cls, asked)
-
-    def shows(self, value: object) -> None:
-        """Breaks before an object of C is looked into that was there before: it may change."""
-        raise Break(breaks.PASSED_BY, f"a {type(value).__name__} is used that was there before")
 
     def _compares(self, key: object) -> None:
         """Breaks before C compares a key that was there before: its function is not interpreted."""
@@ -312,8 +303,6 @@ class CautiousInterpreter(IdentifyingInterpreter):
         """What an attribute is taken of: a number is fixed."""
         if type(value) is TracedNumber:
             return value.item()
-        if issubclass(type(value), local) and id(value) not in self.made:
-            self.shows(value)
         if name == "__dict__" and issubclass(type(value), type) and isinstance(value, type):
             self.reached.walk.assumed.shows(value)
         if name == "f_locals" and type(value) is FrameType:
@@ -325,7 +314,7 @@ class CautiousInterpreter(IdentifyingInterpreter):
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
             self.note(variables)
             self.variables[id(variables)] = value
-        return value
+        return super().owner(value, name)
 
     def key(self, value: object) -> object:
         """A number as a key is fixed."""
@@ -443,6 +432,8 @@ class CautiousInterpreter(IdentifyingInterpreter):
             if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
                 return
             raise Break(breaks.CALL, f"{module}.{name} is called")
+        if name == "__subclasses__" and before:
+            raise Break(breaks.PASSED_BY, "a class is asked for those that derive from it")
         if name == "_abc_register" and args and id(args[0]) not in self.made:
             raise Break(breaks.OUTSIDE, "a class is registered for one that was there before")
         if name in _MUTATING and before and not issubclass(type(owner), (type, FrameType)):
@@ -506,9 +497,10 @@ def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
     if kind is FunctionType and issubclass(type(getattr(function, "__self__", None)), BaseExceptionGroup):
         raise Break(breaks.CALLED_BACK, "C asks a function about the parts of an exception group")
     within = value if type(value) in (list, tuple) and not _keeps_whole(function) else ()
+    keeps = _only_keeps(function) or function is type or _only_reads(function)
     for part in (value, *within):
-        if type(part) in _SHOWING and id(part) not in interpreter.made:
-            interpreter.shows(part)
+        if not keeps:
+            interpreter.tells(part)
         if hasattr(type(part), "__next__") and id(part) not in interpreter.made:
             raise Break(breaks.ITERATOR, f"a call is given a {type(part).__name__} that was there before")
 

@@ -131,7 +131,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return not is_object(value)
     if is_tuple(value) or kind in (list, dict):
         parts = value.values() if kind is dict else value
-        odd = kind is dict and (_is_namespace(value) or any(type(key) not in PLAIN for key in value))
+        odd = kind is dict and (is_namespace(value) or any(type(key) not in PLAIN for key in value))
         odd = odd or (len(value) > _MOST_PARTS and not any(issubclass(type(item), Handle) for item in parts))
         return odd or depth == _DEEPEST or any(is_passed(item, depth + 1) for item in parts)
     if kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
@@ -143,7 +143,7 @@ def is_passed(value: Any, depth: int = 0) -> bool:
     return issubclass(kind, tuple) or not module_of_class(kind).startswith(_PACKAGE)
 
 
-def _is_namespace(variables: dict[object, object]) -> bool:
+def is_namespace(variables: dict[object, object]) -> bool:
     """Whether a dict has the global variables of a module, which may be one that traces."""
     name = variables.get("__name__")
     module = sys.modules.get(name) if type(name) is str else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Container, Iterator
+from decimal import getcontext
+from operator import attrgetter
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -39,6 +41,15 @@ class Part(NamedTuple):
         return Guard(kind, f"{self.path}.{self.name}", "as it was", f"{owner}.{self.name} is not {value}")
 
 
+class _Told(NamedTuple):
+    """What a function tells of an object."""
+
+    owner: object
+    path: str
+    tell: Callable[[Any], object]
+    value: object
+
+
 class Assumed:
     """What a trace has looked into: each by identity, once.
 
@@ -53,10 +64,12 @@ class Assumed:
         "_classes",
         "_contents",
         "_functions",
+        "_named",
         "_objects",
         "_results",
         "_shown",
         "_slots",
+        "_told",
         "apart",
         "libraries",
         "orders",
@@ -82,6 +95,8 @@ class Assumed:
         self._objects: dict[int, object] = {}
         self._results: list[tuple[Any, tuple[object, ...], dict[str, object], object]] = []
         self._slots: dict[tuple[int, str], object] = {}
+        self._named: dict[tuple[int, str], object] = {}
+        self._told: dict[tuple[int, str], _Told] = {}
 
     def looks_into(self, cls: type) -> None:
         """A class is asked for a method or another attribute."""
@@ -91,6 +106,10 @@ class Assumed:
         """All attributes that a class itself has are seen."""
         self.looks_into(cls)
         self._shown.add(id(cls))
+
+    def is_shown(self, variables: dict[str, object]) -> bool:
+        """Whether a dict is that of a class of which all attributes are seen."""
+        return any(variables_of_class(cls) is variables for key, cls in self._classes.items() if key in self._shown)
 
     def holds(self, memory: Any) -> None:
         """An array is read. Each call compares all of it."""
@@ -120,6 +139,23 @@ class Assumed:
         """A function whose results are kept is asked for one."""
         self._results.append((cache, args, kwargs, value))
 
+    def names(self, owner: object, name: str) -> None:
+        """A class or function is asked for its name."""
+        self._named[id(owner), name] = owner
+
+    def stays(self, owner: object, name: str, value: object) -> None:
+        """An object of C is asked for an attribute, which may be another one at each call."""
+        self._told[id(owner), name] = _Told(owner, f"{type(owner).__name__}.{name}", attrgetter(name), value)
+
+    def annotates(self, owner: object) -> None:
+        """A class or function is asked for its annotations."""
+        path = f"{getattr(owner, '__qualname__', '')}.__annotations__"
+        self._told[id(owner), "__annotations__"] = _Told(owner, path, _annotations, _annotations(owner))
+
+    def rounds(self) -> None:
+        """Decimals are computed with, as the context of the thread says."""
+        self._told[0, "context"] = _Told(None, "decimal.getcontext()", _rounding, _rounding(None))
+
     def lacks(self, variables: dict[str, object], name: str, path: str) -> None:
         """A dict of variables has no such name."""
         self._absent.setdefault(id(variables), (variables, set(), path))[1].add(name)
@@ -142,6 +178,8 @@ class Assumed:
         self._objects = {key: owner for key, owner in self._objects.items() if key not in made}
         self._absent = {key: absent for key, absent in self._absent.items() if key not in made}
         self._slots = {key: owner for key, owner in self._slots.items() if key[0] not in made}
+        self._named = {key: owner for key, owner in self._named.items() if key[0] not in made}
+        self._told = {key: told for key, told in self._told.items() if key[0] not in made}
 
     def parts(self) -> Iterator[Part]:
         """What is compared of classes, functions and objects themselves."""
@@ -152,6 +190,8 @@ class Assumed:
                 yield Part(function, name, getattr(function, name), function.__qualname__)
         for owner in self._objects.values():
             yield Part(owner, "__class__", type(owner), f"a {type(owner).__qualname__}")
+        for (_, name), owner in self._named.items():
+            yield Part(owner, name, getattr(owner, name), getattr(owner, "__qualname__", ""))
 
     def containers(self) -> Iterator[tuple[dict[str, Any], str, bool]]:
         """The dicts that are compared: of classes, and of defaults by name, of which all values count.
@@ -188,6 +228,9 @@ class Assumed:
         for (_, name), owner in self._slots.items():
             path = f"{type(owner).__qualname__}.{name}"
             yield Guard("attribute", path, "absent", f"hasattr({names(owner)}, {name!r})")
+        for owner, path, tell, value in self._told.values():
+            failed = f"not {names(_still_tells)}({names(tell)}, {names(owner)}, {names(value)})"
+            yield Guard("attribute", path, "as it was", failed)
 
 
 def _still_gives(cache: Any, args: tuple[object, ...], kwargs: dict[str, object], value: object) -> bool:
@@ -197,6 +240,26 @@ def _still_gives(cache: Any, args: tuple[object, ...], kwargs: dict[str, object]
     except Exception:  # noqa: BLE001 - of the program, which sees it where it calls
         return False
     return is_same(result, value)
+
+
+def _still_tells(tell: Callable[[Any], object], owner: object, value: object) -> bool:
+    """Whether an object tells the same of itself. An error is one of the call that asks again."""
+    try:
+        return is_same(tell(owner), value)
+    except Exception:  # noqa: BLE001 - of the program, which sees it where it asks
+        return False
+
+
+def _annotations(owner: Any) -> object:
+    """The names and values of annotations."""
+    return *owner.__annotations__, *owner.__annotations__.values()
+
+
+def _rounding(owner: object) -> object:
+    """How this thread computes with decimals."""
+    context = getcontext()
+    traps = tuple([signal.__name__ for signal, is_set in context.traps.items() if is_set])
+    return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, traps
 
 
 def variables_of_class(cls: type) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Looks:
 
     def into_variable(self, place: tuple[int, object]) -> None:
         """A variable is read, of a container by identity."""
-        self._open({place[0]})
+        self.closed.discard(place[0])
         self.unread.discard(place)
         self.stirred = self.restless.get(place, self.stirred)
 

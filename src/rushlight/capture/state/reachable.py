@@ -23,6 +23,7 @@ from types import (
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -41,6 +42,7 @@ PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is w
 MISSING = object()
 PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = (set, deque, bytearray)
+_PARTS: dict[type, tuple[str, ...]] = {partial: ("args", "keywords"), slice: ("start", "stop", "step")}
 _ASKS_BY_NAME = frozenset({"globals", "eval", "exec", "vars", "locals", "dir"})  # what they look at nobody notes
 _NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
 
@@ -234,6 +236,10 @@ class StateWalk:
         if path not in self.restless:  # which graphs do not look at
             self.add(value, path)
 
+    def holds_all_of(self, container: object) -> bool:
+        """Whether a list or dict is part of the state with all that it holds."""
+        return id(container) in self.before and not any(container is variables for variables, _ in self.objects)
+
     def is_added(self, variables: object, name: object) -> bool:
         """Whether the trace has bound a global that was not there before."""
         return any(leaf.container is variables and leaf.key == name for leaf in self.added)
@@ -326,7 +332,7 @@ class StateWalk:
                 items = self._of_tuple(value, path, holder)
             elif issubclass(kind, _COLLECTIONS):
                 items = self._opened(value, path, "", self.collections)
-            elif kind in (MethodType, BuiltinFunctionType):
+            elif kind in (MethodType, BuiltinFunctionType, MethodWrapperType):
                 stack.append((value.__self__, f"{path}.__self__", runtime, holder))
                 continue
             elif kind is MappingProxyType:
@@ -335,8 +341,8 @@ class StateWalk:
                     (part, path, runtime, holder) for part in shown
                 ]  # none of classes, whose attributes are looked up
                 continue
-            elif kind is partial:
-                given = ("args", value.args), ("keywords", value.keywords)
+            elif kind in _PARTS:
+                given = [(name, getattr(value, name)) for name in _PARTS[kind]]
                 stack += [(part, f"{path}.{name}", runtime, holder) for name, part in given]
                 continue
             elif not issubclass(kind, _NO_STATE) and (variables := variables_of(value)) is not None:
@@ -356,13 +362,21 @@ class StateWalk:
     def _opened(
         self, container: _Opened, path: str, form: str, kind: list[tuple[_Opened, str]]
     ) -> Iterator[tuple[object, object, str]]:
-        if id(container) in self.before or id(container) in self.closed:
+        if id(container) in self.closed or (id(container) in self.before and not self._opens_all(container, kind)):
             return
+        known: Collection[object] = self.names if id(container) in self.before else ()
         entries = self.before[id(container)] = entries_of(container)
         kind.append((container, path))
         for key, element in entries.items() if not issubclass(type(container), bytearray) else ():
-            if kind is not self.objects or key in self.names:
+            if key not in known and (kind is not self.objects or key in self.names):
                 yield key, element, path + form.format(key if form == ".{}" else _key_text(key))
+
+    def _opens_all(self, variables: object, kind: object) -> bool:
+        """Whether variables of an object, of which some count, are reached as a dict, of which all do."""
+        known = [row for row in self.objects if row[0] is variables] if kind is self.containers else []
+        for row in known:
+            self.objects.remove(row)
+        return bool(known)
 
     def _of_tuple(self, value: tuple[object, ...], path: str, holder: int) -> Iterator[tuple[object, object, str]]:
         for index, entry in enumerate(value):
@@ -395,11 +409,11 @@ def is_walked(value: object) -> bool:
 def entries_of(container: Any) -> dict[object, object]:
     """The entries of a container, by key or by place, as C has them: methods of the program's are not asked."""
     if isinstance(container, dict):
-        return {key: dict.__getitem__(container, key) for key in _kind_of(container).__iter__(container)}
+        return {key: dict.__getitem__(container, key) for key in kind_of(container).__iter__(container)}
     return dict(enumerate(list.__iter__(container) if isinstance(container, list) else container))
 
 
-def _kind_of(container: dict[object, object]) -> type[dict[object, object]]:
+def kind_of(container: dict[Any, Any]) -> type[dict[Any, Any]]:
     """The class of C that has the order of a dict."""
     return OrderedDict if isinstance(container, OrderedDict) else dict
 
@@ -417,7 +431,7 @@ def _entry(container: Any, key: Any) -> object:
 
 def _set_entry(container: Any, key: Any, value: object) -> None:
     if isinstance(container, dict):
-        _kind_of(container).__setitem__(container, key, value)
+        kind_of(container).__setitem__(container, key, value)
     elif isinstance(container, list):
         list.__setitem__(container, key, value)
     else:
@@ -437,7 +451,7 @@ def restore(container: Any, before: dict[object, object]) -> None:
     now = entries_of(container)
     if not (all(map(is_, now, before)) and len(now) == len(before)):
         now.clear()
-        _kind_of(container).clear(container)
+        kind_of(container).clear(container)
     for key, value in before.items():
         if now.get(key, MISSING) is not value:
             _set_entry(container, key, value)

@@ -58,6 +58,11 @@ class Reads:
         elif reader != _REGISTRY and not reader.startswith(_WALKING):
             self._whole.add(id(owner))
 
+    def has_read(self, leaf: Leaf) -> bool:
+        """Whether an attribute of a module was read."""
+        owner = self._owners.get(id(leaf.container))
+        return owner is not None and (id(owner) in self._whole or leaf.key in self._names.get(id(owner), ()))
+
     def are_ours(self, leaf: Leaf) -> bool:
         """Whether an attribute of a module was read by what is not interpreted."""
         owner = self._owners.get(id(leaf.container))
@@ -96,7 +101,7 @@ def forget_unread(walk: StateWalk, reads: Reads, written: set[int], again: Calla
     deep = False
     variables = set() if walk.looks is None else walk.looks.unread
     for leaf in walk.leaves:
-        restless = leaf.path in walk.restless and not reads.are_ours(leaf)
+        restless = leaf.path in walk.restless and not reads.has_read(leaf)
         if restless or reads.leaves_out(leaf) or (leaf.owner_id, leaf.key) in variables:
             leaf.unread = True
             skipped.add((leaf.owner_id, leaf.key))
@@ -118,17 +123,26 @@ def looks_of(walk: StateWalk) -> Looks:
     kinds = {id(container) for container in containers if issubclass(type(container), CONTAINERS)}
     closed = kinds - _kept_by_us(walk, _given_to_modules(walk))
     marked = {id(owner) for owner in walk.marked}
-    return Looks(closed, marked, _hidden(walk, closed), walk.own, _restless(walk, closed) if walk.restless else {})
+    hidden = _hidden(walk, closed)
+    return Looks(closed, marked, hidden, walk.own, _restless(walk, closed) if walk.restless else {})
 
 
-def _restless(walk: StateWalk, closed: Set[int]) -> dict[object, str]:
-    """The paths of variables and closed containers of the state that are others at each call."""
+def _restless(walk: StateWalk, closed: set[int]) -> dict[object, str]:
+    """The paths of variables and containers of the state that are, or hold, others at each call.
+
+    These containers are `closed` then, also where modules keep them.
+    """
     leaves = [leaf for leaf in walk.leaves if leaf.path in walk.restless]
     found: dict[object, str] = {(leaf.owner_id, leaf.key): leaf.path for leaf in leaves}
+    variables = {id(vars(owner)) for owner in walk.marked}
     containers = [(container, path) for container, path in (*walk.containers, *walk.collections)]
     containers = [(container, path) for container, path in containers if path in walk.restless]
     containers += [(leaf.value, leaf.path) for leaf in leaves]
-    return found | {id(container): path for container, path in containers if id(container) in closed}
+    found |= {id(container): path for container, path in containers if id(container) in closed}
+    held = {id(container) for container, _ in walk.containers} - variables
+    items = {leaf.owner_id: leaf.path for leaf in leaves if leaf.owner_id in held}
+    closed |= items.keys()
+    return found | items
 
 
 def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:

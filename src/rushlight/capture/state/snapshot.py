@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import is_
 from types import CodeType
 from typing import NamedTuple
 
 from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
 from rushlight.capture.state.assumed import Part
-from rushlight.capture.state.reachable import MISSING, Entries, Leaf
+from rushlight.capture.state.reachable import MISSING, Entries, Leaf, kind_of
 from rushlight.eager.handle import Handle, moves
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.runtime.allocator import Storage
@@ -21,7 +22,7 @@ from rushlight.runtime.native import functions
 from rushlight.runtime.object_words import word_address
 
 # The classes that keep their entries as a dict, 0, or as a list, 1, does.
-_KINDS: dict[type, int] = {dict: 0, defaultdict: 0, OrderedDict: 0, list: 1}
+_KINDS: dict[type, int] = {dict: 0, defaultdict: 0, list: 1}
 _WORDS = 2  # parts of objects, each a word of memory
 
 
@@ -88,7 +89,8 @@ class Snapshot:
         self._table = array("q", words)
         self._table_at = self._table.buffer_info()[0]
         self.same = functions().same_objects
-        self._others = [(element, inside[id(element)]) for element, _ in containers if type(element) not in _KINDS]
+        others = [element for element, _ in containers if type(element) not in _KINDS]
+        self._others = [(element, inside[id(element)], tuple(_keys(element))) for element in others]
 
     @property
     def is_empty(self) -> bool:
@@ -104,8 +106,10 @@ class Snapshot:
         """Whether all containers hold the same objects at the same keys, and all tensors the same memory."""
         if not self.same(self._table_at):
             return False
-        for container, entries in self._others:
+        for container, entries, keys in self._others:
             if len(container) != len(entries) or not all(map(_is_same, entries)):
+                return False
+            if keys and not all(map(is_, _keys(container), keys)):
                 return False
         return moves() == self._moves or self._stay()
 
@@ -120,7 +124,7 @@ class Snapshot:
 
 def _keys(container: Entries) -> Iterable[object]:
     """The keys of a dict, in order."""
-    return dict.__iter__(container) if isinstance(container, dict) else ()
+    return kind_of(container).__iter__(container) if isinstance(container, dict) else ()
 
 
 def _address(value: object) -> int:

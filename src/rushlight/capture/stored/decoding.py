@@ -85,6 +85,13 @@ class Decoder:
             raise Unfit("two objects are one")
         return value
 
+    def of_class(self, row: int, kind: int) -> object:
+        """An object of a class."""
+        value = self.objects[row]
+        if type(value) is not self.objects[kind]:
+            raise Unfit(f"a {type(value).__name__}")
+        return value
+
     def digest(self, row: int, digests: list[str]) -> object:
         """A function, or a descriptor of functions, of the same code."""
         value = self.objects[row]
@@ -267,6 +274,7 @@ _RULES: Mapping[str, Callable[..., object]] = {
     "root": Decoder.root,
     "place": Decoder.place,
     "named": Decoder.named,
+    "of": Decoder.of_class,
     "digest": Decoder.digest,
     "text": Decoder.text,
     "enum": Decoder.enum,

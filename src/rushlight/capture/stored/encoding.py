@@ -37,6 +37,7 @@ from rushlight.capture.entry.value_guards import FormOf
 from rushlight.capture.gradients.joint import BackwardLayout, SegmentPlan
 from rushlight.capture.guard import Guard
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
+from rushlight.capture.resume.blueprint import native_base
 from rushlight.capture.resume.continuation import Exit
 from rushlight.capture.source import (
     ArgumentSource,
@@ -242,7 +243,7 @@ class Encoder:
         place = self.place(value)
         if place is None:
             raise Unstorable(f"an object of the class {kind.__qualname__} that no name leads to")
-        return self._told(value, place)
+        return self._told(value, self._add("of", place, self(kind)))
 
     def _told(self, value: Any, row: int) -> int:
         """The row of an object that is told by its place, with what is compared of it there."""
@@ -363,7 +364,9 @@ def _is_read_by_parts(value: object) -> bool:
     kind = type(value)
     if hasattr(kind, MARK):
         return True
-    return is_of_users(module_of_class(kind)) and variables_of(value) is not None and not issubclass(kind, tuple)
+    if native_base(kind) is not object:
+        return False  # what C holds of it nothing tells
+    return is_of_users(module_of_class(kind)) and variables_of(value) is not None
 
 
 def code_in(value: Any) -> list[FunctionType]:
