@@ -251,7 +251,7 @@ def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
 
 
 OF_COMPILE = {"B008"}  # which `compile` itself records; see test_steering.py
-OF_LATER_CALLS = {"B025", "B026", "B027"}  # see test_without_end.py and test_long_loops.py
+OF_LATER_CALLS = {"B025", "B026", "B027", "B028"}  # see test_without_end.py, test_long_loops.py and test_effects.py
 OF_ONE_GRAPH = {"B001": "C002", "B016": "C002", "B018": "A006", "B021": "C039", "B024": "C036"}  # others are C003
 OF_THE_PROGRAM = {"B014": ValueError, "B019": LookupError}
 

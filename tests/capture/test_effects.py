@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from rushlight import nn
 from rushlight.capture.api import CompiledModule, explain_entries
 from rushlight.eager.dispatch import Key, register
 from rushlight.eager.interception import TorchDispatchMode
-from rushlight.support.errors import CompileError
+from rushlight.support.errors import CompileError, DeprecationNotice, forget_warnings
 from rushlight.term import Op
 
 
@@ -519,3 +520,48 @@ def test_a_kernel_is_registered_once_where_a_graph_is_made_again() -> None:
         return y + 1
 
     assert rl.compile(program)(rl.ones(2)).tolist() == [3.0, 3.0]
+
+
+def warned(x):
+    doubled = x * 2
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = doubled[[slice(0, 2)]] + 1
+    return result, [str(each.message) for each in seen]
+
+
+def test_a_warning_is_given_where_eager_code_gives_it_and_leaves_no_break():
+    compiled = rl.compile(warned)
+    for forget in (True, False, True, False):
+        if forget:
+            forget_warnings()
+        expected = warned(rl.ones(3))
+        if forget:
+            assert expected[1]
+            forget_warnings()
+        found = compiled(rl.ones(3))
+        assert found[1] == expected[1]
+        assert found[0].tolist() == expected[0].tolist()
+
+    forget_warnings()
+    plain = rl.compile(lambda x: (x * 2)[[slice(0, 2)]] + 1)
+    with pytest.warns(DeprecationNotice, match="list of indices"):
+        plain(rl.ones(3))
+    rl.compiler.reset()
+    plain(rl.ones(3))
+    assert rl.compiler.graph_count() == 1
+
+
+def test_a_warning_that_is_an_error_goes_to_the_programs_handler():
+    def careful(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                return (x * 2)[[slice(0, 2)]], "given"
+            except DeprecationNotice:
+                return x * 3, "refused"
+
+    forget_warnings()
+    assert careful(rl.ones(3))[1] == "refused"
+    forget_warnings()
+    assert rl.compile(careful)(rl.ones(3))[1] == "refused"

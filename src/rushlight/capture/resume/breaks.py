@@ -242,6 +242,16 @@ LONG = _register(
 )
 
 
+WARNS = _register(
+    "B028",
+    "A warning is given",
+    "Python carries out the call that gives it, so that the program's filters and records see the warning where it is"
+    " given. Most are given once: the next call makes the graph again, without an end there. With fullgraph=True it is"
+    " given while the graph is traced.",
+    "do what the warning asks for",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""

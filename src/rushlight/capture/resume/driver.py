@@ -14,7 +14,7 @@ from rushlight.capture.interpreter.binding import binder, parameter_count
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.suspended import as_of_python
-from rushlight.capture.resume.breaks import NOT_NOW, Break, Reason, Retrace, is_of_caller
+from rushlight.capture.resume.breaks import NOT_NOW, WARNS, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.graphless import Graphless, OpenCalls
 from rushlight.capture.resume.growth import Growth
@@ -91,7 +91,7 @@ class Part:
     most instructions of a graph: then graphs may be empty, so that what goes on is a state that was built.
     """
 
-    __slots__ = ("_compile", "_current", "_ends", "_limit", "_needed", "_trial", "compiled", "steps")
+    __slots__ = ("_compile", "_current", "_ends", "_limit", "_needed", "_trial", "_warned", "compiled", "steps")
 
     def __init__(
         self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled], limit: int | None
@@ -103,6 +103,7 @@ class Part:
         self._trial: tuple[Compilation, int] | None = None
         self.steps: int | None = None
         self._ends: set[Exit] = set()
+        self._warned: set[Place] = set()  # where its graphs have ended before a warning
 
     @property
     def given(self) -> list[int]:
@@ -182,10 +183,20 @@ class Part:
             return
         self._ends.add(ended)
         if ended.reason:
+            self._forget_warning(ended)
             code, instruction = frame.body.raw, frame.body.code.instructions[frame.position]
             line = Line(code.co_filename, instruction.line or 0, code.co_name)
             kind = ended.reason.kind
             events.record("graph_break", kind.code, ended.reason.detail, frame=line, hint=kind.hint)
+
+    def _forget_warning(self, ended: Exit) -> None:
+        """Has later graphs go on behind a warning that is given once: the first graph that ends there is forgotten."""
+        if ended.reason is None or ended.reason.kind is not WARNS:
+            return
+        at = tuple([(id(shape.body), shape.position) for shape in ended.shapes])
+        if at not in self._warned:
+            self._warned.add(at)
+            self._replace(replace(self._current[0], limit=self._limit, reason=None))
 
 
 class Start:

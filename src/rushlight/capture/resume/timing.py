@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.breaks import Reason, Retrace
+from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.noting import NotingInterpreter
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects
@@ -28,6 +28,10 @@ class TimedInterpreter(NotingInterpreter):
         self.long: Long | None = None
         self.patience: Patience | None = None
         self.reason: Reason | None = None
+
+    def warns(self, message: str) -> None:
+        """Breaks before a function of ours gives a warning."""
+        raise Break(breaks.WARNS, message)
 
     def turned(self, frame: Frame) -> None:
         """Ends the graph where a loop comes back that runs long. Errors: Retrace where one turns out to."""

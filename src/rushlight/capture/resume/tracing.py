@@ -31,7 +31,14 @@ from rushlight.support.errors import (
     MissingNameError,
     RushlightError,
     ShapeError,
+    before_warnings,
 )
+
+
+@before_warnings
+def _break_before(message: str) -> None:
+    if STATE.interpreter is not None:
+        STATE.interpreter.warns(message)
 
 
 def is_within(frame: Frame) -> bool:

@@ -194,6 +194,9 @@ class WholeInterpreter(TracingInterpreter):
         else:
             super().shows(value)
 
+    def warns(self, message: str) -> None:
+        """Lets a warning be given, once, while the graph is traced."""
+
     def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
         """Whether each call can append values to a list that was there before."""
         return self.reached.appends(target, values)

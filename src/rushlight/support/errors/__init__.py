@@ -8,7 +8,7 @@ rushlight.ShapeError S003: matmul: inner sizes differ
 """
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NoReturn
 
 from rushlight.support.errors import (
@@ -99,6 +99,7 @@ __all__ = [
     "SettingError",
     "ShapeError",
     "StateKeyError",
+    "before_warnings",
     "error",
     "fail",
     "forget_warnings",
@@ -122,6 +123,7 @@ TABLES = (
 
 _warned: set[tuple[str, Hashable]] = set()
 _always = [False]
+_listeners: list[Callable[[str], None]] = []
 
 
 def error(
@@ -179,9 +181,17 @@ def warn(
     report = _report(code, message, hint, frame, values)
     if not isinstance(report, RushlightWarning):
         fail("X001", f"{code} is the code of an error: use fail()")
+    for listener in _listeners:
+        listener(message)
     _warned.add((code, key))
     origin = report.frame or Frame("<rushlight>", 1, "")
     warnings.warn_explicit(report, type(report), origin.filename, origin.line)
+
+
+def before_warnings(listener: Callable[[str], None]) -> Callable[[str], None]:
+    """Has a function told of each warning before it is given. What it raises leaves the warning to be given later."""
+    _listeners.append(listener)
+    return listener
 
 
 def warn_always(always: bool) -> None:
