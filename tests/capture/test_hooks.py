@@ -298,10 +298,10 @@ COVERED = {
     "register_comm_hook": "what reduces gradients of ranks runs outside of compiled functions",
     "register_step_pre_hook": "OPTIMIZER_KINDS",
     "register_step_post_hook": "OPTIMIZER_KINDS",
-    "register_state_dict_pre_hook": "state dicts are made outside of compiled functions",
-    "register_state_dict_post_hook": "state dicts are made outside of compiled functions",
-    "register_load_state_dict_pre_hook": "state dicts are loaded outside of compiled functions",
-    "register_load_state_dict_post_hook": "state dicts are loaded outside of compiled functions",
+    "register_state_dict_pre_hook": "saved; loaded",
+    "register_state_dict_post_hook": "saved; loaded",
+    "register_load_state_dict_pre_hook": "saved; loaded",
+    "register_load_state_dict_post_hook": "saved; loaded",
 }
 
 
@@ -314,3 +314,109 @@ def test_every_way_to_register_a_hook_is_covered() -> None:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("register_") and node.name.endswith("hook")
     }
     assert found == set(COVERED)
+
+
+class Doubled(nn.Module):
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def forward(self, x):
+        self.seen.append("forward")
+        return x * 2
+
+
+def applied(seen, x):
+    rl.manual_seed(0)
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    module.apply(lambda inner: seen.append(type(inner).__name__))
+    return module(x)
+
+
+def converted(seen, x):
+    rl.manual_seed(0)
+    module = nn.Linear(2, 2)
+    module._apply(lambda tensor: [tensor * 2, seen.append("converted")][0])
+    return module(x)
+
+
+def scheduled(seen, x):
+    optimizer = rl.optim.SGD(two_layers().parameters(), lr=0.1)
+    schedule = rl.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: [1 / (epoch + 1), seen.append(epoch)][0])
+    schedule.step()
+    return x * optimizer.param_groups[0]["lr"]
+
+
+def saved(seen, x):
+    module = two_layers()
+    module.register_state_dict_pre_hook(lambda *args: seen.append("before"))
+    module.register_state_dict_post_hook(lambda *args: seen.append("after"))
+    return x, len(module.state_dict())
+
+
+def loaded(seen, x):
+    module = two_layers()
+    module.register_load_state_dict_pre_hook(lambda *args: seen.append("before"))
+    module.register_load_state_dict_post_hook(lambda *args: seen.append("after"))
+    module.load_state_dict(module.state_dict())
+    return x
+
+
+def parametrized(seen, x):
+    module = nn.Linear(2, 2)
+    nn.utils.parametrize.register_parametrization(module, "weight", Doubled(seen))
+    rl.manual_seed(0)
+    return x, module.weight.shape
+
+
+def activated(seen, x):
+    layer = nn.TransformerEncoderLayer(2, 1, 4, dropout=0.0, activation=lambda y: [y.relu(), seen.append("act")][0])
+    layer.linear2.register_forward_hook(lambda *args: seen.append("inner"))
+    return x, layer(x[None])
+
+
+def watched(seen, x):
+    module = nn.Linear(2, 2)
+    module.register_full_backward_hook(lambda *args: seen.append("after"))
+    module.register_full_backward_pre_hook(lambda *args: seen.append("before"))
+    module.register_forward_hook(lambda *args: seen.append("forward"))
+    module(x).sum().backward()
+    return x, module.bias.grad
+
+
+@pytest.mark.parametrize(
+    "program",
+    [applied, converted, scheduled, saved, loaded, parametrized, activated, watched],
+    ids=lambda one: one.__name__,
+)
+def test_what_ours_calls_back_has_its_effects_once_at_each_call(program):
+    compiled = rl.compile(program)
+    for _ in range(3):
+        seen, expected = [], []
+        compiled(seen, rl.ones(2))
+        program(expected, rl.ones(2))
+        assert seen == expected != []
+
+
+@pytest.mark.parametrize("kind", ["full_backward_hook", "full_backward_pre_hook", "forward_hook"])
+def test_hooks_of_a_module_that_was_there_append_to_a_list_of_the_call(kind):
+    def step(module, seen, x):
+        module(x).sum().backward()
+        return x * 2, len(seen)
+
+    compiled = rl.compile(step)
+    for _ in range(2):
+        module, seen = nn.Linear(2, 2), []
+        getattr(module, f"register_{kind}")(lambda *args, seen=seen: seen.append(1))
+        assert [compiled(module, seen, rl.ones(2))[1] for _ in range(3)] == [1, 2, 3]
+
+
+def test_effects_of_a_backward_hook_come_where_the_backward_pass_runs():
+    module, seen = nn.Linear(2, 2), []
+    module.register_full_backward_hook(lambda *args: seen.append(1))
+    compiled = rl.compile(lambda x: module(x).sum())
+    for count in range(3):
+        loss = compiled(rl.ones(2, requires_grad=True))
+        assert len(seen) == count
+        loss.backward()
+        assert len(seen) == count + 1

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from rushlight.eager.dispatch import call_user
 from rushlight.optim.groups import per_group, set_momentum
 from rushlight.optim.optimizer import Optimizer
 from rushlight.optim.schedule import LRScheduler, attributes_of
@@ -76,7 +77,7 @@ class CyclicLR(LRScheduler):
     def scale_fn(self, x: float) -> float:
         """Return the height of a cycle or a step, as a part of the first one's."""
         if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
+            return call_user(self._scale_fn_custom, x)
         if self.mode == "exp_range":
             return self.gamma**x
         return 1.0 if self.mode == "triangular" else 1 / (2.0 ** (x - 1))
@@ -151,7 +152,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             require(0 <= epoch < math.inf, "A002", f"Expected non-negative epoch, but got {epoch}")
             self._go_to(epoch)
         self.last_epoch = math.floor(epoch)
-        self._set(self.get_lr())
+        self._set(call_user(self.get_lr))
 
     def _go_to(self, epoch: float) -> None:
         if epoch < self.T_0:

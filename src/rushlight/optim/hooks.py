@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
 from rushlight.eager.boundary import Constructed
+from rushlight.eager.dispatch import call_user
 from rushlight.support.errors import require
 from rushlight.support.interpreted import interpreted
 
@@ -71,7 +72,7 @@ def _added(hooks: Hooks, hook: Hook, prepend: bool) -> RemovableHandle:
 def chained(hooks: Hooks, owner: object, value: object) -> Any:
     """Return the value that hooks make of one, each of what the one before returned; None keeps it."""
     for hook in list(hooks.values()):
-        changed = hook(owner, value)
+        changed = call_user(hook, owner, value)
         value = value if changed is None else changed
     return value
 

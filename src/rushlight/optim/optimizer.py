@@ -174,7 +174,7 @@ class Optimizer(Hooked):
         Counts of steps are tensors without dims in it, as PyTorch has them.
         """
         for hook in list(self._state_dict_pre_hooks.values()):
-            hook(self)
+            call_user(hook, self)
         numbers: dict[int, int] = {}
         for param in chain.from_iterable([group["params"] for group in self.param_groups]):
             numbers.setdefault(id(param), len(numbers))
@@ -222,7 +222,7 @@ class Optimizer(Hooked):
             values = {name: copy.deepcopy(value) for name, value in saved.items() if name != "params"}
             self._add(ParamGroup({"params": group["params"], **values}, self.switches))
         for hook in list(self._load_state_dict_post_hooks.values()):
-            hook(self)
+            call_user(hook, self)
 
     def _fitted(self, name: str, value: Any, param: Tensor) -> Any:
         """Return a loaded state entry as this parameter's: of its dtype and device, and numbers as numbers."""

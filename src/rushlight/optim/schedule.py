@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from rushlight.eager.arguments import integer
 from rushlight.eager.boundary import Constructed
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import fail, require
@@ -81,10 +82,10 @@ class LRScheduler(Constructed):
         self._step_count += 1
         if epoch is None:
             self.last_epoch += 1
-            values = self.get_lr()
+            values = call_user(self.get_lr)
         else:
             self.last_epoch = epoch
-            values = self.closed_form() or self.get_lr()
+            values = self.closed_form() or call_user(self.get_lr)
         self._set(values)
 
     def _set(self, values: Sequence[float]) -> None:
@@ -134,7 +135,7 @@ class LambdaLR(LRScheduler):
         return [base * self._factor(function) for function, base in pairs]
 
     def _factor(self, function: Callable[[int], Any]) -> Any:
-        factor = function(self.last_epoch)
+        factor = call_user(function, self.last_epoch)
         if not isinstance(factor, Real | Tensor):
             fail("A003", f"{type(self).__name__}: lr_lambda returns a number, not {type(factor).__name__}")
         return factor

@@ -9,6 +9,7 @@ from itertools import chain
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.creation import tensor
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import int64
 from rushlight.nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
@@ -130,9 +131,9 @@ class AveragedModel(Module):
                     average.copy_(current)
             elif self.avg_fn is not None:
                 for average, current in zip(mine, theirs, strict=True):
-                    average.copy_(self.avg_fn(average, current, self.n_averaged))
+                    average.copy_(call_user(self.avg_fn, average, current, self.n_averaged))
             elif mine:
-                (self.multi_avg_fn or get_swa_multi_avg_fn())(mine, theirs, self.n_averaged)
+                call_user(self.multi_avg_fn or get_swa_multi_avg_fn(), mine, theirs, self.n_averaged)
             if not self.use_buffers:
                 for buffer, current in zip(self.module.buffers(), model.buffers(), strict=True):
                     buffer.copy_(current)

@@ -56,6 +56,7 @@ from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.resume.showing import ShowingInterpreter
+from rushlight.capture.resume.storing import refuse_shared
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
@@ -138,31 +139,16 @@ _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, Built
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 _PACKAGE = __name__.partition(".")[0]
 
+_ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
+_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
 _OUTSIDE = tuple(
-    [
-        f"{_PACKAGE}.{name}"
-        for name in [
-            "data.",
-            "support.",
-            "sym.",
-            "term.",
-            "ir.graph",
-            "autodiff.",
-            "schedule.",
-            "codegen.",
-            "runtime.",
-            "build.",
-            "tune.",
-            "export.api",
-            "compat.modes",
-            "compat.cuda",
-        ]
-    ]
-    + [f"{_PACKAGE}.amp.grad_scaler", f"{_PACKAGE}.eager.autograd.check", f"{_PACKAGE}.eager.dispatch.table"]
+    [f"{_PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, "eager.autograd.check", "eager.dispatch.table")]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 
 _ERRORS = f"{_PACKAGE}.support.errors"
+# Modules among these that have what programs use as values: dtypes, placements, groups of processes.
+_INSIDE = frozenset({_ERRORS, *[f"{_PACKAGE}.ir.{name}" for name in ("dtype", "type", "placement", "process_group")]})
 _CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
 _RANDOM = f"{_PACKAGE}.runtime.generator"
 _OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
@@ -340,9 +326,7 @@ class CautiousInterpreter(ShowingInterpreter):
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
-        kind: type = type(function)
-        if kind is FunctionType and function.__code__ in self.graphless:
-            raise Break(breaks.GRAPHLESS, f"{function.__qualname__} is called")
+        _has_graphs(function, self.graphless)
         for value in (*args, *kwargs.values()):
             _gives(self, function, value)
         made = function if issubclass(type(function), type) or not args else args[0]
@@ -395,6 +379,8 @@ class CautiousInterpreter(ShowingInterpreter):
         result = function(*args, **kwargs)
         if not ours:
             _has_keys(self, owner if result is None else result)
+        elif type(result) in _CONTAINERS:
+            refuse_shared(self.reached.walk, result, (owner, *args))
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
             if type(result) is tuple:
@@ -444,12 +430,20 @@ class CautiousInterpreter(ShowingInterpreter):
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
 
 
+def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
+    """Breaks before a call of a function, or an object with such a `__call__`, that is known to have no graphs."""
+    called: Any = function if type(function) is FunctionType else lookup(type(function), "__call__")
+    code: Any = getattr(called, "__code__", None)
+    if code in graphless:
+        raise Break(breaks.GRAPHLESS, f"{code.co_qualname} is called")
+
+
 def _stays_outside(function: Any, module: str) -> None:
     """Breaks before a function of ours that has effects, or may have."""
     of_method: str = getattr(function, "__name__", "")
     if module == _CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return
-    if module.startswith(_OUTSIDE) and module != _ERRORS:
+    if module.startswith(_OUTSIDE) and module not in _INSIDE:
         name = f"{module}.{of_method}"
         if module == _RANDOM:
             raise Break(breaks.DISABLED, f"{name} is kept out of graphs")

@@ -20,6 +20,7 @@ from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
+from rushlight.capture.resume.storing import put_in
 from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.capture.state.changes import Copy
 from rushlight.capture.state.reachable import Traced
@@ -233,6 +234,8 @@ class Continuation(Traced):
         interpreter.raise_death()
         for owner, at in reached.kept():
             raise Retrace(at, Reason(OUTSIDE, f"a {type(owner).__name__} changes that was there before"))
+        for at, kind in put_in(reached.walk, interpreter.made):
+            raise Retrace(at, Reason(OUTSIDE, f"a new {kind} is put into what was there before"))
         if interpreter.steady != interpreter.count:
             raise Retrace(interpreter.steady, interpreter.unsteady_reason())
         if interpreter.outside != interpreter.count:

@@ -88,7 +88,7 @@ class LookingInterpreter(CautiousInterpreter):
 
         Of a partial the keywords stand in a dict.
         """
-        called: object = getattr(function, INLINED) if hasattr(type(function), INLINED) else function
+        called = super().callee(getattr(function, INLINED) if hasattr(type(function), INLINED) else function)
         if type(called) is partial:
             self.looks.into((called.keywords,))
         return called

@@ -185,11 +185,11 @@ class ReachedObjects:
 
     def is_state(self, container: object, *values: object) -> bool:
         """Whether values may be put into a container that is part of the state: each call writes what changed."""
-        return id(container) in self.walk.before and all(map(_is_written, values))
+        return id(container) in self.walk.before and all(map(is_written, values))
 
     def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
         """Whether each call can append a value to a list of the state, and notes that the trace does so."""
-        if len(values) != 1 or not _is_written(values[0]) or any(copy.original is target for copy in self.copies):
+        if len(values) != 1 or not is_written(values[0]) or any(copy.original is target for copy in self.copies):
             return False
         stands = any(container is target for container, _ in self.walk.containers)
         self.walk.appended |= {id(target)} if stands else set()
@@ -197,7 +197,7 @@ class ReachedObjects:
 
     def is_state_of(self, owner: object, name: str, value: object) -> bool:
         """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""
-        if value is not MISSING and not _is_written(value):
+        if value is not MISSING and not is_written(value):
             return False
         of_class = lookup(type(owner), name)
         return not is_data_descriptor(type(of_class)) and id(variables_of(owner)) in self.walk.before
@@ -212,15 +212,15 @@ class ReachedObjects:
     def kept(self) -> Iterator[tuple[object, int]]:
         """Objects of the state that hold a new object still, and which instruction gave it to them."""
         for (_, name), (owner, at) in (self.lent or {}).items():
-            if not _is_written((variables_of(owner) or {}).get(name)):
+            if not is_written((variables_of(owner) or {}).get(name)):
                 yield owner, at
 
     def is_variable(self, variables: object, name: Any, value: object) -> bool:
         """Whether a cell or a global may be bound to a value, or UNBOUND: one of the state, or of the trace."""
         self.looks.unread.discard((id(variables), name))
         if self.walk.is_added(variables, name):
-            return value is UNBOUND or _is_written(value)
-        if not _is_written(value):
+            return value is UNBOUND or is_written(value)
+        if not is_written(value):
             return False
         if any(leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves):
             return True
@@ -410,10 +410,10 @@ def containers_in(value: Any) -> Iterator[Any]:
             yield from containers_in(item)
 
 
-def _is_written(value: Any) -> bool:
+def is_written(value: Any) -> bool:
     """Whether what a call puts into state in place of a value of the trace is the same."""
     kind = type(value)
-    return kind in PLAIN or issubclass(kind, (Handle, SymInt)) or (kind is tuple and all(map(_is_written, value)))
+    return kind in PLAIN or issubclass(kind, (Handle, SymInt)) or (kind is tuple and all(map(is_written, value)))
 
 
 def _absent(owner: object, name: str) -> object:

@@ -8,7 +8,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from rushlight.autodiff.backward import Edge, executed
-from rushlight.capture.tape.effects import is_interchangeable
+from rushlight.capture.code.effects import is_interchangeable
 from rushlight.capture.tape.steps import Step, step_of
 from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.node import Node

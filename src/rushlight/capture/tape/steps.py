@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rushlight.autodiff.backward import Apart
 from rushlight.capture.backward import CompiledBackward, MergedBackward
-from rushlight.capture.tape.effects import is_quiet
+from rushlight.capture.code.effects import is_quiet
 from rushlight.eager.autograd.derive import gradients_by_calls
 from rushlight.eager.autograd.function import FunctionNode
 from rushlight.eager.autograd.node import Node

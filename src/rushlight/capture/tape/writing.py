@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from rushlight.autodiff.backward import walk
-from rushlight.capture.tape.effects import is_interchangeable, is_quiet
+from rushlight.capture.code.effects import is_interchangeable, is_quiet
 from rushlight.capture.tape.reading import Reading
 from rushlight.capture.tape.steps import NativeStep, add
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulate, refuse_replacement

@@ -15,7 +15,7 @@ import numpy as np
 from rushlight.autodiff.backward import SINK, Edge, executed, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulate, edge_of
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
+from rushlight.eager.dispatch import STATE, Key, Scope, bit, call_user, refuse_in_graphs
 from rushlight.eager.execution.measuring import measured
 from rushlight.eager.handle import Handle
 from rushlight.eager.memory import array_of
@@ -210,7 +210,7 @@ def run_backward(
             for tensor, edge in zip(inputs, targets, strict=True):
                 _accumulate(tensor, edge, result.get((id(edge[0]), edge[1])), one)
         for callback in one.callbacks:
-            callback()
+            call_user(callback)
     if accumulate:
         return ()
     return tuple([used(result.get((id(edge[0]), edge[1])), allow_unused) for edge in targets])

@@ -98,6 +98,7 @@ class FunctionNode(Node, FunctionCtx):
         "_saved",
         "_to_save",
         "needs_input_grad",
+        "runs",
     )
 
     def __init__(self, function: type[Function]) -> None:
@@ -113,6 +114,7 @@ class FunctionNode(Node, FunctionCtx):
         self._input_forms: list[TensorMeta] = []
         self._positions: list[int] = []
         self.needs_input_grad: tuple[bool, ...] = ()
+        self.runs: Sequence[Callable[..., object]] = ()  # the program's functions, as written, of a node that is traced
 
     def name(self) -> str:
         """PyTorch's name of the node."""
@@ -259,6 +261,11 @@ class Function:
         """
         fail("A006", "Function: vmap is not written")
 
+    @staticmethod
+    def _called(ctx: Any) -> Sequence[Callable[..., object]]:
+        """The program's functions that backward calls, of a function of ours."""
+        return ()
+
     @classmethod
     def apply(cls, *args: object) -> Any:
         """Runs forward and records backward."""
@@ -299,6 +306,8 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: list[Any], needed:
         require(any(output is one for one in outputs), "A004", f"{node.name()}: a dirty input must be returned")
         output.version.value += 1  # the write may be one that nothing here has seen, as through numpy
     if STATE.tracer is not None:
+        node.runs = inspect.unwrap(node._function.backward), *node._function._called(node)
+        STATE.tracer.note_change(node)
         for arg in itertools.compress(args, needed):  # which forward may have read nothing of
             if not arg.keys & PYTHON:  # those of wrappers are their class's own
                 STATE.tracer.binding(arg)

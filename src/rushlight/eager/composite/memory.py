@@ -11,7 +11,7 @@ from rushlight.eager.arguments import flag, number, required_tensor, shape_of
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.composite import layout as in_place
-from rushlight.eager.dispatch import STATE, dispatch
+from rushlight.eager.dispatch import STATE, call_user, dispatch
 from rushlight.eager.handle import Handle, adopted, fail_without_data
 from rushlight.eager.legacy import made
 from rushlight.eager.memory import array_of
@@ -241,7 +241,7 @@ def _each(name: str, target: Any, others: tuple[Any, ...], function: Callable[..
         )
     shape = tuple(target.form.shape)
     columns = [one.expand(shape).reshape(-1).tolist() for one in others]
-    values = [function(*row) for row in zip(target.reshape(-1).tolist(), *columns, strict=True)]
+    values = [call_user(function, *row) for row in zip(target.reshape(-1).tolist(), *columns, strict=True)]
     converted = target.new_empty(len(values))
     array = array_of(converted)
     for position, value in enumerate(values):

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from rushlight.eager.dispatch.keys import Key, bit
 from rushlight.support.errors import fail
+from rushlight.support.interpreted import WITHIN
 from rushlight.term import Op
 
 
@@ -63,6 +64,18 @@ def call_user(function: Callable[..., Any], *args: object, **kwargs: object) -> 
     """What a function of the program's gives that one of ours calls back, as a hook."""
     interpreter = STATE.interpreter
     return function(*args, **kwargs) if interpreter is None else interpreter.call(function, args, kwargs)
+
+
+def is_called_in_trace() -> bool:
+    """Whether a function of ours calls who asks, as it is, while the program is interpreted."""
+    return STATE.interpreter is not None
+
+
+def _is_interpreted() -> bool:
+    return False
+
+
+setattr(is_called_in_trace, WITHIN, _is_interpreted)
 
 
 def tell_made(value: object) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.symbols import holds
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import Kind
@@ -223,7 +225,7 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return `triplet_margin_loss` with a distance of the caller's."""
-    distance = ops.pairwise_distance if distance_function is None else distance_function
+    distance = ops.pairwise_distance if distance_function is None else partial(call_user, distance_function)
     return _triplet(anchor, positive, negative, distance, margin, swap, reduction)
 
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 
 from rushlight.eager import functions as ops
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.ir.dtype import bool_
 from rushlight.nn import functional, init
@@ -107,7 +107,7 @@ class _Layer(Module):
         return self.dropout1(attended)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.linear2(self.dropout(call_user(self.activation, self.linear1(x))))
 
 
 class TransformerEncoderLayer(_Layer):

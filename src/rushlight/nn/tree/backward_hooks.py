@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from rushlight.eager.autograd.function import Function
 from rushlight.eager.autograd.node import fitting
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 
@@ -22,14 +22,18 @@ class _Boundary(Function):
 
     @staticmethod
     def forward(*args: Any, **kwargs: object) -> tuple[Tensor, ...]:
-        ctx, watch, *tensors = args
-        ctx.watch = watch
+        ctx, hooks, watch, *tensors = args
+        ctx.watch, ctx.called = watch, hooks
         ctx.set_materialize_grads(False)
         return tuple([OPERATORS["alias"](tensor) for tensor in tensors])
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> Grads:
-        return (None, *ctx.watch(grad_outputs))
+        return (None, None, *ctx.watch(grad_outputs))
+
+    @staticmethod
+    def _called(ctx: Any) -> Sequence[Callable[..., object]]:
+        return ctx.called
 
 
 class BackwardHooks:
@@ -56,7 +60,9 @@ class BackwardHooks:
         if not self._hooks or not places:
             return args
         watched = list(args)
-        tensors = _Boundary.apply(lambda grads: self._inputs_known(places, grads), *[args[at] for at in places])
+        tensors = _Boundary.apply(
+            self._hooks, lambda grads: self._inputs_known(places, grads), *[args[at] for at in places]
+        )
         for at, tensor in zip(places, tensors, strict=True):
             watched[at] = tensor
         return tuple(watched)
@@ -76,15 +82,15 @@ class BackwardHooks:
         return type(result)(watched)
 
     def _watch_outputs(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
-        return _Boundary.apply(self._outputs_known, *tensors) if tensors else ()
+        return _Boundary.apply([*self._pre_hooks, *self._hooks], self._outputs_known, *tensors) if tensors else ()
 
     def _outputs_known(self, grads: Grads) -> Grads:
         for hook in self._pre_hooks:
-            grads = _replaced(hook(self._module, grads), grads)
+            grads = _replaced(call_user(hook, self._module, grads), grads)
         self._grad_output = grads
         if not self._has_inputs:
             for hook in self._hooks:
-                hook(self._module, (None,) * self._inputs, grads)
+                call_user(hook, self._module, (None,) * self._inputs, grads)
         return grads
 
     def _inputs_known(self, places: list[int], grads: Grads) -> Grads:
@@ -95,7 +101,7 @@ class BackwardHooks:
             grad_input[at] = grad
         gradients = tuple(grad_input)
         for hook in self._hooks:
-            gradients = _replaced(hook(self._module, gradients, self._grad_output), gradients)
+            gradients = _replaced(call_user(hook, self._module, gradients, self._grad_output), gradients)
         self._grad_output = None
         return tuple([gradients[at] for at in places])
 

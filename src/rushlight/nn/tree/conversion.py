@@ -8,6 +8,7 @@ from typing import Any, Self
 from rushlight.eager.arguments import element_type, place
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.creation import empty_like
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.keywords import no_more
 from rushlight.eager.storage.formats import laid_out, memory_format_of, preserve_format
 from rushlight.eager.tensor import Tensor
@@ -32,12 +33,12 @@ class ModuleConversion(ModuleState):
             if param is None:
                 continue
             with no_grad():
-                param.data = fn(param.data)
+                param.data = call_user(fn, param.data)
                 if param.grad is not None:
-                    param.grad = fn(param.grad.detach()).requires_grad_(param.grad.requires_grad)
+                    param.grad = call_user(fn, param.grad.detach()).requires_grad_(param.grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
-                self._buffers[name] = fn(buffer)
+                self._buffers[name] = call_user(fn, buffer)
         return self
 
     def to(self, *args: object, **kwargs: object) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import RemovableHandle, add_hook
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.tree.registry import NO_HOOKS
 from rushlight.nn.tree.walk import ModuleTree
@@ -59,13 +60,13 @@ class ModuleState(ModuleTree):
         if metadata is not None:
             metadata[prefix[:-1]] = local
         for pre_hook in self._state_dict_pre_hooks.values():
-            pre_hook(self, prefix, keep_vars)
+            call_user(pre_hook, self, prefix, keep_vars)
         self._save_to_state_dict(entries, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
-            changed = hook(self, entries, prefix, local)
+            changed = call_user(hook, self, entries, prefix, local)
             if isinstance(hook, _ReplacingHook):
                 entries = entries if changed is None else changed
             else:
@@ -121,7 +122,7 @@ class ModuleState(ModuleTree):
                 accept()
         incompatible = IncompatibleKeys(loading.missing, loading.unexpected)
         for module, hook in hooks:
-            changed = hook(module, incompatible)
+            changed = call_user(hook, module, incompatible)
             require(changed is None, "A004", "load_state_dict: a hook must change the keys in place, not return any")
         _require_fits(name, loading.key_problems() if strict else [])
         return incompatible
@@ -143,7 +144,8 @@ class ModuleState(ModuleTree):
         Override it to read older versions (`local_metadata.get("version")`): change `state_dict`, then call it.
         """
         for hook in self._load_state_dict_pre_hooks.values():
-            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            rest = strict, missing_keys, unexpected_keys, error_msgs
+            call_user(hook, self, state_dict, prefix, local_metadata, *rest)
         own = {name: tensor for name, tensor in self._own_state() if tensor is not None}
         for name, tensor in own.items():
             key = prefix + name

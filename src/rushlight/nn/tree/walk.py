@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
 from rushlight.eager.boundary import checked
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.tree.registry import Registry
 from rushlight.support.errors import fail, require
@@ -123,7 +124,7 @@ class ModuleTree(Registry):
         """Call a function on every module below this one and then on this one."""
         for module in self.children():
             module.apply(fn)
-        fn(self)
+        call_user(fn, self)
         return self
 
     def train(self, mode: bool = True) -> Self:
