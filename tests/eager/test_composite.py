@@ -266,3 +266,36 @@ def test_unary_plus_is_positive():
     assert +x is x and (+x.detach()).equal(x)
     with pytest.raises(RushlightError, match="not supported for bool"):
         _ = +rl.tensor(True)
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "repeat": lambda y: y.repeat(2, 1),
+    "repeat once": lambda y: y.repeat(1, 1),
+    "repeat in front": lambda y: y.t().repeat(2, 1, 1),
+    "tile": lambda y: rl.tile(y, (2, 1)),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("grad", [False, True], ids=["constant", "recorded"])
+@pytest.mark.parametrize("name", COPIES)
+def test_a_composite_owns_its_result_also_where_that_could_be_a_view(name: str, grad: bool, compiled: bool) -> None:
+    """Of dims of size 1, or repeated once: a write to the result is none to the operand, nor to other rows."""
+
+    def write(x: Any) -> tuple[Any, Any]:
+        y = x * 1
+        result = COPIES[name](y)
+        result[0] = 0
+        return y, result
+
+    y, result = (rl.compile(write) if compiled else write)(rl.ones(1, 3, requires_grad=grad))
+    assert y.tolist() == [[1.0, 1.0, 1.0]]
+    assert result.sum().item() == result.numel() - result[0].numel()
+    assert result.is_contiguous()
+
+
+def test_repeated_and_one_hot_tensors_are_laid_out_row_by_row() -> None:
+    weight = rl.rand(5, 5, 4, requires_grad=True)
+    for table in (weight, weight.detach()):
+        assert table.permute(2, 0, 1).unsqueeze(0).repeat(2, 1, 1, 1).view(8, 5, 5).shape == (8, 5, 5)
+    assert rl.nn.functional.one_hot(rl.tensor([[0, 1], [2, 3]]).t()).view(-1, 4).argmax(1).tolist() == [0, 2, 1, 3]

@@ -39,7 +39,7 @@ from rushlight.ops.promote import device_of, promote
 from rushlight.ops.record import Fact, Gradients, Sample, define
 from rushlight.ops.view.part import slice_
 from rushlight.ops.view.reorder import expand, unsqueeze
-from rushlight.ops.view.reshape import reshape
+from rushlight.ops.view.reshape import contiguous, reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, ge, guard, le, maximum, minimum, mod, required, total
 
@@ -431,7 +431,7 @@ def repeat_decompose(input: Value, repeats: Shape) -> Value:
     shape = (*(1,) * lead, *input.shape)
     spaced = reshape(input, tuple([size for old in shape for size in (1, old)]))
     wide = expand(spaced, tuple([size for times, old in zip(repeats, shape, strict=True) for size in (times, old)]))
-    return reshape(wide, tuple([times * old for times, old in zip(repeats, shape, strict=True)]))
+    return contiguous(reshape(wide, tuple([times * old for times, old in zip(repeats, shape, strict=True)])))
 
 
 @repeat.ref

@@ -20,7 +20,7 @@ from rushlight.eager.handle import Handle
 from rushlight.ir.graph import NUMBER, RELAYOUT, RESULT, Call, Graph, GraphBuilder, Node
 from rushlight.ir.type import CPU
 from rushlight.ir.value import map_operands
-from rushlight.ops.record import Operator
+from rushlight.ops.record import OPERATORS, Operator
 
 _MOST_TRACES = 4096
 _traces: Memo[tuple[Graph, bool]] = Memo(_MOST_TRACES)
@@ -29,9 +29,27 @@ _traces: Memo[tuple[Graph, bool]] = Memo(_MOST_TRACES)
 def run_decomposition(op: Operator, key: Any, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
     """The operator's decomposition, each call dispatched on its own. `key` is where it was decided to decompose."""
     graph, several = _traced(op, operands, attrs)
+    flat = flatten(operands)
     with running(op, key):
-        results = replay(graph, flatten(operands))
-    return tuple(results) if several else results[0]
+        results = replay(graph, flat)
+        if several:
+            return tuple(results)
+        result = results[0]
+        if op.schema.results[0].alias is None and _is_shown_in(result, flat):
+            return call_function(OPERATORS["clone"], (result,), {})
+        return result
+
+
+def _is_shown_in(result: object, operands: Sequence[object]) -> bool:
+    """Whether a result is an operand or a view of one: of sizes of 1 a composite may give what it was given."""
+    if not isinstance(result, Handle):
+        return False
+    base = _base(result)
+    return any(isinstance(operand, Handle) and _base(operand) is base for operand in operands)
+
+
+def _base(tensor: Handle) -> Handle:
+    return tensor if tensor.view_of is None else tensor.view_of.base
 
 
 def single_view(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Call | None:

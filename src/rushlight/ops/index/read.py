@@ -34,7 +34,7 @@ from rushlight.ops.pointwise.definition import element
 from rushlight.ops.promote import broadcast
 from rushlight.ops.record import OPERATORS, Fact, Gradients, Sample, define
 from rushlight.ops.view.reorder import expand, unsqueeze
-from rushlight.ops.view.reshape import reshape
+from rushlight.ops.view.reshape import contiguous, reshape
 from rushlight.support.errors import require
 from rushlight.sym import Size, gt, le, product, required
 
@@ -335,7 +335,7 @@ one_hot = define(
 def one_hot_decompose(tensor: Value, num_classes: Size) -> Value:
     require(required(gt(num_classes, 0)), "A002", "one_hot: there must be a class", num_classes=num_classes)
     own = positions(tensor, num_classes)
-    return convert(eq(unsqueeze(tensor, -1), own), int64)
+    return contiguous(convert(eq(unsqueeze(tensor, -1), own), int64))
 
 
 @one_hot.ref
