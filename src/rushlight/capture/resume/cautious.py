@@ -56,8 +56,8 @@ from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.resume.showing import ShowingInterpreter
-from rushlight.capture.resume.storing import refuse_shared
 from rushlight.capture.resume.stubs import Stubs
+from rushlight.capture.state.changes import holder_of
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
@@ -379,8 +379,8 @@ class CautiousInterpreter(ShowingInterpreter):
         result = function(*args, **kwargs)
         if not ours:
             _has_keys(self, owner if result is None else result)
-        elif type(result) in _CONTAINERS:
-            refuse_shared(self.reached.walk, result, (owner, *args))
+        elif type(result) in _CONTAINERS and holder_of(self.reached.walk, result, (owner, *args)) is not None:
+            raise Break(breaks.OUTSIDE, f"{getattr(function, '__name__', '')} changes what was there before")
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
             if type(result) is tuple:
@@ -431,7 +431,7 @@ class CautiousInterpreter(ShowingInterpreter):
 
 
 def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
-    """Breaks before a call of a function, or an object with such a `__call__`, that is known to have no graphs."""
+    """Breaks before a call of a function, or of a `__call__`, that is known to have no graphs."""
     called: Any = function if type(function) is FunctionType else lookup(type(function), "__call__")
     code: Any = getattr(called, "__code__", None)
     if code in graphless:

@@ -20,9 +20,8 @@ from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
-from rushlight.capture.resume.storing import put_in
 from rushlight.capture.resume.tracing import TracingInterpreter
-from rushlight.capture.state.changes import Copy
+from rushlight.capture.state.changes import Copy, put_in
 from rushlight.capture.state.reachable import Traced
 from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE

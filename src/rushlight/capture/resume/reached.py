@@ -29,7 +29,7 @@ from rushlight.capture.interpreter.hooks import MISSING, CallParts
 from rushlight.capture.interpreter.slots import is_data_descriptor, lookup, slot_value
 from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_base
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
-from rushlight.capture.state.changes import Copy
+from rushlight.capture.state.changes import Copy, is_written
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.capture.state.reachable import (
     MARK,
@@ -45,7 +45,6 @@ from rushlight.capture.state.reachable import (
 from rushlight.capture.state.reads import looks_of
 from rushlight.capture.values import is_tuple
 from rushlight.eager.handle import Handle
-from rushlight.eager.symbols import SymInt
 
 _PACKAGE = __name__.partition(".")[0]
 _DEEPEST = 16  # containers in each other; one that contains itself is passed by
@@ -408,12 +407,6 @@ def containers_in(value: Any) -> Iterator[Any]:
         yield value
         for item in value.values() if type(value) is dict else value:
             yield from containers_in(item)
-
-
-def is_written(value: Any) -> bool:
-    """Whether what a call puts into state in place of a value of the trace is the same."""
-    kind = type(value)
-    return kind in PLAIN or issubclass(kind, (Handle, SymInt)) or (kind is tuple and all(map(is_written, value)))
 
 
 def _absent(owner: object, name: str) -> object:

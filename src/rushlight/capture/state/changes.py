@@ -7,13 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.source import StateSource
-from rushlight.capture.state.reachable import MISSING, Leaf, StateWalk, entries_of, restore
+from rushlight.capture.state.reachable import MISSING, PLAIN, Leaf, StateWalk, entries_of, restore, variables_of
 from rushlight.capture.values import TAIL, Container, Deleted, Effect, Reached, Template, plain_key
 from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.symbols import SymInt
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail
 
 WHOLE = slice(None)
+_MOST = 1 << 10  # values of the state that are looked at for new objects
 
 
 class Copy(NamedTuple):
@@ -177,3 +179,46 @@ def namer_of_reached(
         return names(value) if id(value) in walk.before else texts.get(id(value))
 
     return reached
+
+
+def is_written(value: Any) -> bool:
+    """Whether what a call puts into state in place of a value of the trace is the same."""
+    kind = type(value)
+    return kind in PLAIN or issubclass(kind, (Handle, SymInt)) or (kind is tuple and all(map(is_written, value)))
+
+
+def holder_of(walk: StateWalk, made: object, owners: Sequence[object]) -> object:
+    """Which object of the state has been given a new container, by a function that returns it; None: none.
+
+    The commit and the recipe would each make one.
+    """
+    for owner in owners if id(made) not in walk.before else ():
+        variables = variables_of(owner)
+        if id(variables) in walk.before and any(value is made for value in (variables or {}).values()):
+            return owner
+    return None
+
+
+def put_in(walk: StateWalk, made: Mapping[int, tuple[object, int]]) -> list[tuple[int, str]]:
+    """What the program has made that a function of ours has put into the state: when it was made, and its class.
+
+    The template would be that of the trace's object, and one that the frames hold too would be two after the call.
+    """
+    found: list[tuple[int, str]] = []
+    seen: set[int] = set()
+    waiting: list[object] = []
+    for container, _ in (*walk.containers, *walk.objects):
+        before = walk.before[id(container)]
+        entries = entries_of(container)
+        waiting += [value for key, value in entries.items() if value is not before.get(key, MISSING)]
+    while waiting and len(seen) < _MOST:
+        value: Any = waiting.pop()
+        kind = type(value)
+        if is_written(value) or id(value) in seen or id(value) in walk.before:
+            continue
+        seen.add(id(value))
+        if id(value) in made and kind is not tuple:
+            found.append((made[id(value)][1], kind.__name__))
+        held = value if kind in (list, tuple, set) else value.values() if kind is dict else ()
+        waiting += [*held, *(variables_of(value) or {}).values()]
+    return sorted(found)
