@@ -358,3 +358,100 @@ def test_attributes_of_modules_that_are_others_at_each_call_are_those_of_the_cal
     for call in range(1, 16):
         module.value = CHANGING[name](call)
         assert compiled(rl.ones(())).item() == call
+
+
+FORMS: dict[str, Callable[[Any], float]] = {
+    "size": lambda t: t.shape[0],
+    "length": len,
+    "dims": lambda t: t.dim(),
+    "stride": lambda t: t.stride()[0],
+    "dtype": lambda t: 1 if t.dtype is rl.float32 else 2,
+    "like it": lambda t: rl.ones_like(t).sum(),
+    "in its dtype": lambda t: rl.full((), 1 / 3).to(t.dtype).double(),
+    "requires a gradient": lambda t: t.requires_grad,
+    "has an attribute": lambda t: hasattr(t, "tag"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("held", ["list", "object"])
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_tensors_that_no_operator_is_given_are_those_of_the_call(name: str, held: str, way: str) -> None:
+    tensor, holder, read = rl.ones(2), Plain(), FORMS[name]
+    values = [tensor]
+    holder.a = tensor  # pyright: ignore[reportAttributeAccessIssue]
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        return x * read(values[0] if held == "list" else holder.a)
+
+    compiled = rl.compile(function, backend="eager", fullgraph=WAYS[way])
+    changes: list[Callable[[], Any]] = [
+        lambda: None,
+        lambda: tensor.requires_grad_(True),
+        lambda: tensor.requires_grad_(False),
+        lambda: setattr(tensor, "data", rl.ones(5, 3)),
+        lambda: setattr(tensor, "data", rl.ones(3, 4, dtype=rl.float64)),
+        lambda: setattr(tensor, "data", rl.ones(4, 4).T),
+        lambda: setattr(tensor, "tag", 1),
+    ]
+    for change in changes:
+        change()
+        assert compiled(rl.ones(())).item() == function(rl.ones(())).item()
+
+
+class Table:
+    """A class that is asked for items, and has a factor which objects may have too."""
+
+    items = {"a": 1}
+    factor = 0
+
+    def __class_getitem__(cls, key: str) -> int:
+        return cls.items[key]
+
+    def __enter__(self) -> Table:
+        self.factor += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.factor += 10
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_items_of_a_class_are_those_of_the_call(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = rl.compile(lambda x: x * Table["a"], backend="eager", fullgraph=WAYS[way])  # pyright: ignore[reportInvalidTypeArguments]
+    for value in (1, 1, 2, 3):
+        monkeypatch.setitem(Table.items, "a", value)
+        assert compiled(rl.ones(())).item() == value
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_attribute_that_the_trace_sets_first_is_no_condition(way: str) -> None:
+    table = Table()
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        with table as entered:
+            return x * entered.factor
+
+    compiled = rl.compile(function, backend="eager", fullgraph=WAYS[way])
+    for call in range(4):
+        assert compiled(rl.ones(())).item() == (1 if call == 0 else call + 1)
+        assert table.factor == (11 if call == 0 else call + 11)
+        table.factor = call + 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_code_that_is_read_of_a_function_is_that_of_the_call(way: str) -> None:
+    asked = a_function()
+    codes = [asked.__code__, (lambda x, y, z: None).__code__]
+    compiled = rl.compile(lambda x: x * asked.__code__.co_argcount, backend="eager", fullgraph=WAYS[way])
+    for call in range(4):
+        asked.__code__ = codes[call % 2]
+        assert compiled(rl.ones(())).item() == codes[call % 2].co_argcount
+
+
+def test_lists_in_tuples_that_grow_at_each_call_are_those_of_the_call() -> None:
+    held: tuple[list[int], int] = ([1], 2)
+    compiled = rl.compile(lambda x: x * len(held[0]), backend="eager")
+    for call in range(1, 12):
+        assert compiled(rl.ones(())).item() == call
+        held[0].append(call)

@@ -304,6 +304,7 @@ def _snapshot(program: Program, walk: StateWalk, kept: Collection[int]) -> Snaps
     given = {id(source.tensor): source.tensor for source in sources if isinstance(source, TensorSource)}
     # Those that the graph does not need have told whether results require gradients.
     given |= {key: tensor for key, tensor in walk.assumed.tensors.items() if key in program.inputs.constants}
+    given |= walk.assumed.asked
     return Snapshot(
         [container for container in walk.containers if id(container[0]) in kept],
         [leaf for leaf in walk.leaves if id(leaf.container) in kept],

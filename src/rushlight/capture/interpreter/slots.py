@@ -311,6 +311,10 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
         if not dict.__contains__(container, key):
             return interpreter.call(missing, (container, key))
         return dict.__getitem__(container, key)
+    if issubclass(type(container), type) and lookup(type(container), "__getitem__") is MISSING:
+        of_class = lookup(container, "__class_getitem__")
+        if type(getattr(of_class, "__func__", of_class)) is FunctionType:
+            return interpreter.call(attribute_of(interpreter, container, "__class_getitem__"), (key,))
     key = _index(interpreter, container, key)
     interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
     interpreter.runs(key, asked=LOOKING_UP)

@@ -162,7 +162,11 @@ class AccessingInterpreter(Interpreter):
     def _read_of_variables(self, owner: object, variables: dict[str, object], name: str) -> None:
         assumed = self.reached.walk.assumed
         if issubclass(type(owner), Handle) and name not in variables:
+            if lookup(type(owner), name) is MISSING:
+                assumed.lacks(variables, name, f"a {type(owner).__name__}")
             return
+        if name in variables and name not in self.reached.walk.before.get(id(variables), variables):
+            return  # the trace has set it
         if type(owner) is not ModuleType:
             assumed.has_class(owner)
         if name in variables:

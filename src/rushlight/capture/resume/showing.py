@@ -41,7 +41,7 @@ from rushlight.capture.resume.blueprint import is_native, native_base
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.identifying import IdentifyingInterpreter
 from rushlight.capture.resume.opaque import Opaque
-from rushlight.capture.resume.reached import Reroot, is_namespace
+from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_namespace
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.capture.state.reachable import PLAIN, is_walked
 from rushlight.eager.handle import Handle
@@ -63,6 +63,7 @@ _CHANGING = (memoryview, np.void, ctypes.Structure.__mro__[1])  # though they sa
 _OF_ALL = frozenset({"__dict__", "__weakref__", "__class__", "__doc__"})
 _NAMES = frozenset({"__name__", "__qualname__"})
 _OF_FUNCTIONS = frozenset({"__doc__", "__module__"})
+_CALLED = frozenset({"__code__", "__defaults__", "__kwdefaults__"})  # which are guarded where a function is called
 _known: dict[type, bool] = {}
 
 
@@ -87,12 +88,19 @@ def _changes(base: type) -> bool:
 class ShowingInterpreter(IdentifyingInterpreter):
     """An interpreter that lets no object of C be asked for what may be another thing at the next call."""
 
-    __slots__ = ()
+    __slots__ = ("tensors",)
+
+    def __init__(self, is_leaf: Callable[[FunctionType], bool], reached: ReachedObjects) -> None:
+        super().__init__(is_leaf, reached)
+        self.tensors = reached.walk.reached_tensors()
 
     def tells(self, value: object, asked: frozenset[str] = ANY_METHOD) -> None:
         """Breaks before anything but its class is asked of an object of C that was there before: it may change."""
         kind = type(value)
-        if kind in PLAIN or issubclass(kind, Handle):
+        if kind in PLAIN:
+            return
+        if issubclass(kind, Handle):
+            self._asks(value)
             return
         if issubclass(kind, Decimal) and "add" in asked:
             self.reached.walk.assumed.rounds()
@@ -141,6 +149,8 @@ class ShowingInterpreter(IdentifyingInterpreter):
     def attribute(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute: what C gives of an object that was there before is compared at each call."""
         kind = type(owner)
+        if issubclass(kind, Handle):
+            self._asks(owner)
         if kind is Opaque or id(owner) in self.made or self.reached.knows(owner) or issubclass(kind, Handle):
             return super().attribute(owner, name, native)
         if issubclass(kind, BaseException):
@@ -151,6 +161,8 @@ class ShowingInterpreter(IdentifyingInterpreter):
             if value is UNBOUND:
                 raise Break(breaks.PASSED_BY, "the value of an empty variable is asked for")
             return value
+        elif name in _CALLED and kind is FunctionType and isinstance(owner, FunctionType):
+            self.parts_of(owner)
         elif name in _NAMES and _is_named(owner):
             self.reached.walk.assumed.names(owner, name)
         elif name in _OF_FUNCTIONS and kind is FunctionType and _is_named(owner):
@@ -162,6 +174,11 @@ class ShowingInterpreter(IdentifyingInterpreter):
         elif changes(kind) and _is_state(kind, name):
             return self._compared(owner, name, native)
         return super().attribute(owner, name, native)
+
+    def _asks(self, tensor: Any) -> None:
+        """Has the form of a tensor of the state guarded, which the graph need not be given."""
+        if id(tensor) in self.tensors:
+            self.reached.walk.assumed.asked[id(tensor)] = tensor
 
     def _compared(self, owner: object, name: str, native: Callable[[Any, str], object]) -> object:
         """An attribute that each call compares. Breaks where it is missing, or a new object each time, or changes."""

@@ -53,7 +53,8 @@ class _Told(NamedTuple):
 class Assumed:
     """What a trace has looked into: each by identity, once.
 
-    `tensors` are those that its operators are given, `apart` those that it has told from others. What `stands_for` a
+    `tensors` are those that its operators are given, `asked` those whose form it has looked at, `apart` those that it
+    has told from others. What `stands_for` a
     tensor among the arguments is told by identity, and `unnamed` has what one was found not to have.
     `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
     walked through a set.
@@ -71,6 +72,7 @@ class Assumed:
         "_slots",
         "_told",
         "apart",
+        "asked",
         "libraries",
         "orders",
         "revised",
@@ -82,6 +84,7 @@ class Assumed:
     def __init__(self) -> None:
         self.apart: dict[int, Handle] = {}
         self.tensors: dict[int, Handle] = {}
+        self.asked: dict[int, Handle] = {}
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self.stands_for: dict[int, object] = {}
         self.unnamed: dict[int, set[str]] = {}

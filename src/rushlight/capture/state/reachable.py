@@ -204,7 +204,8 @@ class StateWalk:
     one. `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace
     binds, and that were not there before. `assumed` is what a trace takes to stay as it is, `looks` what it has
     looked into, if that is known. What is `closed`, by identity, is not opened. Paths that are `restless` lead to
-    another value at each call. To the lists in `appended` the trace has appended, and done no more to their length.
+    another value at each call; those in tuples are `passed` by. To the lists in `appended` the trace has appended, and
+    done no more to their length.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -224,6 +225,7 @@ class StateWalk:
     assumed: Assumed = field(default_factory=Assumed)
     looks: Looks | None = None
     appended: set[int] = field(default_factory=set)
+    passed: list[tuple[object, str]] = field(default_factory=list)
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
@@ -239,6 +241,11 @@ class StateWalk:
     def holds_all_of(self, container: object) -> bool:
         """Whether a list or dict is part of the state with all that it holds."""
         return id(container) in self.before and not any(container is variables for variables, _ in self.objects)
+
+    def reached_tensors(self) -> set[int]:
+        """The tensors that stand in containers, tuples and variables, by identity."""
+        held = [leaf.value for leaf in self.leaves if issubclass(type(leaf.value), Handle)]
+        return {id(tensor) for tensor in (*self.tensors, *held)}
 
     def is_added(self, variables: object, name: object) -> bool:
         """Whether the trace has bound a global that was not there before."""
@@ -358,6 +365,8 @@ class StateWalk:
                 unread = entry_path in self.restless and mark is None
                 if type(entry) not in PLAIN and (id(value), key) not in self.skipped and not unread:
                     stack.append((entry, entry_path, runtime, within))
+                elif unread:
+                    self.passed.append((entry, entry_path))
 
     def _opened(
         self, container: _Opened, path: str, form: str, kind: list[tuple[_Opened, str]]

@@ -137,7 +137,8 @@ def _restless(walk: StateWalk, closed: set[int]) -> dict[object, str]:
     variables = {id(vars(owner)) for owner in walk.marked}
     containers = [(container, path) for container, path in (*walk.containers, *walk.collections)]
     containers = [(container, path) for container, path in containers if path in walk.restless]
-    containers += [(leaf.value, leaf.path) for leaf in leaves]
+    containers += [(leaf.value, leaf.path) for leaf in leaves] + walk.passed
+    closed |= {id(container) for container, _ in walk.passed if issubclass(type(container), CONTAINERS)}
     found |= {id(container): path for container, path in containers if id(container) in closed}
     held = {id(container) for container, _ in walk.containers} - variables
     items = {leaf.owner_id: leaf.path for leaf in leaves if leaf.owner_id in held}
