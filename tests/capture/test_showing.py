@@ -18,7 +18,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 from xml.etree import ElementTree
 
 import numpy as np
@@ -274,6 +274,12 @@ def test_what_c_holds_is_part_of_one_graph(way: str) -> None:
     assert compiled(rl.ones(())).item() == 1
 
 
+def imported(held: Plain) -> int:
+    from tests.capture.test_showing import shown
+
+    return shown
+
+
 DICTS: dict[str, Callable[[Plain], Any]] = {
     "vars": lambda held: vars(held)["a"],
     "dict": lambda held: held.__dict__["a"],
@@ -283,6 +289,9 @@ DICTS: dict[str, Callable[[Plain], Any]] = {
     "both": lambda held: held.a * 100 + len(held.__dict__),
     "globals": lambda held: operator.getitem(globals(), "shown"),
     "absent": lambda held: 5 if "absent" in globals() else 6,
+    "names": lambda held: len(dir(held)),
+    "names in a module": lambda held: "absent" in dir(sys.modules[__name__]),
+    "imported": imported,
     "of a module": lambda held: vars(sys.modules[__name__])["shown"],
 }
 
@@ -300,7 +309,7 @@ def test_variables_that_are_read_as_a_dict_are_those_of_the_call(
         try:
             assert compiled(rl.ones(())).item() == read(held)
         except CompileError:
-            assert way == "whole" and name in ("globals", "absent", "of a module")
+            assert way == "whole" and name in ("globals", "absent", "names in a module", "of a module")
         held.a += 1
         monkeypatch.setattr(module, "shown", call)
         if call == 2:
@@ -455,3 +464,38 @@ def test_lists_in_tuples_that_grow_at_each_call_are_those_of_the_call() -> None:
     for call in range(1, 12):
         assert compiled(rl.ones(())).item() == call
         held[0].append(call)
+
+
+def test_keys_that_are_equal_are_told_apart() -> None:
+    held: dict[object, int] = {1: 1}
+    compiled = rl.compile(lambda x: x * (2 if next(iter(held)) is True else 3), backend="eager")
+    for key in (1, True, 1, True):
+        held.clear()
+        held[key] = 1
+        assert compiled(rl.ones(())).item() == (2 if key is True else 3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_module_that_is_imported_is_that_of_the_call(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: rl.Tensor) -> rl.Tensor:
+        import a_module_of_tests  # pyright: ignore[reportMissingImports]
+
+        return x * a_module_of_tests.factor
+
+    compiled = rl.compile(function, backend="eager", fullgraph=WAYS[way])
+    for value in (1, 2, 3):
+        module = types.ModuleType("a_module_of_tests")
+        module.__dict__["factor"] = value
+        monkeypatch.setitem(sys.modules, "a_module_of_tests", module)
+        assert compiled(rl.ones(())).item() == value
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_containers_in_a_class_that_is_shown_are_those_of_the_call(way: str) -> None:
+    class Hinted:
+        a: int
+
+    compiled = rl.compile(lambda x: x * len(get_type_hints(Hinted)), backend="eager", fullgraph=WAYS[way])
+    for call in range(1, 5):
+        assert compiled(rl.ones(())).item() == call
+        Hinted.__annotations__[f"b{call}"] = int

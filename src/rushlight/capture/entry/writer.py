@@ -195,7 +195,7 @@ def state_guards(containers: Sequence[tuple[object, str]], leaves: Sequence[Leaf
         failed = f"len({text}) != {size}" if size else text
         if id(container) in unread:  # no other name has taken the place of one
             failed += f" or not {text}.keys() >= {names(frozenset(unread[id(container)]))}"
-        elif size > 1 and isinstance(container, dict):  # programs may walk through it
+        elif size and isinstance(container, dict):  # programs may walk through it
             failed += f" or not {names(is_same)}(tuple({text}), {names(tuple(keys[id(container)]))})"
         guards.append(Guard("container", path, f"{size} entries", failed))
     for leaf in [leaf for leaf in leaves if not leaf.unread]:

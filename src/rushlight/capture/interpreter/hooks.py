@@ -115,6 +115,9 @@ class Hooks:
     def hashes(self, key: object) -> None:
         """Is told of what C is going to look up in a dict or set."""
 
+    def imports(self, module: object) -> None:
+        """Is told of what a statement has imported."""
+
     def finds(self, container: object, key: object) -> None:
         """Is told of a dict whose item of some key is going to be taken."""
 

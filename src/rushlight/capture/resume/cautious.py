@@ -340,8 +340,9 @@ class CautiousInterpreter(ShowingInterpreter):
             name, value = [*rest, MISSING][:2]
             if type(name) is str and self.sets(owner, name, value):
                 return None
-        if (function is vars and args) or (owner is not None and getattr(function, "__name__", "") in COPYING):
-            self.owner(args[0] if function is vars else owner, "__dict__")
+        listed = bool(args) and (function is vars or function is dir)
+        if listed or (owner is not None and getattr(function, "__name__", "") in COPYING):
+            self.owner(args[0] if listed else owner, "__dict__")
         module = module_of(function)
         ours = module.partition(".")[0] == _PACKAGE
         if ours:

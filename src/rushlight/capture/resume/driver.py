@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import CO_VARARGS
-from types import CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from rushlight.capture.entry.entry import MISS, Entry
@@ -17,9 +17,9 @@ from rushlight.capture.interpreter.suspended import as_of_python
 from rushlight.capture.resume.breaks import NOT_NOW, WARNS, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.graphless import Graphless, OpenCalls
-from rushlight.capture.resume.growth import Growth
 from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.patience import ALL, Long, PatientInterpreter
+from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.capture.resume.tracing import is_within
 from rushlight.eager.dispatch import STATE
@@ -197,6 +197,34 @@ class Part:
         if at not in self._warned:
             self._warned.add(at)
             self._replace(replace(self._current[0], limit=self._limit, reason=None))
+
+
+class Growth:
+    """Which lists of numbers and texts grow from place to place of a call: their values tell nothing of later turns."""
+
+    __slots__ = ("_grown", "_sizes")
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, int] = {}
+        self._grown: set[int] = set()
+
+    def note(self, state: Sequence[object]) -> None:
+        """Looks at the lists of the state at a place."""
+        for value in state:
+            if type(value) is list and self._sizes.setdefault(id(value), len(value)) < len(value):
+                self._grown.add(id(value))
+
+    def passes(self, value: object) -> bool:
+        """Whether graphs of a new place pass by a value, so that they serve the turns to come."""
+        if type(value) is BuiltinFunctionType:
+            return is_passed(value) or self.passes(value.__self__)
+        if (
+            type(value) is list
+            and id(value) in self._grown
+            and not any(issubclass(type(part), Handle) for part in value)
+        ):
+            return True
+        return is_passed(value)
 
 
 class Start:

@@ -43,7 +43,7 @@ from rushlight.capture.resume.identifying import IdentifyingInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_namespace
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
-from rushlight.capture.state.reachable import PLAIN, is_walked
+from rushlight.capture.state.reachable import PLAIN, ClassBox, is_walked
 from rushlight.eager.handle import Handle
 
 _MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
@@ -109,6 +109,9 @@ class ShowingInterpreter(IdentifyingInterpreter):
         if issubclass(kind, BaseException):
             if "str" in asked:
                 self.shows(value)
+        elif kind is ModuleType and isinstance(value, ModuleType):
+            if "str" in asked and is_of_users(value.__name__):
+                raise Break(breaks.PASSED_BY, "the names in a module are asked for")
         elif kind is dict and isinstance(value, dict):
             if "missing" not in asked and self._is_namespace(value):
                 raise Break(breaks.PASSED_BY, "the globals of a module are used as a dict")
@@ -121,7 +124,20 @@ class ShowingInterpreter(IdentifyingInterpreter):
             variables = self._variables_of(value)
             if variables is not None and not self.reached.walk.holds_all_of(variables):
                 raise Reroot(variables)
+        if name == "__dict__" and _is_named(value) and issubclass(type(value), type) and id(value) not in self.made:
+            self._reads_containers(value)
         return super().owner(value, name)
+
+    def imports(self, module: object) -> None:
+        """Has a module guarded that a statement imports."""
+        if type(module) is ModuleType and isinstance(module, ModuleType) and is_of_users(module.__name__):
+            self.reached.walk.assumed.imports(module)
+
+    def _reads_containers(self, cls: Any) -> None:
+        """Has what stands in a class as state that may change in itself: its attributes are seen as a dict."""
+        for name, value in vars(cls).items():
+            if type(value) in (list, dict, set):
+                self.reached.read(ClassBox(cls), name, value, f"{cls.__name__}.{name}")
 
     def finds(self, container: object, key: object) -> None:
         """Has a global guarded that is looked up by its name, or that it is not there."""

@@ -8,10 +8,11 @@ behind which a builtin stands, and of attributes that an object does not have it
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Container, Iterator
 from decimal import getcontext
 from operator import attrgetter
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from rushlight.capture.guard import Guard, is_same
@@ -155,6 +156,11 @@ class Assumed:
         path = f"{getattr(owner, '__qualname__', '')}.__annotations__"
         self._told[id(owner), "__annotations__"] = _Told(owner, path, _annotations, _annotations(owner))
 
+    def imports(self, module: ModuleType) -> None:
+        """A module is imported by its name."""
+        name = module.__name__
+        self._told[id(module), "import"] = _Told(name, f"the module {name}", _imported, module)
+
     def rounds(self) -> None:
         """Decimals are computed with, as the context of the thread says."""
         self._told[0, "context"] = _Told(None, "decimal.getcontext()", _rounding, _rounding(None))
@@ -251,6 +257,11 @@ def _still_tells(tell: Callable[[Any], object], owner: object, value: object) ->
         return is_same(tell(owner), value)
     except Exception:  # noqa: BLE001 - of the program, which sees it where it asks
         return False
+
+
+def _imported(name: str) -> object:
+    """The module of a name."""
+    return sys.modules.get(name)
 
 
 def _annotations(owner: Any) -> object:

@@ -199,6 +199,7 @@ def import_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
     if not callable(importer):
         raise ImportError("__import__ not found")
     module = importer(name, frame.globals, frame.names, names, level)
+    interpreter.imports(module)
     frame.stack[-2:] = [module]
 
 
@@ -206,7 +207,7 @@ def import_name(interpreter: Interpreter, frame: Frame, name: str) -> None:
 def import_from(interpreter: Interpreter, frame: Frame, name: str) -> None:
     """Pushes what a module has under a name."""
     module = frame.stack[-1]
-    value = getattr(module, name, MISSING)
+    value = interpreter.attribute(module, name, lambda owner, name: getattr(owner, name, MISSING))
     if value is MISSING:
         package = getattr(module, "__name__", None)
         value = sys.modules.get(f"{package}.{name}")
