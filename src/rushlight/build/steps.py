@@ -159,7 +159,7 @@ class StepExecutable(Executable):
             if _array(values[id(check.fails)], check.fails.type).item():
                 fail_assert(check, symbols)
         for position, step in self._copies:
-            step.launch([values[id(step.operands[0])]], [outputs[position]], symbols)
+            step.launch([values[id(one)] for one in step.operands], [outputs[position]], symbols)
         writes = [
             (_array(given[position], types[position]), _array(values[id(call)], call.type))
             for position, call in self._written.items()

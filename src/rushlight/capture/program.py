@@ -502,10 +502,10 @@ def _rebuilt(args: object, kwargs: object, leaves: Iterable[object], copies: lis
 
 def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy], seen: dict[int, object]) -> Any:
     """Arguments with other leaves; the copies of containers are written down. Of a list or dict there is one copy."""
-    is_open = is_tuple(value)
-    if is_open or type(value) is list:
+    kind: type = type(value)
+    if kind is list or is_tuple(value):
         parts = [rebuild(element, leaves, f"{text}[{at}]", copies, seen) for at, element in enumerate(value)]
-        made: Any = parts if type(value) is list else like_tuple(value, parts)
+        made: Any = parts if kind is list else like_tuple(value, parts)
     elif type(value) is dict:
         made = {}
         for at, (key, entry) in enumerate(value.items()):
@@ -513,7 +513,7 @@ def rebuild(value: Any, leaves: Iterator[object], text: str, copies: list[Copy],
             made[key] = rebuild(entry, leaves, path, copies, seen)
     else:
         return next(leaves)
-    if not is_open and id(value) in seen:
+    if kind in (list, dict) and id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = made
     if text not in ("args", "kwargs"):

@@ -22,7 +22,7 @@ def is_tuple(value: object) -> bool:
     if kind is tuple:
         return True
     return (
-        isinstance(value, tuple)
+        issubclass(kind, tuple)  # `isinstance` would ask the object for its class
         and type(kind) is type
         and hasattr(kind, "_fields")
         and not kind.__dictoffset__

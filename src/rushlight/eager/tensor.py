@@ -537,6 +537,7 @@ class Tensor(
             give_attributes(result, *deepcopy(attributes_of(self), memo))
         return result
 
+    @interpreted
     def __copy__(self) -> Self:
         result = wrap(share(self), type(self))
         require_gradient(result, self.requires_grad and self.is_leaf)

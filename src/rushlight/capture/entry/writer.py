@@ -6,7 +6,7 @@ The text is compiled once per trace, so that a later call is straight-line Pytho
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ from rushlight.capture.source import (
     StateSource,
     TensorSource,
 )
+from rushlight.capture.state.assumed import Assumed
 from rushlight.capture.state.reachable import Leaf, StateWalk, differs
 from rushlight.capture.state.snapshot import Memory, Snapshot, StateGuards
 from rushlight.capture.values import Output, Reached, Template
@@ -76,10 +77,8 @@ def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
     return [line for text, kind, slot in numbers if (kind is int) is ints for line in number_text(text, kind, slot)]
 
 
-def argument_guards(
-    program: Program, arguments: Arguments, names: Names, unnamed: Mapping[int, Collection[str]]
-) -> list[Guard]:
-    """What is assumed of the arguments' leaves. `unnamed` has what tensors were found to lack, by identity."""
+def argument_guards(program: Program, arguments: Arguments, names: Names, assumed: Assumed) -> list[Guard]:
+    """What is assumed of the arguments' leaves."""
     guards: list[Guard] = []
     texts = arguments.apart()
     if len(texts) > 1:  # a write to one is none to another
@@ -90,8 +89,10 @@ def argument_guards(
             continue
         if issubclass(type(value), Handle) and isinstance(value, Handle):
             failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
-            if id(value) in unnamed:
-                failed += f" or not {names(frozenset(unnamed[id(value)]))}.isdisjoint({name}.__dict__)"
+            if id(value) in assumed.unnamed:
+                failed += f" or not {names(frozenset(assumed.unnamed[id(value)]))}.isdisjoint({name}.__dict__)"
+            if id(value) in assumed.bare:
+                failed += f" or {name}.__dict__"
             guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
         elif type(value) in (int, float):
             guards.append(type_guard(name, name, value, names))
@@ -351,7 +352,7 @@ class Writer(ValueTexts):
         others = [container for container in walk.containers if id(container[0]) not in kept]
         leaves = [leaf for leaf in walk.leaves if id(leaf.container) not in kept]
         self.guards = [
-            *argument_guards(program, arguments, names, walk.assumed.unnamed),
+            *argument_guards(program, arguments, names, walk.assumed),
             *state_guards(others, leaves, names),
         ]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]

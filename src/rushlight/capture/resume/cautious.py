@@ -51,7 +51,7 @@ from rushlight.capture.resume.calling import (
     is_of_c,
 )
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
-from rushlight.capture.resume.identifying import concrete
+from rushlight.capture.resume.identifying import concrete, copies_attributes
 from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
@@ -62,6 +62,7 @@ from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
+from rushlight.eager.subclass import attributes_of, state_of_object
 from rushlight.eager.tracing import TracedNumber
 from rushlight.support.interpreted import is_interpreted
 
@@ -135,6 +136,7 @@ _TAKES_NUMBERS = frozenset(
 )
 _READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
 _KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
+_ALL_ATTRIBUTES = frozenset(map(id, [attributes_of, state_of_object]))  # functions of ours that copies of tensors call
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
 _CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 _PACKAGE = __name__.partition(".")[0]
@@ -293,10 +295,8 @@ class CautiousInterpreter(ShowingInterpreter):
             self.reached.walk.assumed.shows(value)
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
-        if name in _OF_AUTOGRAD and issubclass(type(value), Handle):
-            raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
-        if name == "grad" and issubclass(type(value), Handle) and is_recorded(kept_gradient(value)):
-            raise Break(breaks.AUTOGRAD, "a gradient is asked for that has a history")
+        if issubclass(type(value), Handle) and isinstance(value, Handle):
+            _asked_of_tensor(value, name)
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
             self.note(variables)
             self.variables[id(variables)] = value
@@ -343,6 +343,8 @@ class CautiousInterpreter(ShowingInterpreter):
         listed = bool(args) and (function is vars or function is dir)
         if listed or (owner is not None and getattr(function, "__name__", "") in COPYING):
             self.owner(args[0] if listed else owner, "__dict__")
+        if id(function) in _ALL_ATTRIBUTES:
+            copies_attributes(self.reached.walk.assumed, args[0])
         module = module_of(function)
         ours = module.partition(".")[0] == _PACKAGE
         if ours:
@@ -437,6 +439,15 @@ def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
     code: Any = getattr(called, "__code__", None)
     if code in graphless:
         raise Break(breaks.GRAPHLESS, f"{code.co_qualname} is called")
+
+
+def _asked_of_tensor(tensor: Handle, name: str) -> None:
+    if name in _OF_AUTOGRAD:
+        raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
+    if name == "grad" and is_recorded(kept_gradient(tensor)):
+        raise Break(breaks.AUTOGRAD, "a gradient is asked for that has a history")
+    if name == "__dict__":
+        raise Break(breaks.VARIABLES, "the attributes of a tensor are taken as a dict")
 
 
 def _stays_outside(function: Any, module: str) -> None:

@@ -14,7 +14,9 @@ from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.identities import THREAD, Identity
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.state.assumed import Assumed
 from rushlight.capture.state.globals import module_of_class
+from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -169,3 +171,15 @@ def concrete(value: Any, seen: dict[int, object]) -> Any:
         return seen[id(value)]
     of_shape = issubclass(kind, tuple) and is_ours(module_of_class(kind))
     return kind([concrete(item, seen) for item in value]) if kind is tuple or of_shape else value
+
+
+def copies_attributes(assumed: Assumed, tensor: object) -> None:
+    """Has guarded that a tensor that was there before has no attributes of the program's. Breaks where not."""
+    real = assumed.stands_for.get(id(tensor), tensor)
+    variables = variables_of(real)
+    if variables:
+        raise Break(breaks.PASSED_BY, "the attributes of a tensor are copied")
+    if real is not tensor:
+        assumed.bare.add(id(real))
+    elif variables is not None and not _is_result(real):
+        assumed.lacks_all(variables)

@@ -203,7 +203,7 @@ class ShowingInterpreter(IdentifyingInterpreter):
         except Exception:
             self.shows(owner)
             raise
-        if not _is_plain(value) and (value is not again or isinstance(value, FrameType) or is_walked(value)):
+        if not _is_plain(value) and (value is not again or type(value) is FrameType or is_walked(value)):
             raise Break(breaks.PASSED_BY, f"the {name} of a {type(owner).__name__} that was there before")
         self.reached.walk.assumed.stays(owner, name, value)
         return value

@@ -55,14 +55,15 @@ class Assumed:
     """What a trace has looked into: each by identity, once.
 
     `tensors` are those that its operators are given, `asked` those whose form it has looked at, `apart` those that it
-    has told from others. What `stands_for` a
-    tensor among the arguments is told by identity, and `unnamed` has what one was found not to have.
+    has told from others. What `stands_for` a tensor among the arguments is told by identity, `unnamed` has what one was
+    found not to have, and `bare` are those that were found to have no attributes of the program's.
     `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
     walked through a set.
     """
 
     __slots__ = (
         "_absent",
+        "_bare",
         "_classes",
         "_contents",
         "_functions",
@@ -74,6 +75,7 @@ class Assumed:
         "_told",
         "apart",
         "asked",
+        "bare",
         "libraries",
         "orders",
         "revised",
@@ -89,9 +91,11 @@ class Assumed:
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self.stands_for: dict[int, object] = {}
         self.unnamed: dict[int, set[str]] = {}
+        self.bare: set[int] = set()
         self.libraries: set[str] = set()
         self.orders = False
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}
+        self._bare: dict[int, dict[str, object]] = {}
         self._classes: dict[int, type] = {}
         self._shown: set[int] = set()  # classes of which all attributes are seen
         self._contents: dict[int, tuple[Any, bytes]] = {}
@@ -169,6 +173,10 @@ class Assumed:
         """A dict of variables has no such name."""
         self._absent.setdefault(id(variables), (variables, set(), path))[1].add(name)
 
+    def lacks_all(self, variables: dict[str, object]) -> None:
+        """The dict of a tensor's attributes is empty."""
+        self._bare[id(variables)] = variables
+
     def lacks_slot(self, owner: object, name: str) -> None:
         """A slot of an object is empty."""
         self._slots[id(owner), name] = owner
@@ -215,6 +223,8 @@ class Assumed:
 
     def guards(self, names: Callable[[object], str]) -> Iterator[Guard]:
         """That names which were not there are not there."""
+        for variables in self._bare.values():
+            yield Guard("attribute", "the attributes of a tensor", "none", names(variables))
         for variables, absent, path in self._absent.values():
             text = ", ".join(sorted(absent))
             failed = f"not {names(variables.keys())}.isdisjoint({names(frozenset(absent))})"

@@ -389,7 +389,7 @@ class StateWalk:
 
     def _of_tuple(self, value: tuple[object, ...], path: str, holder: int) -> Iterator[tuple[object, object, str]]:
         for index, entry in enumerate(value):
-            if isinstance(entry, Handle):
+            if issubclass(type(entry), Handle) and isinstance(entry, Handle):
                 self.tensors.append(entry)
                 self.holders.setdefault(id(entry), set()).add(holder)
             yield index, entry, f"{path}[{index}]"
@@ -412,7 +412,7 @@ def is_walked(value: object) -> bool:
     """Whether a value is a tensor, or may change in itself."""
     walk = StateWalk()
     walk.add(value, "")
-    return isinstance(value, Handle) or bool(walk.before or walk.tensors)
+    return issubclass(type(value), Handle) or bool(walk.before or walk.tensors)
 
 
 def entries_of(container: Any) -> dict[object, object]:
