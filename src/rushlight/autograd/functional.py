@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import ones_like, zeros
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.func.derivatives import jacfwd, jacrev
 from rushlight.func.recording import Recording
@@ -45,7 +45,7 @@ def _recorded(name: str, func: Function, inputs: Tensors, aux: bool = False) -> 
     several: list[bool] = []
 
     def run(*args: object) -> Tree:
-        result = func(*args)
+        result = call_user(func, *args)
         outputs, is_tuple = _tensors(result[0] if aux else result, f"{name}: the outputs of the function")
         several.append(is_tuple)
         return (outputs, result[1]) if aux else outputs
@@ -160,7 +160,7 @@ def _by_transform(func: Function, inputs: Tensors, strategy: str) -> tuple[bool,
     several: list[bool] = []
 
     def run(*args: object) -> Tree:
-        outputs, is_tuple = _tensors(func(*args), "jacobian: the outputs of the function")
+        outputs, is_tuple = _tensors(call_user(func, *args), "jacobian: the outputs of the function")
         several.append(is_tuple)
         return outputs
 
@@ -200,7 +200,7 @@ def _scalar(name: str, func: Function) -> Function:
     """The function, which must return one element."""
 
     def run(*args: object) -> Tree:
-        result = func(*args)
+        result = call_user(func, *args)
         one = isinstance(result, Tensor) and result.numel() == 1
         require(one, "A004", f"{name}: the function must return a single Tensor with a single element", result=result)
         return result.reshape(())

@@ -329,7 +329,9 @@ class Recorder:
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
         sources = self._source, self._source_of
-        backward = derived(self.tracer, outputs, self.views, self.tape_start, sources)
+        backward: Derived | None = self.tracer.behind(
+            partial(derived, self.tracer, outputs, self.views, self.tape_start, sources)
+        )
         gradient_calls = () if backward is None else backward.joint.gradients
         totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]

@@ -15,7 +15,7 @@ from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node, mark
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE, call_user
+from rushlight.eager.dispatch import STATE, call_apart, call_user
 from rushlight.eager.handle import Handle, allocate, share
 from rushlight.eager.pytree import Leaf, Structure, flatten_tree, leaves_like, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
@@ -148,11 +148,11 @@ def while_loop(cond_fn: Callable[..., object], body_fn: Callable[..., object], c
         require(fits, "A001", "while_loop: what is carried is neither a tensor nor an integer", value=leaf)
 
     def following(leaves: list[object]) -> list[Any]:
-        outcome = body_fn(*unflatten_tree(structure, leaves))
+        outcome = call_apart(body_fn, *unflatten_tree(structure, leaves))
         return _carried_leaves("while_loop", tuple(outcome) if isinstance(outcome, list) else outcome, structure)
 
     def goes_on(leaves: list[object]) -> Any:
-        return cond_fn(*unflatten_tree(structure, leaves))
+        return call_apart(cond_fn, *unflatten_tree(structure, leaves))
 
     if STATE.tracer is not None:
         return unflatten_tree(structure, traced_while(goes_on, following, leaves))
@@ -190,7 +190,7 @@ def scan(
         require(agree(x.form.shape[0], length), "S014", "scan: the numbers of slices differ", one=inputs[0], other=x)
 
     def step(carries: list[object], parts: list[object]) -> tuple[list[Any], Any]:
-        outcome = combine_fn(unflatten_tree(structure, carries), unflatten_tree(slices, parts))
+        outcome = call_apart(combine_fn, unflatten_tree(structure, carries), unflatten_tree(slices, parts))
         following, outputs = _unfolded(outcome)
         return _carried_leaves("scan", following, structure), outputs
 
@@ -208,7 +208,7 @@ def map(f: Callable[..., object], xs: object, *args: object) -> Any:
 
     In a compiled function `f` is traced once. What it may do is what the functions of `cond` may.
     """
-    return scan(lambda carry, x: (carry, f(x, *args)), (), xs)[1]
+    return scan(lambda carry, x: (carry, call_apart(f, x, *args)), (), xs)[1]
 
 
 def _moved(tensor: object, source: int, target: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.eager.autograd.function import FunctionNode
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.composite.replaying import Interpreter
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_user
 from rushlight.eager.handle import PYTHON, Handle
 from rushlight.eager.mutation import Mutation
 from rushlight.eager.pytree import flatten_tree, unflatten_tree
@@ -48,7 +48,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
         if STATE.tracer is not None:  # what is traced has no writes to begin with
-            return func(*args, **kwargs)
+            return call_user(func, *args, **kwargs)
         return _Run().result(func, args, kwargs)
 
     return call
@@ -120,7 +120,7 @@ class _Run:
         tracer = self.tracer
         try:
             with tracer.active():
-                leaves, structure = flatten_tree(function(*args, **kwargs))
+                leaves, structure = flatten_tree(call_user(function, *args, **kwargs))
                 bindings = {at: tracer.binding(leaf) for at, leaf in enumerate(leaves) if isinstance(leaf, Handle)}
                 _refuse_own_derivatives([leaves[at] for at in bindings])
                 cells = {id(tensor): tensor.node.cell for tensor in tracer.lifted}

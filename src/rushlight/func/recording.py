@@ -15,7 +15,7 @@ from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_user
 from rushlight.eager.handle import AUTOGRAD, Handle, mark_required
 from rushlight.eager.mapping import Level, level_of, lower_to, raise_to
 from rushlight.eager.pytree import Structure, count_of, flatten_tree, unflatten_tree
@@ -107,7 +107,7 @@ class Recording(StandIns):
             arguments[at] = unflatten_tree(structure, [self.stand_in(leaf) for leaf in leaves])
         forward = name if name in _FORWARD else STATE.forward
         with _on_tape(), Scope(silenced=False, forward=forward):
-            result = func(*arguments)
+            result = call_user(func, *arguments)
         self.aux: Any = None
         if aux:
             if not isinstance(result, tuple) or len(result) != 2:

@@ -10,7 +10,7 @@ from rushlight.eager.arguments import fixed_integer, settled
 from rushlight.eager.autograd.function import MAPPED
 from rushlight.eager.autograd.mapped import apply_at_levels
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_user
 from rushlight.eager.handle import BATCHED, Handle
 from rushlight.eager.mapping import Level, in_front, level_of, mapped, repeated
 from rushlight.eager.pytree import Leaf, Structure, count_of, flatten_tree, unflatten_tree
@@ -137,7 +137,7 @@ def _run(
     args, kwargs = unflatten_tree(structure, inner)
     scope = Scope(maps=(*STATE.maps, level), included=STATE.included | BATCHED, excluded=STATE.excluded & ~BATCHED)
     with scope:
-        result = func(*args, **kwargs)
+        result = call_user(func, *args, **kwargs)
     value, built = flatten_tree(result)
     places = broadcast_prefix(out_dims, built, "out_dims")
     return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])

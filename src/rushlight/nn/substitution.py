@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rushlight.eager.boundary import checked
+from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.nn.modules.module import Module
 from rushlight.support.errors import fail, require
@@ -33,7 +34,7 @@ def functional_call(
     given = dicts if isinstance(dicts, Mapping) else _merged(dicts)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, given, tie_weights, strict):
-        return module(*positional, **(kwargs or {}))
+        return call_user(module, *positional, **(kwargs or {}))
 
 
 def _merged(dicts: Sequence[Mapping[str, object]]) -> dict[str, Any]:

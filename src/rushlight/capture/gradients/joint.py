@@ -17,7 +17,7 @@ from rushlight.capture.subclass.packing import gradient_maker
 from rushlight.capture.values import traced_parts
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Arrived, Tape
-from rushlight.eager.autograd.history import attach, requires
+from rushlight.eager.autograd.history import attach, rebases_of, requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.autograd.write import Rewriting
 from rushlight.eager.handle import SPARSE, Gradient, Handle, is_wrapper, mark_required
@@ -312,7 +312,7 @@ def derived(
     It starts from the outputs (`handles`), views of inputs (`shown`), and inputs that are written to. `sources` are two
     functions that give the source of an input; the second gives None for one that gets no gradient.
     """
-    views = [pair for pair in shown.values() if _is_recorded(pair[0]) and has_history(pair[0])]
+    views = [pair for pair in shown.values() if _leads_on(pair[0])]
     written = [tensor for tensor in tracer.lifted if _is_rewritten(tensor, since)]
     results = [*handles, *[tensor for tensor, _ in views], *written]
     places = [position for position, handle in enumerate(results) if has_history(handle)]
@@ -331,9 +331,14 @@ def derived(
     return Derived(joint, places, [source for _, source in views], origins, intermediate)
 
 
-def _is_recorded(view: Handle) -> bool:
-    """Whether autograd was recording when a view was made; else it cannot follow a write to the input."""
-    return view.view_of is None or view.view_of.recorded
+def _leads_on(view: Handle) -> bool:
+    """Whether a view has a history. One of no_grad, which cannot follow a write to its base, has what it was given."""
+    shown = view.view_of
+    if shown is not None and not shown.recorded:
+        given = view.gradient is not None and view.gradient.node is not None  # by a custom function
+        if not given or shown.rebases != rebases_of(shown.base):
+            return False
+    return has_history(view)
 
 
 def _is_rewritten(tensor: Handle, since: int) -> bool:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
-from weakref import ref
 
-from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.frame import UNBOUND
-from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.interpreter.hooks import MISSING, CallParts
 from rushlight.capture.interpreter.slots import HEAP_TYPE, is_data_descriptor, lookup, python_method
 from rushlight.capture.resume import breaks
@@ -20,6 +16,7 @@ from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.calling import is_of_c
 from rushlight.capture.resume.identities import Identity
 from rushlight.capture.resume.iterators import VIEWS
+from rushlight.capture.resume.making import UNCHANGEABLE, MakingInterpreter
 from rushlight.capture.resume.opaque import Opaque, lives
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
@@ -27,13 +24,7 @@ from rushlight.capture.state.reachable import MARK, CellBox, ClassBox, variables
 from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
-from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
-# C raises where one of these is to change; the augmented assignment of a size binds another one.
-_UNCHANGEABLE = frozenset(
-    {type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, SymInt, SymFloat, SymBool}
-)
-_OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
 _SELF_CLASS, _THIS_CLASS = [vars(super)[name] for name in ("__self_class__", "__thisclass__")]
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
 
@@ -44,37 +35,19 @@ def _look_into(owner: object) -> None:
         raise Break(breaks.PASSED_BY, "an object is used that the graph passes by")
 
 
-class AccessingInterpreter(Interpreter):
+class AccessingInterpreter(MakingInterpreter):
     """An interpreter that reads and writes what was there before as each call finds it, or breaks.
 
-    `made` are the objects that it made, by identity, with the number of the instruction (`count`) that did; `given`
-    the containers among the arguments, by identity, which it may change; `reached` the objects among them.
+    `given` are the containers among the arguments, by identity, which it may change; `reached` the objects among them.
     """
 
-    __slots__ = ("count", "given", "made", "reached", "variables")
+    __slots__ = ("given", "reached", "variables")
 
     def __init__(self, is_leaf: Callable[[FunctionType], bool], reached: ReachedObjects) -> None:
         super().__init__(is_leaf)
         self.given = reached.containers
         self.reached = reached
-        self.made: dict[int, tuple[object, int]] = {}
         self.variables: dict[int, object] = {}  # which new object a dict has the variables of, by its identity
-        self.count = 0
-
-    def note(self, value: object) -> None:
-        """Writes down that the instruction has made an object. It stays alive, but for what ends when it dies."""
-        kept = ref(value) if issubclass(type(value), Resumable) else value
-        self.made[id(value)] = kept, self.count
-
-    def note_parts(self, made: tuple[object, ...]) -> None:
-        """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
-        for part in made:
-            if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
-                self.note(part)
-
-    def makes(self, value: object) -> None:
-        """Writes down that an object has been made."""
-        self.note(value)
 
     def contents(self, cell: object) -> object:
         """What a cell holds: one that was there before, as each call finds it."""
@@ -221,6 +194,7 @@ class AccessingInterpreter(Interpreter):
             return False  # an error
         if name == "__dict__":
             raise Break(breaks.VARIABLES, "an object is given its variables as a dict")
+        self.changes(owner)
         if self.reached.knows(owner):
             self.reached.set(owner, name, value)
             return True
@@ -239,6 +213,7 @@ class AccessingInterpreter(Interpreter):
 
     def binds(self, variables: object, name: object, value: object) -> bool:
         """Breaks before a variable changes that was there before, unless each call can change it."""
+        self.changes(variables)
         if self.reached.knows(variables):
             self.reached.bind(variables, value)
             return True
@@ -248,6 +223,7 @@ class AccessingInterpreter(Interpreter):
 
     def replaces(self, container: object, key: object, value: object) -> None:
         """Breaks before an item is set that was there before, unless each call can set it."""
+        self.changes(container)
         if type(key) is Identity:
             self.writes(container, key)
         if not (type(container) is list and type(key) is int and self.reached.is_state(container, value)):
@@ -256,7 +232,8 @@ class AccessingInterpreter(Interpreter):
     def writes(self, target: object, *values: object) -> None:
         """Breaks before a change of what was there before: it is an effect that Python carries out."""
         self.keeps(values)
-        if type(target) in _UNCHANGEABLE or self.is_state(target, *values):
+        self.changes(target)
+        if type(target) in UNCHANGEABLE or self.is_state(target, *values):
             return
         holds_new = id(target) in self.given and any(map(self._is_of_trace, values))
         if holds_new and not self.reached.refills(target, self.count):

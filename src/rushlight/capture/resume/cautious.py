@@ -470,7 +470,12 @@ def _was_there(interpreter: CautiousInterpreter, value: object) -> bool:
 
 
 def _looks_up(interpreter: CautiousInterpreter, function: Any, owner: object, args: tuple[Any, ...]) -> None:
-    """Breaks before C looks a tensor up in a dict or set of which it is not known which object it is."""
+    """Breaks before C looks a tensor up in a dict or set of which it is not known which object it is.
+
+    Or it changes the dict or set, or another object, and may not.
+    """
+    if getattr(function, "__name__", "") in _MUTATING:
+        interpreter.changes(owner)
     if not args or not issubclass(type(owner), (dict, set, frozenset)):
         return
     name: str = getattr(function, "__name__", "")

@@ -21,6 +21,7 @@ from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
 from rushlight.capture.resume.tracing import TracingInterpreter
+from rushlight.capture.resume.whole import BackwardInterpreter
 from rushlight.capture.state.changes import Copy, put_in
 from rushlight.capture.state.reachable import Traced
 from rushlight.capture.values import is_tuple
@@ -227,6 +228,7 @@ class Continuation(Traced):
         reached = interpreter.reached
         reached.refilled, reached.lent = {}, {}
         returned = interpreter.trace(frames)
+        STATE.tracer.behind = BackwardInterpreter(interpreter).calls_back
         kept = len([*takewhile(lambda frame: frame.function is None, frames)])  # others are those of calls in the trace
         if reached.has_unwalked:
             raise Reroot

@@ -68,6 +68,15 @@ class LookingInterpreter(CautiousInterpreter):
             self._through((function,), (function, *args, *(kwargs or {}).values()))
         return super().call(function, args, kwargs)
 
+    def call_back(self, function: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """What a call gives that a function of ours makes. Another one of ours it calls as it is."""
+        called: Any = function
+        plain: object = called.__func__ if type(function) is MethodType else function
+        if type(plain) is FunctionType and isinstance(plain, FunctionType) and self.is_leaf(plain):
+            self.calls_leaf(plain)
+            return called(*args, **kwargs)
+        return self.call(function, args, kwargs)
+
     def hands(self, value: object) -> object:
         """Is told of a value that C gets from what it has called back: C looks into it."""
         if self.looks.closed:

@@ -28,7 +28,7 @@ from rushlight.capture.resume.tracing import (
 )
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
-from rushlight.eager.dispatch import Scope
+from rushlight.eager.dispatch import STATE, Scope
 from rushlight.support.errors import CompileError, DataDependentError, InternalError, RushlightError, error
 
 _OF_TRACING = (Reroot, FixSizes, CompileError, DataDependentError, InternalError)
@@ -212,6 +212,7 @@ class WholeInterpreter(TracingInterpreter):
             with Scope(interpreter=self):
                 settings = scopes_of_call()
                 result = self.call(function, args, kwargs)
+                STATE.tracer.behind = BackwardInterpreter(self).calls_back
                 self.raise_death()
                 if scopes_of_call() != settings:
                     raise Break(breaks.SCOPE, "a setting of autograd or dispatch changes")
@@ -255,3 +256,33 @@ class WholeInterpreter(TracingInterpreter):
             Interpreter._raised(self, error, frame)
         finally:
             del error  # this frame is in its traceback
+
+
+class BackwardInterpreter(WholeInterpreter):
+    """Interprets what a backward pass calls of the program, as hooks: each pass would do so, and the trace does once.
+
+    So it may change nothing that the trace has found or made.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, traced: TracingInterpreter) -> None:
+        super().__init__(None, traced.reached)
+        self.made, self.variables, self.identities = traced.made, traced.variables, traced.identities
+
+    def calls_back(self, function: Callable[[], Traced]) -> Traced:
+        """What a function of ours gives that calls functions of the program. Errors: C002, C003, C039, Reroot."""
+        with Scope(interpreter=self), self.apart():
+            result = function()
+        if self.reached.has_unwalked:
+            raise Reroot
+        return result
+
+    def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
+        """What a call gives, by a loop of its own."""
+        try:
+            return super().call(function, args, kwargs)
+        except (Break, Retrace) as found:
+            raise error_of(found.reason) from None
+        finally:
+            self.escaped = None  # in whose traceback this call is

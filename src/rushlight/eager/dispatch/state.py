@@ -63,7 +63,19 @@ _OURS = re.compile(rf"{__name__.partition('.')[0]}\.(?!capture\.)")  # modules b
 def call_user(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """What a function of the program's gives that one of ours calls back, as a hook."""
     interpreter = STATE.interpreter
-    return function(*args, **kwargs) if interpreter is None else interpreter.call(function, args, kwargs)
+    return function(*args, **kwargs) if interpreter is None else interpreter.call_back(function, args, kwargs)
+
+
+def call_apart(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    """`call_user`, of a function that a graph may run at another time, several times or not at all.
+
+    What changes what was there before ends the graph.
+    """
+    interpreter = STATE.interpreter
+    if interpreter is None:
+        return function(*args, **kwargs)
+    with interpreter.apart():
+        return interpreter.call_back(function, args, kwargs)
 
 
 def is_called_in_trace() -> bool:

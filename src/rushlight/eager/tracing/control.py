@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from rushlight.eager.autograd.history import attach
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, call_apart
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
@@ -113,7 +113,7 @@ def traced_cond(predicate: object, functions: Sequence[Callable[..., object]], o
     bodies = [Body(outer, "true"), Body(outer, "false")]
     given: list[Handle] = []
     for body, function in zip(bodies, functions, strict=True):
-        body.trace(lambda _, function=function: function(*operands), as_tensor, given=given)
+        body.trace(lambda _, function=function: call_apart(function, *operands), as_tensor, given=given)
         given = body.captured
     types, sizes = _with_unbacked_outputs(
         outer, _pairs(bodies), bodies[0].unbacked_symbols() | bodies[1].unbacked_symbols()

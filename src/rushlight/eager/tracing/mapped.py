@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autodiff.partition import Split, split_joint
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.dispatch import STATE, call_apart
 from rushlight.eager.handle import Handle
 from rushlight.eager.pytree import unflatten_tree
 from rushlight.eager.tracing.body import Body
@@ -30,7 +30,7 @@ def traced_map(function: Callable[[], object], parts: Sequence[Handle], placemen
     """
     outer: Tracer = STATE.tracer
     body = Body(outer, placements[0])
-    body.trace(lambda _: function(), lambda leaf: leaf if isinstance(leaf, Handle) else None, given=parts)
+    body.trace(lambda _: call_apart(function), lambda leaf: leaf if isinstance(leaf, Handle) else None, given=parts)
     given = body.captured
     values = tuple([operand(outer, tensor) for tensor in given])
     if body.edges:

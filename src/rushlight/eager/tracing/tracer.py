@@ -44,6 +44,10 @@ def _recorded() -> dict[str, Any]:
     return {"included": STATE.included | bit(Key.TRACING), "grad": STATE.grad, "saving": saving}
 
 
+def _call(function: Callable[[], Any]) -> Any:
+    return function()
+
+
 class Tracer(TensorValues):
     """Records into a GraphBuilder. Sizes that values give are symbols of `scope` without hints.
 
@@ -69,6 +73,7 @@ class Tracer(TensorValues):
         self.scope = scope
         self.random_state = random_state
         self.memos: dict[Hashable, Any] = {}  # see dispatch.Memo
+        self.behind: Callable[[Callable[[], Any]], Any] = _call  # calls what is traced behind the program, as gradients
         self.hooked: dict[int, Handle] = {}  # leaves that gradients arrived at, whose hooks have run, by identity
         # By identity: what a tensor's `grad` was when the program first read it, WRITTEN if it wrote it before.
         self.gradients_read: dict[int, object] = {}
@@ -113,6 +118,7 @@ class Tracer(TensorValues):
     def seal(self) -> None:
         """Lets go of who made it, and holds it: from here on no tensor from outside nor random numbers can be read."""
         self._lift = self.random_state = self._offset_of = _refuse_more
+        self.behind = _call
 
     def enter_region(self, number: int) -> int | None:
         """Calls belong to a region from here on; gives what `leave_region` takes."""

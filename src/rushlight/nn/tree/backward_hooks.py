@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from rushlight.eager.autograd.function import Function
 from rushlight.eager.autograd.node import fitting
-from rushlight.eager.dispatch import STATE, call_user
+from rushlight.eager.dispatch import STATE, call_user, refuse_in_graphs
 from rushlight.eager.tensor import Tensor
 from rushlight.ops.record import OPERATORS
 
@@ -44,6 +44,7 @@ class BackwardHooks:
         self._hooks = [hook.function for hook in hooks.values()]
         self._pre_hooks = [hook.function for hook in pre_hooks.values()]
         self._grad_output: Grads | None = None  # of the pass that goes on
+        self._is_traced = STATE.tracer is not None
         self._has_inputs = False
         self._inputs = 0
 
@@ -54,6 +55,7 @@ class BackwardHooks:
 
     def enter(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """Return the arguments, their gradients watched."""
+        self._refuse_half()
         self._inputs = len(args)
         places = [at for at, arg in enumerate(args) if isinstance(arg, Tensor) and arg.requires_grad]
         self._has_inputs = bool(places)
@@ -69,6 +71,7 @@ class BackwardHooks:
 
     def leave(self, result: object) -> object:
         """Return the result, its gradients watched; results are a tensor, or a tuple or list with some."""
+        self._refuse_half()
         if isinstance(result, Tensor):
             return self._watch_outputs([result])[0]
         if not isinstance(result, tuple | list):
@@ -80,6 +83,10 @@ class BackwardHooks:
         if hasattr(result, "_fields"):
             return type(result)(*watched)
         return type(result)(watched)
+
+    def _refuse_half(self) -> None:
+        if not self._is_traced:
+            refuse_in_graphs("a module's backward hooks", "one graph has to have all of the call")
 
     def _watch_outputs(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
         return _Boundary.apply([*self._pre_hooks, *self._hooks], self._outputs_known, *tensors) if tensors else ()

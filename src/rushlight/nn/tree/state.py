@@ -209,7 +209,7 @@ class _HookWithoutModule:
         self.hook = hook
 
     def __call__(self, module: ModuleState, *args: object) -> object:
-        return self.hook(*args)
+        return call_user(self.hook, *args)
 
 
 class _ReplacingHook:
@@ -219,7 +219,7 @@ class _ReplacingHook:
         self.hook = hook
 
     def __call__(self, *args: object) -> Any:
-        return self.hook(*args)
+        return call_user(self.hook, *args)
 
 
 def _require_fits(name: str, problems: list[str]) -> None:

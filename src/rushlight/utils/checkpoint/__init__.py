@@ -137,7 +137,7 @@ def checkpoint(
         if STATE.tracer is not None:
             return call_user(function, *args)
         return CheckpointFunction.apply(function, preserve, *args)
-    first, second = context_fn()
+    first, second = call_user(context_fn)
     if STATE.tracer is not None:
         with nullcontext() if isinstance(first, SelectiveMode) else first:
             return call_user(function, *args, **kwargs)
@@ -192,7 +192,7 @@ def checkpoint_sequential(
 def _one_after_the_other(steps: Sequence[Step]) -> Step:
     def run(value: object) -> object:
         for step in steps:
-            value = step(value)
+            value = call_user(step, value)
         return value
 
     return run

@@ -1,0 +1,69 @@
+"""The interpreter that knows what it has made, and keeps some calls from changing anything else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Set
+from contextlib import contextmanager
+from types import FunctionType
+from weakref import ref
+
+from rushlight.capture.interpreter import Interpreter
+from rushlight.capture.interpreter.generators import Resumable
+from rushlight.capture.resume.breaks import OUTSIDE, Break
+from rushlight.eager.autograd.node import Node
+from rushlight.eager.handle import Handle
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
+
+# C raises where one of these is to change; the augmented assignment of a size binds another one.
+UNCHANGEABLE = frozenset(
+    {type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, SymInt, SymFloat, SymBool}
+)
+_OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
+_OF_STEPS = (Handle, Node)  # what is written of tensors is part of graphs, and each pass has steps of its own
+
+
+class MakingInterpreter(Interpreter):
+    """An interpreter that writes down what it makes.
+
+    `made` are the objects, by identity, with the number of the instruction (`count`) that made them.
+    """
+
+    __slots__ = ("before", "count", "made")
+
+    def __init__(self, is_leaf: Callable[[FunctionType], bool]) -> None:
+        super().__init__(is_leaf)
+        self.made: dict[int, tuple[object, int]] = {}
+        self.count = 0
+        self.before: Set[int] | None = None  # objects that the trace had made before it ran a function apart
+
+    @contextmanager
+    def apart(self) -> Generator[None]:
+        """Breaks before a change of what was there before: a graph runs what is called now at another time."""
+        outer, self.before = self.before, frozenset(self.made)
+        try:
+            yield
+        finally:
+            self.before = outer
+
+    def changes(self, target: object) -> None:
+        """Breaks before a change of an object by a function that is run apart, unless that has made it."""
+        if self.before is None or type(target) in UNCHANGEABLE or issubclass(type(target), _OF_STEPS):
+            return
+        if id(target) in self.before or id(target) not in self.made:
+            raise Break(OUTSIDE, f"a {type(target).__name__} changes that was there before")
+
+    def note(self, value: object) -> None:
+        """Writes down that the instruction has made an object. It stays alive, but for what ends when it dies."""
+        kept = ref(value) if issubclass(type(value), Resumable) else value
+        self.made[id(value)] = kept, self.count
+
+    def note_parts(self, made: tuple[object, ...]) -> None:
+        """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
+        for part in made:
+            if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
+                self.note(part)
+
+    def makes(self, value: object) -> None:
+        """Writes down that an object has been made."""
+        self.note(value)

@@ -1,0 +1,219 @@
+"""What the library calls back of a program, as hooks and functions of transforms, has its effects at every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.support.errors import CompileError
+from rushlight.utils.checkpoint import checkpoint_sequential
+
+log: list[object] = []
+
+
+class Counter:
+    count = 0
+
+
+counter = Counter()
+
+
+def doubled(x: Any) -> Any:
+    log.append(len(log))
+    counter.count += 1
+    return x * 2
+
+
+class Logged(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        counter.count += 1
+        return gradient * 2
+
+
+class Appending(Logged):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        log.append("backward")
+        return gradient * 2
+
+
+def note_forward(*_: Any) -> None:
+    log.append("forward")
+
+
+def note_gradient(*_: Any) -> None:
+    log.append("gradient")
+
+
+def linear(**hooks: Callable[..., Any]) -> nn.Module:
+    module = nn.Linear(2, 2)
+    for name, hook in hooks.items():
+        getattr(module, f"register_{name}_hook")(hook)
+    return module
+
+
+def hooked_layer() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(2, 1, 4, dropout=0.0, batch_first=True)
+    layer.linear1.register_forward_hook(note_forward)
+    return layer
+
+
+class Scale(nn.Module):
+    def forward(self, weight: Any) -> Any:
+        log.append("scale")
+        return weight * 2
+
+
+def scaled() -> nn.Module:
+    module = nn.Linear(2, 2)
+    nn.utils.parametrize.register_parametrization(module, "weight", Scale())
+    return module
+
+
+class Noting(nn.Linear):
+    def forward(self, x: Any) -> Any:
+        log.append("noting")
+        return super().forward(x)
+
+
+def with_hook_on_a_result(x: Any) -> Any:
+    y = x * 2
+    y.register_hook(note_gradient)
+    return y.sin()
+
+
+def with_list_of_the_call(x: Any) -> Any:
+    kept: list[Any] = []
+    y = x * 2
+    y.register_hook(kept.append)
+    return y.sin(), kept
+
+
+seen, watched, parametrized, noting = linear(forward=note_forward), hooked_layer(), scaled(), Noting(2, 2)
+backward, before = linear(full_backward=note_gradient), linear(full_backward_pre=note_gradient)
+saved = linear()
+saved._register_state_dict_hook(note_forward)
+averaged = rl.optim.swa_utils.AveragedModel(seen)
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "vmap": lambda x: rl.vmap(doubled)(x),
+    "grad": lambda x: rl.func.grad(lambda y: doubled(y).sum())(x),
+    "jacrev": lambda x: rl.func.jacrev(doubled)(x),
+    "vjp": lambda x: rl.func.vjp(doubled, x)[0],
+    "functional_call": lambda x: rl.func.functional_call(noting, {}, (x,)),
+    "a branch that is not taken": lambda x: rl.cond(x.sum() > 1e6, doubled, lambda y: y, (x,)),
+    "segments": lambda x: checkpoint_sequential([doubled, doubled], 2, x, use_reentrant=False),
+    "a layer within a layer": lambda x: watched(x),
+    "a module within another": lambda x: averaged(x),
+    "a parametrization": lambda x: parametrized(x),
+    "a state dict": lambda x: x * len(saved.state_dict()),
+    "a module that is mapped": lambda x: rl.vmap(seen)(x),
+    "a backward that counts": lambda x: Logged.apply(x.sin()).cos(),
+    "a backward that appends": lambda x: Appending.apply(x.sin()).cos(),
+    "a hook on a result": with_hook_on_a_result,
+    "a hook on what a module is given": lambda x: backward(x.sin()).cos(),
+    "a hook on what a module gives": lambda x: before(x.sin()).cos(),
+    "a method of a list as a hook": with_list_of_the_call,
+}
+
+
+def effects(call: Callable[[Any], Any]) -> list[object]:
+    log.clear()
+    counter.count = 0
+    found: list[object] = []
+    for _ in range(3):
+        x = rl.arange(4.0).view(2, 2).requires_grad_()
+        given = call(x)
+        result, *kept = given if isinstance(given, tuple) else (given,)
+        if result.requires_grad:
+            result.sum().backward()
+        found.append((result.tolist(), None if x.grad is None else x.grad.tolist(), [len(one) for one in kept]))
+    return [*found, list(log), counter.count]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_effects_of_what_is_called_back_happen_at_every_call(name: str) -> None:
+    program = PROGRAMS[name]
+    expected = effects(program)
+    assert effects(rl.compile(program, backend="eager")) == expected
+    try:
+        whole = effects(rl.compile(program, backend="eager", fullgraph=True))
+    except CompileError as problem:
+        assert problem.code in ("C003", "C039")
+    else:
+        assert whole == expected
+
+
+class Clipped(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, bound: float) -> Any:
+        ctx.save_for_backward(x)
+        ctx.bound = bound
+        return x.clamp(max=bound)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        ctx.passed = gradient.clone()
+        ctx.passed[x > ctx.bound] = 0
+        parts = {"half": ctx.passed / 2}
+        found = [parts["half"]]
+        found.append(parts["half"])
+        return found[0] + found[1], None
+
+
+def test_what_is_called_back_and_changes_only_its_own_is_part_of_the_graph() -> None:
+    class Settings:
+        scale = 3.0
+
+    chosen = Settings()
+    doubling = linear(full_backward=lambda _, inputs, __: tuple([one * 2 for one in inputs]))
+
+    def program(x: Any) -> Any:
+        y = Clipped.apply(doubling(x), 0.5)
+        y.register_hook(lambda gradient: gradient * chosen.scale)
+        return (y * y).sum()
+
+    compiled = rl.compile(program, fullgraph=True)
+    for scale in (3.0, 4.0):
+        chosen.scale = scale
+        gradients: list[Any] = []
+        for call in (program, compiled):
+            x = rl.arange(4.0).view(2, 2).requires_grad_()
+            call(x).backward()
+            gradients.append(x.grad.tolist())
+        assert gradients[0] == gradients[1]
+
+
+class Reversed(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return -gradient
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_view_that_a_custom_function_gives_has_its_history(fullgraph: bool) -> None:
+    for program in (Reversed.apply, lambda x: Reversed.apply(x)[0], lambda x: Reversed.apply(Reversed.apply(x.t()))):
+        gradients: list[Any] = []
+        for call in (program, rl.compile(lambda x, f=program: f(x), fullgraph=fullgraph)):
+            x = rl.ones(2, 3, requires_grad=True)
+            result = call(x)
+            result.sum().backward()
+            gradients.append(x.grad.tolist())
+            with rl.no_grad():
+                result.zero_()  # it is a view of the argument
+            gradients.append(x.tolist())
+        assert gradients[:2] == gradients[2:]
