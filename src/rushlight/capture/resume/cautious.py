@@ -434,7 +434,7 @@ class CautiousInterpreter(ShowingInterpreter):
 
 
 def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
-    """Breaks before a call of a function, or of a `__call__`, that is known to have no graphs."""
+    """Breaks before a call of a function, or of a `__call__`, that has no graphs."""
     called: Any = function if type(function) is FunctionType else lookup(type(function), "__call__")
     code: Any = getattr(called, "__code__", None)
     if code in graphless:
