@@ -105,8 +105,8 @@ def _loaded_names(targets: tuple[Target, ...]) -> dict[str, object]:
 def _attribute(module: str, targets: tuple[Target, ...], name: str) -> object:
     """The value of a name: a submodule, or what the first target that has it holds."""
     own = [target for target in targets if name in vars(target)]
-    if own and not isinstance(vars(own[0])[name], ModuleType | Submodule):
-        return vars(own[0])[name]
+    if own and (callable(vars(own[0])[name]) or not isinstance(vars(own[0])[name], ModuleType | Submodule)):
+        return vars(own[0])[name]  # also of a module that is called, as `tile`
     if (own or not name.startswith("__")) and targets_of(f"{module}.{name}"):
         return import_module(f"{module}.{name}")
     if not own:
