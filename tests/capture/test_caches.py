@@ -49,6 +49,17 @@ def _window(count: int) -> rl.Tensor:
     return rl.arange(count) + 1
 
 
+@functools.lru_cache(1024)
+def _split(shape: tuple[int, ...], *, parts: int) -> tuple[list[int], int]:
+    _LOG.append((shape, parts))
+    return [parts, *[size // parts for size in shape[:1]], *shape[1:]], 1
+
+
+@functools.cache
+def _by_identity(value: object) -> int:
+    return len(repr(type(value)))
+
+
 class Recipe:
     def __init__(self, scale: int) -> None:
         self.scale, self.order = scale, [1, 0]
@@ -84,7 +95,7 @@ def _list(count: int) -> list[int]:
 
 
 def _all() -> list[Any]:
-    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list, Logger.once, _recipe]
+    return [_is_there, _scaled, _kept_once, _typed, _window, _module, _list, _split, _by_identity, Logger.once, _recipe]
 
 
 def _empty() -> None:
@@ -105,8 +116,10 @@ FUNCTIONS: dict[str, tuple[bool, Callable[[rl.Tensor], rl.Tensor]]] = {
     "module": (True, lambda x: x + len(_module().__name__)),
     "full": (False, lambda x: x + _kept_once(1) + _kept_once(2) + _kept_once(1)),
     "typed": (False, lambda x: x * _typed(1) + _typed(1.0)),
-    "list": (False, lambda x: x + _list(2)[0]),
-    "argument": (False, lambda x: x + _scaled(x.shape[0], 2.0)),
+    "list": (True, lambda x: x + _list(2)[0]),
+    "size": (True, lambda x: x + _scaled(x.shape[0], 2.0)),
+    "sizes": (True, lambda x: x.reshape(_split(tuple(x.shape), parts=2)[0]).sum(_split(x.shape, parts=2)[1])),
+    "tensor among the arguments": (False, lambda x: x + _by_identity(x)),
 }
 
 
@@ -198,3 +211,38 @@ def test_sizes_are_multiplied_in_place_in_a_graph():
     for size in (2, 3, 4):
         assert compiled(rl.ones(size, 3, 2)).shape == (size * 6,)
     assert rl.compiler.graph_count() == before + 1
+
+
+def test_a_list_that_a_cache_gave_is_read_at_each_call():
+    def function(x: rl.Tensor) -> rl.Tensor:
+        return x.reshape(_split(tuple(x.shape), parts=2)[0])
+
+    for fullgraph in (True, False):
+        compiled, x = rl.compile(function, fullgraph=fullgraph), rl.arange(4)
+        assert compiled(x).shape == (2, 2)
+        _split(tuple(x.shape), parts=2)[0].insert(0, 1)
+        assert compiled(x).shape == (1, 2, 2)
+        _split.cache_clear()
+        assert compiled(x).shape == (2, 2)
+        assert compiled(rl.arange(6)).shape == (2, 3)
+
+
+def test_a_list_that_a_cache_gave_and_the_function_changes_stays_changed():
+    def function(x: rl.Tensor) -> rl.Tensor:
+        sizes = _split(tuple(x.shape), parts=2)[0]
+        sizes.append(1)
+        return x.reshape(sizes)
+
+    runs: list[list[object]] = []
+    for call in (function, rl.compile(function, backend="eager")):
+        _empty()
+        runs.append([tuple(call(rl.arange(4)).shape) for _ in range(CALLS)])
+    assert runs[0] == runs[1]
+
+
+def test_sizes_that_a_cache_is_asked_with_are_fixed():
+    compiled = rl.compile(lambda x: x.reshape(_split(tuple(x.shape), parts=2)[0]), fullgraph=True)
+    before = rl.compiler.graph_count()
+    for count in (4, 6, 4, 6):
+        assert compiled(rl.arange(count)).shape == (2, count // 2)
+    assert rl.compiler.graph_count() == before + 2

@@ -9,10 +9,12 @@ from typing import Any
 
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_by_identity
+from rushlight.capture.resume.identifying import NUMBERS, fixed_number
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
-from rushlight.capture.state.reachable import PLAIN
+from rushlight.capture.state.reachable import PLAIN, is_walked
 from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.tensor_meta import Size
 
 
 def result_of(
@@ -20,14 +22,15 @@ def result_of(
 ) -> object:
     """What an earlier cache gives for arguments that last; MISSING where each call has to ask it.
 
-    Those are plain values, and objects that are no arguments and that the trace has not `made`, by identity. A result
-    that is not there yet Python computes first. Errors: Reroot then, since that may have changed the state.
+    Those are plain values, and objects that are no arguments and that the trace has not `made`, by identity. Sizes are
+    fixed. A result that is not there yet Python computes first. Errors: Reroot then: that may have changed the state.
     """
-    asked = cache, args, *kwargs.items()
     given = (*args, *kwargs.values())
     lasting = [_is_plain(value) or (_is_one(value, reached) and id(value) not in made) for value in given]
     if not all(lasting) or "cache_parameters" not in vars(cache) or cache.cache_parameters()["typed"]:
         return MISSING
+    args, kwargs = tuple(map(_fixed, args)), {name: _fixed(value) for name, value in kwargs.items()}
+    asked = cache, args, *kwargs.items()
     if not _has(cache, args, kwargs):
         if _is_full(cache):
             return MISSING
@@ -37,7 +40,7 @@ def result_of(
             raise Reroot
         return MISSING
     value = cache(*args, **kwargs)
-    if type(value) is Tensor or is_object(value):
+    if type(value) is Tensor or is_object(value) or is_walked(value):
         reached.results[asked] = value
         reached.read(reached.results, asked, value, f"{cache.__qualname__}{args!r}")
     elif not (_is_plain(value) or issubclass(type(value), (type, ModuleType))):
@@ -47,7 +50,17 @@ def result_of(
 
 
 def _is_plain(value: object) -> bool:
-    return type(value) in PLAIN or (type(value) is tuple and isinstance(value, tuple) and all(map(_is_plain, value)))
+    kind = type(value)
+    if kind in PLAIN or kind in NUMBERS:
+        return True
+    return kind in (tuple, Size) and isinstance(value, tuple) and all(map(_is_plain, value))
+
+
+def _fixed(value: Any) -> Any:
+    """An argument of a cache, with sizes and other numbers of the run time as they are in this call."""
+    if type(value) in (tuple, Size):
+        return type(value)(map(_fixed, value))
+    return fixed_number(value)
 
 
 def _is_one(value: object, reached: ReachedObjects) -> bool:
