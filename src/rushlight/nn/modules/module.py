@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.node import RemovableHandle
 from rushlight.eager.boundary import misuse_of
-from rushlight.eager.dispatch import call_user, is_called_in_trace
+from rushlight.eager.dispatch import STATE, call_user, is_called_in_trace
 from rushlight.nn.tree.backward_hooks import BackwardHooks
 from rushlight.nn.tree.conversion import ModuleConversion
 from rushlight.nn.tree.registry import NO_HOOKS
@@ -45,7 +45,7 @@ class Module(ModuleConversion):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and forward."""
-        if is_called_in_trace():
+        if STATE.interpreter is not None and is_called_in_trace():
             return call_user(self, *args, **kwargs)
         try:
             if self._hooked:
