@@ -315,7 +315,8 @@ def are_apart(values: Sequence[Any]) -> bool:
 
 
 def _is_container(value: object) -> bool:
-    return type(value) in (list, dict) or is_tuple(value)
+    kind = type(value)
+    return kind in _CONTAINERS or (issubclass(kind, tuple) and is_tuple(value))
 
 
 def is_fixed(value: object, frames: Sequence[Frame]) -> bool:
@@ -325,6 +326,7 @@ def is_fixed(value: object, frames: Sequence[Frame]) -> bool:
     return type(value) is CellType and any(cell is value for cell in frames[0].closure or ())
 
 
+_CONTAINERS = frozenset({list, dict, tuple})
 Place = tuple[Any, ...]
 
 
