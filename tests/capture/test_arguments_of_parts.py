@@ -4,6 +4,7 @@ import collections
 import typing
 import warnings
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -245,3 +246,49 @@ def test_attributes_of_a_named_tuple_are_its_own():
     for _ in range(2):
         pair = Noted(rl.tensor(1.0), rl.tensor(3.0))
         assert compiled(pair).item() == 8.0 and pair.sum.item() == 4.0
+
+
+class Schedule:
+    """Has a tensor and a number that changes, as schedules of rates have."""
+
+    __rushlight_state__ = "runtime"
+
+    def __init__(self, rates: rl.Tensor) -> None:
+        self.rates, self.steps = rates, 0
+
+    def step(self) -> None:
+        self.steps += 1
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3, 6])
+def test_state_of_an_object_in_a_list_that_a_function_refers_to(turns: int) -> None:
+    def function(turns: int) -> int:
+        held = [Schedule(rl.ones(3))]
+
+        def between() -> None:
+            held[-1].step()
+
+        print(end="")
+        for _ in range(turns):
+            rl.ones(3).sum().item()
+            between()
+        return held[-1].steps
+
+    assert rl.compile(function, backend="eager")(turns) == turns
+
+
+def test_a_schedule_in_a_list_takes_each_step() -> None:
+    def function(turns: int) -> tuple[int, float]:
+        optimizer = rl.optim.SGD([rl.nn.Parameter(rl.ones(3))], lr=1.0, momentum=0.9)
+        held = [rl.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20)]
+
+        def between() -> None:
+            held[-1].step()
+
+        run = rl.compile(lambda x: x.sum(), backend="eager")
+        for turn in range(turns):
+            run(rl.tensor(np.full(3, turn))).item()
+            between()
+        return held[-1].last_epoch, optimizer.param_groups[0]["lr"]
+
+    assert rl.compile(function, backend="eager")(8) == function(8)

@@ -18,7 +18,7 @@ from rushlight.capture.resume.identities import Identity
 from rushlight.capture.resume.iterators import VIEWS
 from rushlight.capture.resume.making import UNCHANGEABLE, MakingInterpreter
 from rushlight.capture.resume.opaque import Opaque, lives
-from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.resume.reached import ReachedObjects, has_walked
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
 from rushlight.capture.state.reachable import MARK, CellBox, ClassBox, variables_of
 from rushlight.capture.values import is_tuple
@@ -120,8 +120,13 @@ class AccessingInterpreter(MakingInterpreter):
         assumed.unnamed.setdefault(id(real), set()).add(name)
 
     def _read_of_object(self, owner: object, name: str) -> None:
-        """Has guarded what an object of the state, or a module, has under a name, or that it has nothing."""
+        """Has guarded what an object of the state, or a module, has under a name, or that it has nothing.
+
+        Errors: Reroot for a module, optimizer or the like that was reached within a container of the arguments.
+        """
         variables = self._variables_of(owner)
+        if hasattr(type(owner), MARK) and not isinstance(owner, type) and id(owner) not in self.made:
+            has_walked(self.reached, owner)
         if variables is not None:
             self._read_of_variables(owner, variables, name)
         kind = type(owner)

@@ -150,7 +150,9 @@ _OUTSIDE = tuple(
 
 _ERRORS = f"{_PACKAGE}.support.errors"
 # Modules among these that have what programs use as values: dtypes, placements, groups of processes.
-_INSIDE = frozenset({_ERRORS, *[f"{_PACKAGE}.ir.{name}" for name in ("dtype", "type", "placement", "process_group")]})
+_INSIDE = frozenset(
+    {_ERRORS, *[f"{_PACKAGE}.ir.{name}" for name in ("dtype", "type", "value", "placement", "process_group")]}
+)
 _CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
 _RANDOM = f"{_PACKAGE}.runtime.generator"
 _OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts

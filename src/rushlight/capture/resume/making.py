@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Set
 from types import FunctionType
 from weakref import ref
 
@@ -23,6 +22,22 @@ _OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of w
 _OF_STEPS = (Handle, Node)  # what is written of tensors is part of graphs, and each pass has steps of its own
 
 
+class Apart:
+    """While it is entered, an interpreter breaks before a change of what its trace has not made since."""
+
+    __slots__ = ("_interpreter", "_outer")
+
+    def __init__(self, interpreter: MakingInterpreter) -> None:
+        self._interpreter = interpreter
+        self._outer: Set[int] | None = None
+
+    def __enter__(self) -> None:
+        self._outer, self._interpreter.before = self._interpreter.before, frozenset(self._interpreter.made)
+
+    def __exit__(self, *error: object) -> None:
+        self._interpreter.before = self._outer
+
+
 class MakingInterpreter(Interpreter):
     """An interpreter that writes down what it makes.
 
@@ -37,14 +52,9 @@ class MakingInterpreter(Interpreter):
         self.count = 0
         self.before: Set[int] | None = None  # objects that the trace had made before it ran a function apart
 
-    @contextmanager
-    def apart(self) -> Generator[None]:
+    def apart(self) -> Apart:
         """Breaks before a change of what was there before: a graph runs what is called now at another time."""
-        outer, self.before = self.before, frozenset(self.made)
-        try:
-            yield
-        finally:
-            self.before = outer
+        return Apart(self)
 
     def changes(self, target: object) -> None:
         """Breaks before a change of an object by a function that is run apart, unless that has made it."""

@@ -428,3 +428,11 @@ def _end_without_place(owner: object, name: str, of_class: object) -> None:
         raise Break(OUTSIDE, f"the descriptor {name} is set")
     if not hasattr(owner, "__dict__"):
         raise Break(OUTSIDE, f"there is no attribute {name} to be set")
+
+
+def has_walked(reached: ReachedObjects, module: object) -> None:
+    """Sees to it that the state of a module, optimizer or schedule is part of a program. Errors: Reroot."""
+    variables = variables_of(module)
+    walked = variables is None or id(variables) in reached.walk.before
+    if not (walked or reached.knows(module) or any(module is root for root in reached.roots)):
+        raise Reroot(module)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Sequence
 from functools import partial
 from operator import attrgetter
 from types import CodeType, GeneratorType
@@ -255,25 +254,26 @@ class TracingInterpreter(TimedInterpreter):
 
     def call(self, function: object, args: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
         """What a call gives, by a loop of its own, in which C calls nothing."""
-        with self._uncovered():
+        covered = self.stubs.lift(), self.asking
+        try:
             return super().call(function, args, kwargs)
+        finally:
+            self._cover(*covered)
 
     def _run_frames(self) -> None:
         self.used = True
         self.spends(CALL_BACK)
-        with self._uncovered():
-            super()._run_frames()
-
-    @contextmanager
-    def _uncovered(self) -> Generator[None]:
-        """Takes stubs away while something else runs than the instruction of C that calls them."""
-        lifted, asking = self.stubs.lift(), self.asking
+        covered = self.stubs.lift(), self.asking
         try:
-            yield
+            super()._run_frames()
         finally:
-            self.asking = asking
-            for cls in lifted:
-                self.stubs.cover(cls, self)
+            self._cover(*covered)
+
+    def _cover(self, lifted: list[type], asking: frozenset[str]) -> None:
+        """Puts stubs back that were away while something else ran than the instruction that calls them."""
+        self.asking = asking
+        for cls in lifted:
+            self.stubs.cover(cls, self)
 
     def is_interrupt(self, error: BaseException, frame: Frame) -> bool:
         """Whether an error came from outside, and not from the program's own `raise`.

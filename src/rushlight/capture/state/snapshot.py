@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import is_
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
@@ -90,7 +90,7 @@ class Snapshot:
         self._table_at = self._table.buffer_info()[0]
         self.same = functions().same_objects
         others = [element for element, _ in containers if type(element) not in _KINDS]
-        self._others = [(element, inside[id(element)], tuple(_keys(element))) for element in others]
+        self._others = [(element, inside[id(element)], _iterate(element), tuple(_keys(element))) for element in others]
 
     @property
     def is_empty(self) -> bool:
@@ -106,10 +106,10 @@ class Snapshot:
         """Whether all containers hold the same objects at the same keys, and all tensors the same memory."""
         if not self.same(self._table_at):
             return False
-        for container, entries, keys in self._others:
+        for container, entries, iterate, keys in self._others:
             if len(container) != len(entries) or not all(map(_is_same, entries)):
                 return False
-            if keys and not all(map(is_, _keys(container), keys)):
+            if keys and not all(map(is_, iterate(container), keys)):
                 return False
         return moves() == self._moves or self._stay()
 
@@ -122,9 +122,17 @@ class Snapshot:
         return stay
 
 
+def _iterate(container: Entries) -> Callable[[Any], Iterable[object]]:
+    """What gives the keys of a dict in their order, and of other containers nothing."""
+    return kind_of(container).__iter__ if isinstance(container, dict) else _nothing
+
+
+def _nothing(container: Entries) -> Iterable[object]:
+    return ()
+
+
 def _keys(container: Entries) -> Iterable[object]:
-    """The keys of a dict, in order."""
-    return kind_of(container).__iter__(container) if isinstance(container, dict) else ()
+    return _iterate(container)(container)
 
 
 def _address(value: object) -> int:
