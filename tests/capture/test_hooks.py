@@ -420,3 +420,20 @@ def test_effects_of_a_backward_hook_come_where_the_backward_pass_runs():
         assert len(seen) == count
         loss.backward()
         assert len(seen) == count + 1
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_prehook"])
+def test_hooks_of_a_node_are_registered_once(kind: str) -> None:
+    calls: list[str] = []
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        y = (x * 2).sin()
+        getattr(y.grad_fn, kind)(lambda *gradients: calls.append(kind))
+        (y * 3).sum().backward()
+        return y
+
+    compiled = rl.compile(function, backend="eager")
+    for count in (1, 2, 3):
+        x = rl.ones(2, requires_grad=True)
+        compiled(x)
+        assert calls == [kind] * count and rl.equal(x.grad, 6 * (rl.ones(2) * 2).cos())

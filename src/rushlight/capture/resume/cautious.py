@@ -143,8 +143,9 @@ _PACKAGE = __name__.partition(".")[0]
 
 _ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
 _SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
+_OF_EAGER = ("eager.autograd.check", "eager.autograd.node", "eager.dispatch.table")
 _OUTSIDE = tuple(
-    [f"{_PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, "eager.autograd.check", "eager.dispatch.table")]
+    [f"{_PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_OF_EAGER)]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 
