@@ -10,6 +10,7 @@ from typing import Self
 import pytest
 
 import rushlight as rl
+from rushlight.capture.resume.reached import Reroot
 
 _LOG: list[str] = []
 CALLS = 3
@@ -156,3 +157,24 @@ def test_objects_whose_class_sees_every_attribute_are_made_in_a_graph() -> None:
             _LOG.clear()
             runs.append(_seen(call(rl.ones(2))))
         assert runs[0] == runs[1]
+
+
+def test_variables_of_objects_that_each_trace_makes_anew_end_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces: list[object] = []
+    monkeypatch.setattr(Reroot, "__init__", lambda self, root=None: traces.append(setattr(self, "root", root)))
+
+    def function(x: rl.Tensor) -> tuple[list[float], dict[str, object]]:
+        model, saved, losses = rl.nn.Linear(2, 1, bias=False), {}, []
+        with rl.no_grad():
+            model.weight.fill_(1.0)
+        for turn in range(3):
+            loss = (model(x) * turn).sum()
+            loss.backward()
+            saved = copy.deepcopy(model.state_dict())
+            with rl.no_grad():
+                model.weight.mul_(2)
+            losses.append(loss.item())
+        return losses, {name: value.tolist() for name, value in saved.items()}
+
+    assert rl.compile(function, backend="eager")(rl.ones(1, 2)) == function(rl.ones(1, 2))
+    assert len(traces) < 32

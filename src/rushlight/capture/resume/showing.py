@@ -46,6 +46,7 @@ from rushlight.capture.state.globals import is_of_users, module_of_class, module
 from rushlight.capture.state.reachable import PLAIN, ClassBox, is_walked
 from rushlight.eager.handle import Handle
 
+_MOST_DICTS = 4  # of variables that one trace takes as state: those of new objects are others in each trace
 _MOST_CLASSES = 1 << 12  # programs that make classes without end do not keep all of them
 # Classes of C whose objects stay as they are, though each is equal to itself alone, and those of which the rest of the
 # interpreter knows what may change.
@@ -123,6 +124,8 @@ class ShowingInterpreter(IdentifyingInterpreter):
         if name == "__dict__" and type(value) is not ModuleType and not self.reached.knows(value):
             variables = self._variables_of(value)
             if variables is not None and not self.reached.walk.holds_all_of(variables):
+                if sum([type(root) is dict for root in self.reached.roots]) >= _MOST_DICTS:
+                    raise Break(breaks.VARIABLES, "an object that each trace makes anew is taken as a dict")
                 raise Reroot(variables)
         if name == "__dict__" and _is_named(value) and issubclass(type(value), type) and id(value) not in self.made:
             self._reads_containers(value)
