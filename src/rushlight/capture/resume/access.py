@@ -125,11 +125,11 @@ class AccessingInterpreter(MakingInterpreter):
         Errors: Reroot for a module, optimizer or the like that was reached within a container of the arguments.
         """
         variables = self._variables_of(owner)
-        if hasattr(type(owner), MARK) and not isinstance(owner, type) and id(owner) not in self.made:
-            has_walked(self.reached, owner)
         if variables is not None:
             self._read_of_variables(owner, variables, name)
         kind = type(owner)
+        if hasattr(kind, MARK) and id(owner) not in self.made:
+            has_walked(self.reached, owner)
         if kind.__flags__ & HEAP_TYPE and id(owner) not in self.made and not issubclass(kind, BaseException):
             slot = lookup(kind, name)
             if type(slot) is not MemberDescriptorType or is_native(slot.__objclass__):

@@ -7,7 +7,7 @@ that the trace sets are kept here, where later reads find them; the object chang
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import (
     BuiltinFunctionType,
@@ -431,8 +431,19 @@ def _end_without_place(owner: object, name: str, of_class: object) -> None:
 
 
 def has_walked(reached: ReachedObjects, module: object) -> None:
-    """Sees to it that the state of a module, optimizer or schedule is part of a program. Errors: Reroot."""
+    """Sees to it that the state of a module, optimizer or schedule is part of a program. Errors: Reroot.
+
+    One that lies in a container of the arguments is; others are new, or have been found in the state.
+    """
     variables = variables_of(module)
-    walked = variables is None or id(variables) in reached.walk.before
-    if not (walked or reached.knows(module) or any(module is root for root in reached.roots)):
+    if variables is None or id(variables) in reached.walk.before or reached.knows(module):
+        return
+    held = any(module is part for copy in reached.copies for part in _parts_of(copy.original))
+    if held and not any(module is root for root in reached.roots):
         raise Reroot(module)
+
+
+def _parts_of(container: object) -> Iterable[object]:
+    if type(container) is dict and isinstance(container, dict):
+        return container.values()
+    return container if isinstance(container, (list, tuple)) else ()
