@@ -11,6 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.distributed.checkpoint.folder import open_folder
 from rushlight.distributed.checkpoint.holding import Holding, Part
+from rushlight.distributed.checkpoint.index import read_index
 from rushlight.distributed.checkpoint.writing import Writing, shares_of
 from rushlight.distributed.tensor.layout import Box, box_at, count_of, shape_of, whole, within
 from rushlight.eager.memory import array_of
@@ -90,10 +91,24 @@ def test_boxes_that_do_not_make_up_a_tensor_are_refused() -> None:
 
 
 def test_shards_of_an_earlier_checkpoint_go_when_the_new_one_is_there(tmp_path) -> None:
-    for mark, value in (("a" * 12, 1.0), ("b" * 12, 2.0)):
+    for serial, (mark, value) in enumerate((("a" * 12, 1.0), ("b" * 12, 2.0))):
         tensor = rl.full((3,), value)
         part = Part("w", rl.float32, (3,), whole((3,)))
-        writing = Writing(str(tmp_path), mark, [[part]])
+        writing = Writing(str(tmp_path), mark, [[part]], serial)
         writing.write_shard(0, {"w": [Holding(part, tensor)]})
         writing.commit(writing.index({}))
-    assert sorted(os.listdir(tmp_path)) == ["index.json", f"shard-{'b' * 12}-00000.safetensors"]
+    assert sorted(os.listdir(tmp_path)) == ["index.json", writing.file(0)]
+
+
+def test_shards_of_a_later_save_stay_when_an_earlier_one_is_done(tmp_path) -> None:
+    part = Part("w", rl.float32, (3,), whole((3,)))
+    first, second = [Writing(str(tmp_path), mark * 12, [[part]], serial) for serial, mark in ((5, "a"), (6, "b"))]
+    for writing, value in ((first, 1.0), (second, 2.0)):
+        writing.write_shard(0, {"w": [Holding(part, rl.full((3,), value))]})
+    first.commit(first.index({}))
+    assert sorted(os.listdir(tmp_path)) == ["index.json", first.file(0), second.file(0)]
+    second.commit(second.index({}))
+    assert sorted(os.listdir(tmp_path)) == ["index.json", second.file(0)]
+    first.write_shard(0, {"w": [Holding(part, rl.full((3,), 1.0))]})
+    first.commit(first.index({}))
+    assert sorted(os.listdir(tmp_path)) == ["index.json", second.file(0)] and read_index(str(tmp_path)).serial == 6

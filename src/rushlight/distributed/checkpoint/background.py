@@ -80,12 +80,12 @@ def _poll(limit: float, done: Saved, awaited: Callable[[], list[int]]) -> None:
 
 
 def _missing(job: Save) -> list[int]:
-    """The ranks whose shards are not there. Raises what one of them has failed with."""
+    """The ranks without a shard, none where a later save is done. Raises what one has failed with."""
     shares = [rank for rank, share in enumerate(job.writing.shares) if share]
     found = [rank for rank in shares if not os.path.exists(_path(job, rank))]
     for rank in found:
         _raise_noted(job, rank)
-    return found
+    return [] if found and job.writing.later_index() is not None else found
 
 
 class _Uncommitted:

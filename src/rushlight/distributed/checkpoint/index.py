@@ -29,7 +29,7 @@ FILE_NAME = "index.json"
 _FORMAT = "rushlight shards"
 _VERSION = 1
 _MOST_BYTES = 1 << 30
-_SHARD = re.compile(r"^shard-[0-9a-f]{12}-\d{5,}\.safetensors$")
+_SHARD = re.compile(r"^shard-[0-9a-f]{12}-(?:([0-9a-f]{16})-)?\d{5,}\.safetensors$")
 
 
 @frozen
@@ -157,9 +157,10 @@ def is_plain(file: object) -> bool:
     return isinstance(file, str) and file == os.path.basename(file) and file not in ("", ".", "..") and "\0" not in file
 
 
-def is_shard(name: str) -> bool:
-    """Whether a file's name is that of a shard."""
-    return _SHARD.match(name) is not None
+def serial_of_shard(name: str) -> int | None:
+    """Return the serial of the save of a shard, 0 where its name has none; None for another file."""
+    match = _SHARD.match(name)
+    return None if match is None else int(match[1] or "0", 16)
 
 
 def _numbers(numbers: Any) -> tuple[int, ...]:

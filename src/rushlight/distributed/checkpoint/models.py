@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.data.safetensors_file import SafetensorsFile
 from rushlight.data.source import opened
-from rushlight.distributed.checkpoint.index import Entry, Index, Piece, is_plain, is_shard
+from rushlight.distributed.checkpoint.index import Entry, Index, Piece, is_plain, serial_of_shard
 from rushlight.distributed.tensor.layout import whole
 from rushlight.support.errors import error, fail, require
 
@@ -42,7 +42,7 @@ def models_index(folder: str) -> Index:
 
 def _files(folder: str) -> set[str]:
     """The files of safetensors that are no shards of ours, which are nothing without their index."""
-    return {name for name in os.listdir(folder) if name.endswith(".safetensors") and not is_shard(name)}
+    return {name for name in os.listdir(folder) if name.endswith(".safetensors") and serial_of_shard(name) is None}
 
 
 def _named(path: str) -> Mapping[str, str]:

@@ -15,11 +15,11 @@ from rushlight.data.atomic_file import write_atomically
 from rushlight.data.safetensors_file import safetensors_parts
 from rushlight.distributed.checkpoint.flat import Path
 from rushlight.distributed.checkpoint.holding import Holding, Part
-from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece, is_shard
+from rushlight.distributed.checkpoint.index import FILE_NAME, Entry, Index, Piece, read_index, serial_of_shard
 from rushlight.distributed.checkpoint.ranks import Ranks
 from rushlight.distributed.tensor.layout import count_of, shape_of, starts_of
 from rushlight.eager.tensor import Tensor
-from rushlight.support.errors import error, fail
+from rushlight.support.errors import RushlightError, error, fail
 from rushlight.support.frozen import frozen
 
 
@@ -38,7 +38,7 @@ class Writing:
 
     def file(self, rank: int) -> str:
         """Return the name of a rank's shard."""
-        return f"shard-{self.mark}-{rank:05}.safetensors"
+        return f"shard-{self.mark}-{self.serial:016x}-{rank:05}.safetensors"
 
     def files(self) -> list[str]:
         """Return the names of all shards."""
@@ -70,13 +70,27 @@ class Writing:
             os.unlink(os.path.join(self.folder, self.file(rank)))
 
     def commit(self, index: Index) -> None:
-        """Make the checkpoint the folder's, and then removes the shards of others."""
-        write_atomically(os.path.join(self.folder, FILE_NAME), [index.text().encode()])
-        kept = {*index.files(), *self.files()}
+        """Make the checkpoint the folder's, and then remove the shards of earlier saves.
+
+        Those of later ones may be under way. Where a later one has its index already, that one stays.
+        """
+        kept = self.later_index()
+        if kept is None:
+            write_atomically(os.path.join(self.folder, FILE_NAME), [index.text().encode()])
+            kept = index
+        names = {*kept.files(), *self.files()} if kept is index else {*kept.files()}
         for name in os.listdir(self.folder):
-            if is_shard(name) and name not in kept:
+            serial = serial_of_shard(name)
+            if serial is not None and serial <= self.serial and name not in names:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(self.folder, name))
+
+    def later_index(self) -> Index | None:
+        """Return the index that a later save has written to the folder, if any has."""
+        with contextlib.suppress(RushlightError):
+            there = read_index(self.folder)
+            return there if there.serial > self.serial else None
+        return None
 
 
 @frozen(eq=False)
