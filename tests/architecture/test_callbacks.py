@@ -28,7 +28,7 @@ WITH_CALLBACKS = {
     "runtime/shared.py": "weakref.ref",
     "build/native.py": "weakref.ref",
     "capture/function/whole.py": "weakref.ref",
-    "capture/resume/noting.py": "weakref.ref",
+    "capture/resume/interpreters/noting.py": "weakref.ref",
     "data/worker.py": "weakref.ref",
 }
 

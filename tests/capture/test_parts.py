@@ -14,7 +14,7 @@ from tests.capture.programs_in_parts import differing
 import rushlight as rl
 from rushlight.capture import explain_entries
 from rushlight.capture.interpreter.frame import body_of
-from rushlight.capture.resume.tracing import TracingInterpreter
+from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
 from rushlight.support import events, settings
 
 ESCAPES = "a generator that others have as well is one of the interpreter's"

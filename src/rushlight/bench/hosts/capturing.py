@@ -14,7 +14,7 @@ from rushlight.bench.records import Record, Work
 from rushlight.capture import explain_entries
 from rushlight.capture.interpreter.frame import Body
 from rushlight.capture.interpreter.operations import Operation
-from rushlight.capture.resume.tracing import TracingInterpreter
+from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
 from rushlight.eager.dispatch import STATE
 from rushlight.support import clock
 

@@ -16,11 +16,11 @@ from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.leaving import unlike_eager
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, UNSUPPORTED, Reason, Retrace
+from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
 from rushlight.capture.resume.recipe import AS_GIVEN, Recipe, RecipeWriter, is_mark, is_plain
-from rushlight.capture.resume.tracing import TracingInterpreter
 from rushlight.capture.resume.whole import BackwardInterpreter
 from rushlight.capture.state.changes import Copy, put_in
 from rushlight.capture.state.reachable import Traced

@@ -17,11 +17,11 @@ from rushlight.capture.interpreter.suspended import as_of_python
 from rushlight.capture.resume.breaks import NOT_NOW, WARNS, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
 from rushlight.capture.resume.graphless import Graphless, OpenCalls
+from rushlight.capture.resume.interpreters.tracing import is_within
 from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.patience import ALL, Long, PatientInterpreter
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
-from rushlight.capture.resume.tracing import is_within
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.spec.propose import Observed

@@ -11,8 +11,11 @@ from types import CodeType, FunctionType
 
 from rushlight.capture.interpreter.binding import SUSPENDING
 from rushlight.capture.interpreter.frame import Frame
-from rushlight.capture.resume.cautious import is_leaf
+from rushlight.capture.resume.blueprint import is_ours
+from rushlight.support.interpreted import is_interpreted
 
+_PACKAGE = __name__.partition(".")[0]
+_CALLING = (f"{_PACKAGE}.nn.modules.module", f"{_PACKAGE}.nn.modules.container")  # what is interpreted of ours
 MOST_EMPTY = 8  # places of a function, and of what it calls, at which there was no graph
 
 
@@ -71,3 +74,9 @@ class OpenCalls:
             depth += 1
         over, self.codes = self.codes[depth:], self.codes[:depth]
         return next((code for code in over if self._graphless.left(code)), None)
+
+
+def is_leaf(function: FunctionType) -> bool:
+    """Whether a function of ours is called as it is. Modules' calls are interpreted, since they call the user's."""
+    module: str = function.__globals__.get("__name__", "")
+    return is_ours(module) and module not in _CALLING and not is_interpreted(function)

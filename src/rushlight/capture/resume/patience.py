@@ -13,7 +13,7 @@ from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.leaving import LeavingInterpreter
 from rushlight.capture.interpreter.native_loops import NativeLoop, loop_at
 from rushlight.capture.interpreter.tracebacks import called_from
-from rushlight.capture.resume.cautious import is_leaf
+from rushlight.capture.resume.graphless import is_leaf
 from rushlight.support import settings
 
 ALL = sys.maxsize  # instructions: those that are left of a call

@@ -28,8 +28,8 @@ from rushlight.capture.interpreter.suspended import Call, SuspendedCode, can_be_
 from rushlight.capture.resume.blueprint import blueprint_of, is_plain_key
 from rushlight.capture.resume.breaks import CLASS, OUTSIDE, SUSPENDED, UNBUILT, Reason, Retrace
 from rushlight.capture.resume.calling import definer
-from rushlight.capture.resume.cautious import is_leaf
 from rushlight.capture.resume.classes import ClassPlan
+from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.identities import Identity, number_of
 from rushlight.capture.resume.iterators import parts_of
 from rushlight.capture.resume.opaque import Opaque, slot_of

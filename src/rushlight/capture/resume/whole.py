@@ -15,10 +15,8 @@ from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
-from rushlight.capture.resume.identifying import NUMBERS
-from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared
-from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.resume.tracing import (
+from rushlight.capture.resume.interpreters.identifying import NUMBERS
+from rushlight.capture.resume.interpreters.tracing import (
     OF_OPERATORS,
     TracingInterpreter,
     is_native,
@@ -26,6 +24,8 @@ from rushlight.capture.resume.tracing import (
     note_error,
     scopes_of_call,
 )
+from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared
+from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import STATE, Scope

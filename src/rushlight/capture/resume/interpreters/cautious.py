@@ -5,10 +5,8 @@ Breaks end the graph in front of an instruction; Python carries it out, and anot
 
 from __future__ import annotations
 
-import _thread
-import io
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
@@ -31,7 +29,6 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup, python_method
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import APART, Break
-from rushlight.capture.resume.caches import result_of
 from rushlight.capture.resume.calling import (
     COPYING,
     OF_ABSTRACT,
@@ -51,122 +48,43 @@ from rushlight.capture.resume.calling import (
     is_of_c,
 )
 from rushlight.capture.resume.classes import new_class, parts_that_c_made
-from rushlight.capture.resume.identifying import concrete, copies_attributes
+from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.identities import mixes
+from rushlight.capture.resume.interpreters.caches import result_of
+from rushlight.capture.resume.interpreters.identifying import concrete, copies_attributes
+from rushlight.capture.resume.interpreters.known import (
+    ALL_ATTRIBUTES,
+    BY_KEY,
+    CLASSES_OF_ERRORS,
+    CONTAINERS,
+    EFFECTS,
+    IMMUTABLE,
+    INSIDE,
+    KEEPING_WHOLE,
+    MAKERS,
+    MUTATING,
+    OF_AUTOGRAD,
+    OF_DTYPES,
+    OUTSIDE,
+    PACKAGE,
+    PURE,
+    PURE_FUNCTIONS,
+    RANDOM,
+    READING,
+    SETTING,
+    TAKES_NUMBERS,
+    TEXTS,
+)
+from rushlight.capture.resume.interpreters.showing import ShowingInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
-from rushlight.capture.resume.showing import ShowingInterpreter
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.changes import holder_of
 from rushlight.capture.state.globals import module_of_class
 from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
-from rushlight.eager.subclass import attributes_of, state_of_object
 from rushlight.eager.tracing import TracedNumber
-from rushlight.support.interpreted import is_interpreted
-
-_PURE = frozenset(
-    {"builtins", "math", "cmath", "operator", "_operator", "itertools", "functools", "_functools", "collections"}
-    | {
-        "_collections",
-        "abc",
-        "_abc",
-        "copy",
-        "copyreg",
-        "enum",
-        "dataclasses",
-        "typing",
-        "types",
-        "re",
-        "_sre",
-        "heapq",
-    }
-    | {"_heapq", "bisect", "_bisect", "string", "struct", "_struct", "numbers", "fractions", "decimal", "datetime"}
-    | {"textwrap", "array"}
-)  # modules whose functions of C have no effects, but for those named next
-_PURE_FUNCTIONS = frozenset(map(id, [sys.intern, sys.getrecursionlimit, sys.getdefaultencoding]))
-_EFFECTS = frozenset({hash, print, input, open, exec, eval, __import__, breakpoint})
-_MUTATING = frozenset(
-    {
-        "append",
-        "extend",
-        "insert",
-        "pop",
-        "remove",
-        "clear",
-        "sort",
-        "reverse",
-        "update",
-        "setdefault",
-        "popitem",
-        "add",
-    }
-    | {"discard", "appendleft", "popleft", "extendleft", "rotate", "move_to_end", "subtract", "difference_update"}
-    | {
-        "intersection_update",
-        "symmetric_difference_update",
-        "__setitem__",
-        "__delitem__",
-        "__iadd__",
-        "__ior__",
-        "__imul__",
-        "__isub__",
-        "__iand__",
-        "__ixor__",
-        "__init__",
-        "__setstate__",
-        "write",
-    }
-)
-# Methods of dicts and sets that look up their first argument.
-_BY_KEY = frozenset(
-    {"get", "setdefault", "pop", "add", "discard", "remove", "move_to_end", "__getitem__", "__delitem__"}
-    | {"__contains__", "__setitem__"}
-)
-# What makes objects of C whose methods change nothing else, and their classes.
-_APART = (_thread.RLock, _thread.allocate_lock, _thread.LockType, io.StringIO, io.BytesIO)
-_TEXTS = frozenset({repr, format, ascii})
-_SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
-_OF_AUTOGRAD = frozenset(
-    {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
-)  # of tensors
-_TAKES_NUMBERS = frozenset(
-    map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
-)
-_READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
-_KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
-_ALL_ATTRIBUTES = frozenset(map(id, [attributes_of, state_of_object]))  # functions of ours that copies of tensors call
-_IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
-_CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
-_PACKAGE = __name__.partition(".")[0]
-
-_ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
-_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
-_OF_EAGER = ("eager.autograd.check", "eager.autograd.node", "eager.dispatch.table")
-_OUTSIDE = tuple(
-    [f"{_PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_OF_EAGER)]
-)  # modules of ours whose functions have effects, or tell what differs from call to call
-
-
-_ERRORS = f"{_PACKAGE}.support.errors"
-# Modules among these that have what programs use as values: dtypes, placements, groups of processes.
-_INSIDE = frozenset(
-    {_ERRORS, *[f"{_PACKAGE}.ir.{name}" for name in ("dtype", "type", "value", "placement", "process_group")]}
-)
-_CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
-_RANDOM = f"{_PACKAGE}.runtime.generator"
-_OF_DTYPES = f"{_PACKAGE}.compat."  # there the class of a number counts
-
-
-def is_leaf(function: FunctionType) -> bool:
-    """Whether a function of ours is called as it is. Modules' calls are interpreted, since they call the user's."""
-    module: str = function.__globals__.get("__name__", "")
-    if not is_ours(module):
-        return False
-    if module == f"{_PACKAGE}.nn.modules.module" or module == f"{_PACKAGE}.nn.modules.container":
-        return False
-    return not is_interpreted(function)
 
 
 def module_of(function: Any) -> str:
@@ -279,11 +197,11 @@ class CautiousInterpreter(ShowingInterpreter):
     def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments of a call; what makes text of numbers is given their values."""
         if (type(function) is type and function is str) or (
-            type(function) is BuiltinFunctionType and function in _TEXTS
+            type(function) is BuiltinFunctionType and function in TEXTS
         ):
             for value in args:
                 self.tells(value)
-                if type(value) in _CONTAINERS or type(value) is tuple:
+                if type(value) in CONTAINERS or type(value) is tuple:
                     self.runs(value)
                 if self.reached.knows(value) and not _writes_itself(type(value)):
                     raise Break(breaks.PASSED_BY, "the text of an object that was there before")
@@ -339,17 +257,17 @@ class CautiousInterpreter(ShowingInterpreter):
         if hasattr(scope, "__exit__") and id(args[0]) not in self.made and not is_ours(module_of_class(scope)):
             raise Break(breaks.SCOPE, f"a {type(args[0]).__name__} is entered or left that was there before")
         owner, rest = _receiver(function, args)
-        if _SETTING.get(getattr(function, "__name__", "")) == len(rest) and owner is not None:
+        if SETTING.get(getattr(function, "__name__", "")) == len(rest) and owner is not None:
             name, value = [*rest, MISSING][:2]
             if type(name) is str and self.sets(owner, name, value):
                 return None
         listed = bool(args) and (function is vars or function is dir)
         if listed or (owner is not None and getattr(function, "__name__", "") in COPYING):
             self.owner(args[0] if listed else owner, "__dict__")
-        if id(function) in _ALL_ATTRIBUTES:
+        if id(function) in ALL_ATTRIBUTES:
             copies_attributes(self.reached.walk.assumed, args[0])
         module = module_of(function)
-        ours = module.partition(".")[0] == _PACKAGE
+        ours = module.partition(".")[0] == PACKAGE
         if ours:
             _stays_outside(function, module)
         kept = type(function) is CACHED and id(function) not in self.made
@@ -373,19 +291,19 @@ class CautiousInterpreter(ShowingInterpreter):
                 if id(owner) in self.given:
                     self.writes(owner, *rest, *kwargs.values())
             _looks_up(self, function, owner, rest)
-            if not (id(function) in _TAKES_NUMBERS or module == "_operator" or _stores(function)):
+            if not (id(function) in TAKES_NUMBERS or module == "_operator" or _stores(function)):
                 args = tuple([_number(value) for value in args])
                 kwargs = {name: _number(value) for name, value in kwargs.items()}
         else:
             self.used = True
             # A wrapper takes numbers as they are: `zeros` wraps a function of that package, and a size stays open.
-            if module.startswith(_OF_DTYPES) and _is_unwrapped(function):
+            if module.startswith(OF_DTYPES) and _is_unwrapped(function):
                 args, kwargs = tuple(map(_number, args)), {name: _number(value) for name, value in kwargs.items()}
         self.used |= any(hasattr(type(value), "__next__") for value in args)  # C may take values before it breaks
         result = function(*args, **kwargs)
         if not ours:
             _has_keys(self, owner if result is None else result)
-        elif type(result) in _CONTAINERS and holder_of(self.reached.walk, result, (owner, *args)) is not None:
+        elif type(result) in CONTAINERS and holder_of(self.reached.walk, result, (owner, *args)) is not None:
             raise Break(breaks.OUTSIDE, f"{getattr(function, '__name__', '')} changes what was there before")
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
@@ -406,14 +324,14 @@ class CautiousInterpreter(ShowingInterpreter):
         before = owner is not None and id(owner) not in self.made and id(owner) not in self.given
         if type(owner) is CACHED and before:
             raise Break(breaks.PASSED_BY, "it is asked what a cache holds that was there before")
-        if any(function is make for make in _APART) or (type(owner) in _APART and not before):
+        if any(function is make for make in MAKERS) or (type(owner) in MAKERS and not before):
             return
         name = getattr(function, "__name__", type(function).__name__)
         hashable = type(function).__hash__ is not None and not isinstance(function, Opaque)
         if function is hash and all(map(_has_fixed_hash, args)):
             return
-        if (hashable and isinstance(function, BuiltinFunctionType) and function in _EFFECTS) or (
-            module not in _PURE and id(function) not in _PURE_FUNCTIONS
+        if (hashable and isinstance(function, BuiltinFunctionType) and function in EFFECTS) or (
+            module not in PURE and id(function) not in PURE_FUNCTIONS
         ):
             if isinstance(function, type) and function.__flags__ & HEAP_TYPE:
                 if not all(is_of_c(lookup(function, part)) for part in ("__new__", "__init__")):
@@ -428,7 +346,7 @@ class CautiousInterpreter(ShowingInterpreter):
             raise Break(breaks.PASSED_BY, "a class is asked for those that derive from it")
         if name == "_abc_register" and args and id(args[0]) not in self.made:
             raise Break(breaks.OUTSIDE, "a class is registered for one that was there before")
-        if name in _MUTATING and before and not issubclass(type(owner), (type, FrameType)):
+        if name in MUTATING and before and not issubclass(type(owner), (type, FrameType)):
             if self.is_state(owner, *_entries_in(rest), *kwargs.values()):
                 return
             if name == "append" and type(owner) is list and isinstance(owner, list) and self.appends(owner, rest):
@@ -445,7 +363,7 @@ def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
 
 
 def _asked_of_tensor(tensor: Handle, name: str) -> None:
-    if name in _OF_AUTOGRAD:
+    if name in OF_AUTOGRAD:
         raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
     if name == "grad" and is_recorded(kept_gradient(tensor)):
         raise Break(breaks.AUTOGRAD, "a gradient is asked for that has a history")
@@ -456,11 +374,11 @@ def _asked_of_tensor(tensor: Handle, name: str) -> None:
 def _stays_outside(function: Any, module: str) -> None:
     """Breaks before a function of ours that has effects, or may have."""
     of_method: str = getattr(function, "__name__", "")
-    if module == _CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
+    if module == CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return
-    if module.startswith(_OUTSIDE) and module not in _INSIDE:
+    if module.startswith(OUTSIDE) and module not in INSIDE:
         name = f"{module}.{of_method}"
-        if module == _RANDOM:
+        if module == RANDOM:
             raise Break(breaks.DISABLED, f"{name} is kept out of graphs")
         raise Break(breaks.CALL, f"{name} is called")
 
@@ -477,12 +395,12 @@ def _looks_up(interpreter: CautiousInterpreter, function: Any, owner: object, ar
 
     Or it changes the dict or set, or another object, and may not.
     """
-    if getattr(function, "__name__", "") in _MUTATING:
+    if getattr(function, "__name__", "") in MUTATING:
         interpreter.changes(owner)
     if not args or not issubclass(type(owner), (dict, set, frozenset)):
         return
     name: str = getattr(function, "__name__", "")
-    if name in _BY_KEY:
+    if name in BY_KEY:
         interpreter.hashes(args[0])
         if id(owner) not in interpreter.made:
             interpreter.stays(args[0])
@@ -554,13 +472,13 @@ def _entries_in(args: Sequence[object]) -> Iterator[object]:
 
 def is_mutable(kind: type) -> bool:
     """Whether objects of a class change, as those do that have no hash, memory views and iterators."""
-    if kind in _CONTAINERS or kind is memoryview:
+    if kind in CONTAINERS or kind is memoryview:
         return True
     return kind is not Opaque and (hasattr(kind, "__next__") or lookup(kind, "__hash__") is None)
 
 
 def _is_immutable(kind: type) -> bool:
-    return kind in _IMMUTABLE or issubclass(kind, type)
+    return kind in IMMUTABLE or issubclass(kind, type)
 
 
 def _stores(function: Any) -> bool:
@@ -570,7 +488,7 @@ def _stores(function: Any) -> bool:
 
 def _keeps_whole(function: Any) -> bool:
     """Whether a function is ours, or looks into no value of a list that it is given."""
-    return _stores(function) or id(function) in _KEEPING_WHOLE or is_ours(module_of(function))
+    return _stores(function) or id(function) in KEEPING_WHOLE or is_ours(module_of(function))
 
 
 def _writes_itself(kind: type) -> bool:
@@ -580,12 +498,12 @@ def _writes_itself(kind: type) -> bool:
 
 def _only_keeps(function: Any) -> bool:
     """Whether a function of C looks at no attribute of its arguments."""
-    return _stores(function) or function is callable or id(function) in _TAKES_NUMBERS | OF_ABSTRACT
+    return _stores(function) or function is callable or id(function) in TAKES_NUMBERS | OF_ABSTRACT
 
 
 def _only_reads(function: Any) -> bool:
     """Whether a function is ours and changes nothing of a module without tensors, whose method it is."""
-    return getattr(function, "__name__", "") in _READING and is_ours(module_of(function))
+    return getattr(function, "__name__", "") in READING and is_ours(module_of(function))
 
 
 def _is_unwrapped(function: Any) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.access import AccessingInterpreter
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.identities import THREAD, Identity
+from rushlight.capture.resume.interpreters.access import AccessingInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.assumed import Assumed

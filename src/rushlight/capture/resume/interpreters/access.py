@@ -15,8 +15,8 @@ from rushlight.capture.resume.blueprint import is_native, is_of_program
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.calling import is_of_c
 from rushlight.capture.resume.identities import Identity
+from rushlight.capture.resume.interpreters.making import UNCHANGEABLE, MakingInterpreter
 from rushlight.capture.resume.iterators import VIEWS
-from rushlight.capture.resume.making import UNCHANGEABLE, MakingInterpreter
 from rushlight.capture.resume.opaque import Opaque, lives
 from rushlight.capture.resume.reached import ReachedObjects, has_walked
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals

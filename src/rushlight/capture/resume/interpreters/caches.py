@@ -9,7 +9,7 @@ from typing import Any
 
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_by_identity
-from rushlight.capture.resume.identifying import NUMBERS, fixed_number
+from rushlight.capture.resume.interpreters.identifying import NUMBERS, fixed_number
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.state.reachable import PLAIN, is_walked
 from rushlight.eager.dispatch import STATE, Key, Scope, bit

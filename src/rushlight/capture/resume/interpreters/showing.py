@@ -39,7 +39,7 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE, is_data_descriptor, l
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.blueprint import is_native, native_base
 from rushlight.capture.resume.breaks import Break
-from rushlight.capture.resume.identifying import IdentifyingInterpreter
+from rushlight.capture.resume.interpreters.identifying import IdentifyingInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_namespace
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
-from rushlight.capture.resume.noting import NotingInterpreter
+from rushlight.capture.resume.interpreters.noting import NotingInterpreter
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.eager.dispatch import STATE

@@ -12,7 +12,7 @@ from rushlight.capture.interpreter.hooks import CallParts
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.interpreter.slots import lookup
 from rushlight.capture.resume.breaks import INLINED, Break
-from rushlight.capture.resume.cautious import CautiousInterpreter
+from rushlight.capture.resume.interpreters.cautious import CautiousInterpreter
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import DataDependentError

@@ -14,8 +14,8 @@ from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break
-from rushlight.capture.resume.cautious import is_mutable
-from rushlight.capture.resume.looking import LookingInterpreter, looking
+from rushlight.capture.resume.interpreters.cautious import is_mutable
+from rushlight.capture.resume.interpreters.looking import LookingInterpreter, looking
 from rushlight.capture.resume.opaque import Life
 from rushlight.capture.resume.reached import ReachedObjects
 

@@ -14,9 +14,9 @@ from rushlight.capture.interpreter.generators import Resumable, native_ends_quie
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.classes import detach
+from rushlight.capture.resume.interpreters.timing import CALL_BACK, TimedInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
-from rushlight.capture.resume.timing import CALL_BACK, TimedInterpreter
 from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE, Scope, State
 from rushlight.eager.handle import Handle

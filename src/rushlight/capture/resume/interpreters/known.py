@@ -1,0 +1,103 @@
+"""Functions that a trace does not interpret: which have no effects, and which change their operands."""
+
+from __future__ import annotations
+
+import _thread
+import io
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from types import BuiltinFunctionType
+
+from rushlight.eager.subclass import attributes_of, state_of_object
+
+PURE = frozenset(
+    {"builtins", "math", "cmath", "operator", "_operator", "itertools", "functools", "_functools", "collections"}
+    | {
+        "_collections",
+        "abc",
+        "_abc",
+        "copy",
+        "copyreg",
+        "enum",
+        "dataclasses",
+        "typing",
+        "types",
+        "re",
+        "_sre",
+        "heapq",
+    }
+    | {"_heapq", "bisect", "_bisect", "string", "struct", "_struct", "numbers", "fractions", "decimal", "datetime"}
+    | {"textwrap", "array"}
+)  # modules whose functions of C have no effects, but for those named next
+PURE_FUNCTIONS = frozenset(map(id, [sys.intern, sys.getrecursionlimit, sys.getdefaultencoding]))
+EFFECTS = frozenset({hash, print, input, open, exec, eval, __import__, breakpoint})
+MUTATING = frozenset(
+    {
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "clear",
+        "sort",
+        "reverse",
+        "update",
+        "setdefault",
+        "popitem",
+        "add",
+    }
+    | {"discard", "appendleft", "popleft", "extendleft", "rotate", "move_to_end", "subtract", "difference_update"}
+    | {
+        "intersection_update",
+        "symmetric_difference_update",
+        "__setitem__",
+        "__delitem__",
+        "__iadd__",
+        "__ior__",
+        "__imul__",
+        "__isub__",
+        "__iand__",
+        "__ixor__",
+        "__init__",
+        "__setstate__",
+        "write",
+    }
+)
+# Methods of dicts and sets that look up their first argument.
+BY_KEY = frozenset(
+    {"get", "setdefault", "pop", "add", "discard", "remove", "move_to_end", "__getitem__", "__delitem__"}
+    | {"__contains__", "__setitem__"}
+)
+# What makes objects of C whose methods change nothing else, and their classes.
+MAKERS = (_thread.RLock, _thread.allocate_lock, _thread.LockType, io.StringIO, io.BytesIO)
+TEXTS = frozenset({repr, format, ascii})
+SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
+OF_AUTOGRAD = frozenset(
+    {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
+)  # of tensors
+TAKES_NUMBERS = frozenset(
+    map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
+)
+READING = frozenset({"forward", "__getattr__"})  # methods of modules without tensors
+KEEPING_WHOLE = frozenset(map(id, [list, tuple, len]))  # look into no value of a list
+ALL_ATTRIBUTES = frozenset(map(id, [attributes_of, state_of_object]))  # functions of ours that copies of tensors call
+IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, BuiltinFunctionType, frozenset})
+CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
+PACKAGE = __name__.partition(".")[0]
+
+_ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
+_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
+_OF_EAGER = ("eager.autograd.check", "eager.autograd.node", "eager.dispatch.table")
+OUTSIDE = tuple(
+    [f"{PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_OF_EAGER)]
+)  # modules of ours whose functions have effects, or tell what differs from call to call
+
+
+_ERRORS = f"{PACKAGE}.support.errors"
+# Modules among these that have what programs use as values: dtypes, placements, groups of processes.
+INSIDE = frozenset(
+    {_ERRORS, *[f"{PACKAGE}.ir.{name}" for name in ("dtype", "type", "value", "placement", "process_group")]}
+)
+CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
+RANDOM = f"{PACKAGE}.runtime.generator"
+OF_DTYPES = f"{PACKAGE}.compat."  # there the class of a number counts
