@@ -58,12 +58,13 @@ _LOOKED_AT = PLAIN | {complex, ModuleType, type, range, slice, type(...), type(N
 class Reroot(BaseException):
     """Asks for the trace again: it has reached a module, whose state is part of the program, through an object.
 
-    Without a root it has read variables that hold what may change.
+    Without a root it has read variables that hold what may change, or something comes `first`, once.
     """
 
-    def __init__(self, root: object = None) -> None:
+    def __init__(self, root: object = None, first: Callable[[], object] | None = None) -> None:
         super().__init__(root)
         self.root = root
+        self.first = first
 
 
 class Shared(BaseException):

@@ -15,6 +15,7 @@ from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
+from rushlight.capture.resume.interpreters.examples import example_of
 from rushlight.capture.resume.interpreters.identifying import NUMBERS
 from rushlight.capture.resume.interpreters.tracing import (
     OF_OPERATORS,
@@ -29,6 +30,7 @@ from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import STATE, Scope
+from rushlight.ops.record import Fact
 from rushlight.support.errors import CompileError, DataDependentError, InternalError, RushlightError, error
 
 _OF_TRACING = (Reroot, FixSizes, CompileError, DataDependentError, InternalError)
@@ -78,15 +80,22 @@ class FoundState:
         If it `may_fix`, a trace in which an error of an operator is handled is made for the sizes of the call.
         """
         self.fixes, self.may_fix = False, may_fix
-        for _ in range(_MOST_TURNS):
+        turns = 0
+        while turns < _MOST_TURNS:
+            first = None
             try:
                 return trace()
             except Reroot as reached:
                 self.roots += [] if reached.root is None else [reached.root]
+                first = reached.first
             except Shared:
                 self.shares = True
             except FixSizes:
                 self.fixes, self.may_fix = True, False
+            if first is None:
+                turns += 1
+            else:
+                first()
         raise error_of(Reason(breaks.FAILED, "each trace reads other variables"))
 
 
@@ -196,6 +205,16 @@ class WholeInterpreter(TracingInterpreter):
 
     def warns(self, message: str) -> None:
         """Lets a warning be given, once, while the graph is traced."""
+
+    def prepares(
+        self, function: Callable[..., object], owner: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        """Has a function called before the graph is traced. Breaks where random numbers would come in another order."""
+        draws = any(Fact.RANDOM in call.op.facts for call in STATE.tracer.builder.calls)
+        if draws or id(owner) in self.made or self.reached.knows(owner):
+            super().prepares(function, owner, args, kwargs)
+        given, named = map(example_of, args), {name: example_of(value) for name, value in kwargs.items()}
+        raise Reroot(first=partial(function, owner, *given, **named))
 
     def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
         """Whether each call can append values to a list that was there before."""

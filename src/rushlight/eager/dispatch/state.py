@@ -112,6 +112,20 @@ def refuse_in_graphs(name: str, reason: str = "") -> None:
         fail("C039", f"{name} is kept out of graphs" + (f": {reason}" if reason else ""))
 
 
+def call_once(function: Callable[..., object], owner: object, *args: object, **kwargs: object) -> None:
+    """Calls a function that gives the state of an owner its form, once for all calls of a program.
+
+    One graph is traced once it has run, with tensors of the arguments' sizes. Other graphs end before it. Errors: C039
+    where no interpreter traces.
+    """
+    if STATE.tracer is None:
+        function(owner, *args, **kwargs)
+    elif STATE.interpreter is None:
+        refuse_in_graphs(f"the first call of a {type(owner).__name__}")
+    else:
+        STATE.interpreter.prepares(function, owner, args, kwargs)
+
+
 class Scope:
     """A context manager that sets fields of the thread's state, and restores them on exit or error.
 

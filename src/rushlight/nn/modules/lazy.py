@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rushlight.eager.boundary import misuse_of
+from rushlight.eager.dispatch import call_once
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import UninitializedTensorMixin, become, is_lazy
 from rushlight.nn.tree.state import StateDict
@@ -50,6 +51,10 @@ def _materialize_from(module: LazyModuleMixin, state_dict: dict[str, object], pr
 
 
 def _initialize_from(module: LazyModuleMixin, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+    call_once(_initialize, module, *args, **kwargs)
+
+
+def _initialize(module: LazyModuleMixin, *args: object, **kwargs: Any) -> None:
     try:
         module.initialize_parameters(*args, **kwargs)
     except RushlightError:

@@ -9,10 +9,10 @@ from typing import Any
 
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.resume.blueprint import is_by_identity
+from rushlight.capture.resume.interpreters.examples import untraced
 from rushlight.capture.resume.interpreters.identifying import NUMBERS, fixed_number
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.state.reachable import PLAIN, is_walked
-from rushlight.eager.dispatch import STATE, Key, Scope, bit
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import Size
 
@@ -34,7 +34,7 @@ def result_of(
     if not _has(cache, args, kwargs):
         if _is_full(cache):
             return MISSING
-        with Scope(tracer=None, interpreter=None, included=STATE.included & ~bit(Key.TRACING)):
+        with untraced():
             cache(*args, **kwargs)
         if _has(cache, args, kwargs):
             raise Reroot

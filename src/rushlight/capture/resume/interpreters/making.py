@@ -9,7 +9,7 @@ from weakref import ref
 
 from rushlight.capture.interpreter import Interpreter
 from rushlight.capture.interpreter.generators import Resumable
-from rushlight.capture.resume.breaks import OUTSIDE, Break
+from rushlight.capture.resume.breaks import DISABLED, OUTSIDE, Break
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
@@ -55,6 +55,12 @@ class MakingInterpreter(Interpreter):
     def apart(self) -> Apart:
         """Breaks before a change of what was there before: a graph runs what is called now at another time."""
         return Apart(self)
+
+    def prepares(
+        self, function: Callable[..., object], owner: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        """Breaks before a function that gives the state of an owner its form, once for all calls."""
+        raise Break(DISABLED, f"the first call of a {type(owner).__name__} is kept out of graphs")
 
     def changes(self, target: object) -> None:
         """Breaks before a change of an object by a function that is run apart, unless that has made it."""
