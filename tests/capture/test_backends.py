@@ -118,6 +118,18 @@ def test_sizes_that_values_tell_and_low_precision():
         assert count == length
 
 
+def test_a_size_that_a_promise_tells_by_others_is_shown_by_these():
+    def splits(x, counts):
+        first, second = counts.tolist()
+        return rl.zeros(first + second), *x.split([first, second])
+
+    compiled = rl.compile(splits, backend=collecting([]))
+    for counts in ([3, 5], [1, 7], [8, 0]):
+        given = rl.arange(8.0), rl.tensor(counts)
+        for result, expected in zip(compiled(*given), splits(*given), strict=True):
+            same(result, expected)
+
+
 @pytest.mark.parametrize("fullgraph", [None, False])
 def test_an_error_of_the_backend_reaches_the_caller_and_leaves_nothing(fullgraph):
     def fails(graph, inputs):

@@ -140,8 +140,11 @@ class Mirror:
             self.sizes[size] = self._symbol(size) if is_symbol(size) else self._computed(size)
         return self.sizes[size]
 
-    def _symbol(self, symbol: SizeExpr) -> Node:
+    def _symbol(self, symbol: SizeExpr) -> Argument:
         place = self.shown.get(symbol)
+        equal = simplify(symbol)
+        if place is None and equal is not symbol:  # a promise tells it by others
+            return self.size(equal)
         if place is None:
             fail("A006", "fx: a size that no input shows is no value of a graph", size=str(symbol))
         owner, read, dim = place
