@@ -47,6 +47,7 @@ class Shy:
 
 POINT = Point(3)
 SIZES = array("l", [2])
+KEYS = {1: 2}
 KEPT = [0]
 SHY = Shy()
 COUNT = itertools.count(1)
@@ -137,7 +138,7 @@ def tensor_attribute(x):
 @makes("B011")
 def key(x):
     y = x + 1
-    return y * {x: 2}[x]
+    return y * 2 if x in KEYS else y
 
 
 @makes("B012")

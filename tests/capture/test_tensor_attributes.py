@@ -82,3 +82,64 @@ def test_copies_of_tensors_without_any_are_part_of_one_graph(function: Callable[
     with pytest.raises(rl.CompileError, match="attributes of a tensor"):
         compiled(x)
     vars(HELD).clear()
+
+
+class Scale:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+
+def number(x: Any) -> object:
+    return x * x.tag
+
+
+def text(x: Any) -> object:
+    return x * 2 if x.tag == "double" else x + 1
+
+
+def tensor(x: Any) -> object:
+    return x * x.tag
+
+
+def containers(x: Any) -> object:
+    return x * x.tag[0] + x.tag[1]["more"]
+
+
+def an_object(x: Any) -> object:
+    return x * x.tag.factor
+
+
+def itself(x: Any) -> object:
+    return x * 2 if x.tag is x else x + 1
+
+
+def absent(x: Any) -> object:
+    return x * 3 if hasattr(x, "tag") else x * getattr(x, "tag", 7)
+
+
+def with_tag(turn: int, tag: object = None) -> Any:
+    x: Any = rl.full((2,), float(turn))
+    x.tag = x if tag is None else tag
+    return x
+
+
+READ: dict[str, tuple[Callable[[Any], object], Callable[[int], Any]]] = {
+    "number": (number, lambda turn: with_tag(turn, 2.0 + turn)),
+    "text": (text, lambda turn: with_tag(turn, "double" if turn < 2 else "not")),
+    "tensor": (tensor, lambda turn: with_tag(turn, rl.full((2,), 3.0 + turn))),
+    "containers": (containers, lambda turn: with_tag(turn, [turn, {"more": rl.ones(2) * turn}])),
+    "object": (an_object, lambda turn: with_tag(turn, Scale(turn + 1.0))),
+    "itself": (itself, lambda turn: with_tag(turn, None if turn < 2 else rl.ones(2))),
+    "absent": (absent, lambda turn: with_tag(turn, 1) if turn == 1 else rl.full((2,), float(turn))),
+}
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("name", READ)
+def test_those_of_arguments_are_read_in_one_graph(name: str, *, full: bool):
+    function, make = READ[name]
+    compiled = rl.compile(function, fullgraph=True) if full else rl.compile(function)
+    for turn in range(4):
+        assert shown(compiled(make(turn))) == shown(function(make(turn)))
+    if name in ("number", "tensor", "containers"):
+        assert rl.compiler.graph_count() == 1

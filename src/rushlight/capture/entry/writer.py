@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.capture.aliasing import alias_guards
 from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.entry.argument_guards import argument_guards, wants, wants_text
 from rushlight.capture.entry.commits import CommitText, ended_texts, has_writes, holds_number
 from rushlight.capture.entry.constant_cache import ConstantCache
 from rushlight.capture.entry.entry import MISS, Entry, Planner, numbers_among
@@ -20,7 +21,6 @@ from rushlight.capture.entry.measuring import as_graph, made
 from rushlight.capture.entry.value_guards import (
     constant_guard,
     defined_guards,
-    form_guard,
     is_partial,
     number_differs,
     type_guard,
@@ -42,7 +42,6 @@ from rushlight.capture.source import (
     StateSource,
     TensorSource,
 )
-from rushlight.capture.state.assumed import Assumed
 from rushlight.capture.state.reachable import Leaf, StateWalk, differs
 from rushlight.capture.state.snapshot import Memory, Snapshot, StateGuards
 from rushlight.capture.values import Output, Reached, Template
@@ -75,42 +74,6 @@ _MANY = 8  # outputs: more are made by a loop
 def _filled(numbers: Iterable[tuple[str, type, Slot]], ints: bool) -> list[str]:
     """Lines that fill in the ints, which may be too large for a word, or the other numbers."""
     return [line for text, kind, slot in numbers if (kind is int) is ints for line in number_text(text, kind, slot)]
-
-
-def argument_guards(program: Program, arguments: Arguments, names: Names, assumed: Assumed) -> list[Guard]:
-    """What is assumed of the arguments' leaves."""
-    guards: list[Guard] = []
-    texts = arguments.apart()
-    if len(texts) > 1:  # a write to one is none to another
-        failed = f"len({{{', '.join([f'id({text})' for text in texts])}}}) != {len(texts)}"
-        guards.append(Guard("object", "objects", "distinct", failed))
-    for name, value in arguments.leaves:
-        if id(value) in arguments.objects:
-            continue
-        if issubclass(type(value), Handle) and isinstance(value, Handle):
-            failed = f"{name}.__class__ is not {names(type(value))} or {wants_text(name, value)}"
-            if id(value) in assumed.unnamed:
-                failed += f" or not {names(frozenset(assumed.unnamed[id(value)]))}.isdisjoint({name}.__dict__)"
-            if id(value) in assumed.bare:
-                failed += f" or {name}.__dict__"
-            guards.append(Guard("tensor", name, f"a tensor, requires_grad={_wants(value)}", failed))
-        elif type(value) in (int, float):
-            guards.append(type_guard(name, name, value, names))
-        else:
-            guards.append(constant_guard(name, name, value, names))
-    apart = program.inputs.apart.items()
-    return guards + [form_guard(arguments.leaves[position][0], type_, names) for position, type_ in apart]
-
-
-def wants_text(text: str, tensor: Handle) -> str:
-    """An expression that is true if a tensor's requires_grad differs from this one's."""
-    # A view has the key because its base may get a history; only then is the longer question asked.
-    asked = f"{text}.keys & {AUTOGRAD} and {text}.requires_grad"
-    return f"not ({asked})" if _wants(tensor) else asked
-
-
-def _wants(tensor: Any) -> bool:
-    return bool(tensor.keys & AUTOGRAD and tensor.requires_grad)
 
 
 def number_guards(program: Program, names: Names) -> list[Guard]:
@@ -275,7 +238,7 @@ def history_guards(program: Program, text_of: Callable[[Source], str]) -> list[G
     for source in program.backward.written:
         text = text_of(source)
         if isinstance(source, TensorSource):
-            wanted = _wants(source.tensor)
+            wanted = wants(source.tensor)
             guards.append(Guard("tensor", text, f"requires_grad={wanted}", wants_text(text, source.tensor)))
         if source in program.backward.intermediate:
             guards.append(Guard("tensor", text, "no leaf", f"{text}.is_leaf"))

@@ -112,8 +112,8 @@ class Hooks:
         """A value as the key of a dict or set."""
         return value
 
-    def hashes(self, key: object) -> None:
-        """Is told of what C is going to look up in a dict or set."""
+    def hashes(self, key: object, container: object = None) -> None:
+        """Is told of what C is going to look up in a dict or set, or to put into a new one (None)."""
 
     def imports(self, module: object) -> None:
         """Is told of what a statement has imported."""

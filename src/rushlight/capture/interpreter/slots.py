@@ -282,7 +282,7 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
     if not searched:
         looks_up = issubclass(cls, (dict, set, frozenset))
         if looks_up:
-            interpreter.hashes(value)
+            interpreter.hashes(value, container)
         interpreter.runs(container, value, asked=(LOOKING_UP if looks_up else COMPARING) | {"contains"})
         return value in container
     iterator = iterator_of(interpreter, container)
@@ -298,7 +298,7 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
     if method is not None:
         return interpreter.call(method, (container, key))
     if issubclass(type(container), dict):
-        interpreter.hashes(key)
+        interpreter.hashes(key, container)
         interpreter.finds(container, key)
     if type(container) is defaultdict:
         interpreter.runs(key, asked=LOOKING_UP)
@@ -360,7 +360,7 @@ def store_item(interpreter: Evaluator, container: Any, key: object, value: objec
     if method is None:
         key = _index(interpreter, container, key)
         if issubclass(type(container), dict):
-            interpreter.hashes(key)
+            interpreter.hashes(key, container)
         interpreter.runs(container, asked=LOOKING_UP if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         if type(key) is slice:
@@ -377,7 +377,7 @@ def delete_item(interpreter: Evaluator, container: Any, key: object) -> None:
     if method is None:
         key = _index(interpreter, container, key)
         if issubclass(type(container), dict):
-            interpreter.hashes(key)
+            interpreter.hashes(key, container)
         interpreter.runs(container, asked=LOOKING_UP if issubclass(type(container), dict) else _OF_SEQUENCES)
         interpreter.runs(key, asked=LOOKING_UP)
         interpreter.writes(container)

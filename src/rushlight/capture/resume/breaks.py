@@ -111,15 +111,15 @@ KEY = _register(
     "B011",
     "A tensor is the key of a dict or set",
     "Tensors are told apart by identity, and those that stand for arguments are others than those of the call."
-    " Parameters can be keys, and so can what the graph computes, in new dicts and sets.",
+    " Parameters can be keys, and so can arguments and what the graph computes, in dicts and sets that it makes.",
     "use a name or a number as the key",
 )
 IDENTITY = _register(
     "B012",
     "It is asked whether two objects are one",
-    "Which objects are one may differ from call to call, for tensors, containers of the arguments, and objects that a"
-    " graph passes by. The number that `id` gives can be looked up and compared with those of other objects; it is"
-    " another one at each call.",
+    "Which objects are one may differ from call to call, for tensors of changing state, containers of the arguments,"
+    " and objects that a graph passes by. The number that `id` gives can be looked up and compared with those of other"
+    " objects; it is another one at each call.",
     "compare names or numbers instead of objects",
 )
 FINALIZER = _register(

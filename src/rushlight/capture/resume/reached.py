@@ -310,6 +310,10 @@ class ReachedObjects:
         """What one of the objects has in its `__dict__`; MISSING if nothing."""
         return self.attribute(owner, name, lambda owner, name: MISSING)
 
+    def given(self, tensor: object, name: str, value: object) -> object:
+        """What stands for an attribute that the program has given a tensor among the arguments."""
+        return self._part(tensor, name, value, False)
+
     def shows_all(self, module: object) -> bool:
         """Whether a function of ours may look at all that one of the objects holds, a module: it is guarded then."""
         if not hasattr(type(module), MARK) or any(owner is module for owner, _, _ in self.written.values()):

@@ -55,8 +55,9 @@ class Assumed:
     """What a trace has looked into: each by identity, once.
 
     `tensors` are those that its operators are given, `asked` those whose form it has looked at, `apart` those that it
-    has told from others. What `stands_for` a tensor among the arguments is told by identity, `unnamed` has what one was
-    found not to have, and `bare` are those that were found to have no attributes of the program's.
+    has told from others, `told` the arguments that it has told from others. What `stands_for` a tensor among the
+    arguments is told by identity, `unnamed` has what one was found not to have, and `bare` are those that were found to
+    have no attributes of the program's.
     `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
     walked through a set.
     """
@@ -81,6 +82,7 @@ class Assumed:
         "revised",
         "stands_for",
         "tensors",
+        "told",
         "unnamed",
     )
 
@@ -90,6 +92,7 @@ class Assumed:
         self.asked: dict[int, Handle] = {}
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self.stands_for: dict[int, object] = {}
+        self.told: set[int] = set()
         self.unnamed: dict[int, set[str]] = {}
         self.bare: set[int] = set()
         self.libraries: set[str] = set()

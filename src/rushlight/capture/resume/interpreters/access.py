@@ -96,7 +96,9 @@ class AccessingInterpreter(MakingInterpreter):
         _look_into(owner)
         self._read_of_class(owner, name)
         if issubclass(type(owner), Handle) and lookup(type(owner), name) is MISSING:
-            self._read_of_argument(owner, name)
+            value = self._read_of_argument(owner, name)
+            if value is not MISSING:
+                return value
         if self.reached.knows(owner):
             return self.reached.attribute(owner, name, native)
         self._read_of_object(owner, name)
@@ -109,15 +111,17 @@ class AccessingInterpreter(MakingInterpreter):
                 raise Break(breaks.PASSED_BY, f"the attribute {name} is a view of a container among the arguments")
         return value
 
-    def _read_of_argument(self, tensor: object, name: str) -> None:
-        """Has guarded that a tensor among the arguments lacks an attribute. Breaks where it has it."""
+    def _read_of_argument(self, tensor: object, name: str) -> object:
+        """What the program has given a tensor among the arguments; MISSING, which is guarded too, where nothing."""
         assumed = self.reached.walk.assumed
         real = assumed.stands_for.get(id(tensor))
         if real is None or real is tensor:
-            return
-        if name in (variables_of(real) or ()):
-            raise Break(breaks.PASSED_BY, f"the attribute {name} of a tensor among the arguments")
+            return MISSING
+        variables = variables_of(real) or {}
+        if name in variables:
+            return self.reached.given(real, name, variables[name])
         assumed.unnamed.setdefault(id(real), set()).add(name)
+        return MISSING
 
     def _read_of_object(self, owner: object, name: str) -> None:
         """Has guarded what an object of the state, or a module, has under a name, or that it has nothing.

@@ -302,7 +302,7 @@ class CautiousInterpreter(ShowingInterpreter):
         self.used |= any(hasattr(type(value), "__next__") for value in args)  # C may take values before it breaks
         result = function(*args, **kwargs)
         if not ours:
-            _has_keys(self, owner if result is None else result)
+            _has_keys(self, owner if result is None else result, owner if result is None else None)
         elif type(result) in CONTAINERS and holder_of(self.reached.walk, result, (owner, *args)) is not None:
             raise Break(breaks.OUTSIDE, f"{getattr(function, '__name__', '')} changes what was there before")
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
@@ -401,20 +401,20 @@ def _looks_up(interpreter: CautiousInterpreter, function: Any, owner: object, ar
         return
     name: str = getattr(function, "__name__", "")
     if name in BY_KEY:
-        interpreter.hashes(args[0])
+        interpreter.hashes(args[0], owner)
         if id(owner) not in interpreter.made:
             interpreter.stays(args[0])
     elif type(owner) is not dict:
         for key in [key for given in args if type(given) in (list, tuple) for key in given]:
-            interpreter.hashes(key)
+            interpreter.hashes(key, owner)
 
 
-def _has_keys(interpreter: CautiousInterpreter, made: object) -> None:
+def _has_keys(interpreter: CautiousInterpreter, made: object, owner: object) -> None:
     """Breaks where C has put a tensor into a dict or set of which it is not known which object it is."""
     if type(made) in (dict, set, frozenset) and isinstance(made, (dict, set, frozenset)):
         try:
             for key in made:
-                interpreter.hashes(key)
+                interpreter.hashes(key, owner)
         except Break:
             interpreter.used = True
             raise

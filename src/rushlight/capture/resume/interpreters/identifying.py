@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -80,7 +80,7 @@ class IdentifyingInterpreter(AccessingInterpreter):
         if value is not other and issubclass(type(value), Handle) and issubclass(type(other), Handle):
             if any(map(_is_result, (value, other))):
                 return False
-            if not all(map(self._is_constant, (value, other))):
+            if not all(map(self._is_known, (value, other))):
                 raise Break(breaks.IDENTITY, "identity of two tensors")
         tuples = value is not other and type(value) is tuple and type(other) is tuple and len(value) == len(other)
         if tuples and (id(value) in self.given or id(other) in self.given):
@@ -93,18 +93,44 @@ class IdentifyingInterpreter(AccessingInterpreter):
 
     def _is_constant(self, tensor: Any) -> bool:
         """Whether a tensor is the same object at each call. It is guarded to be."""
-        if tensor.backing is None:
+        if tensor.backing is None or id(tensor) in self.reached.walk.assumed.told:
             return False
         self.reached.walk.assumed.tells_apart(tensor)
         return True
 
-    def hashes(self, key: object) -> None:
-        """Breaks before a tensor is looked up of which it is not known which object it is."""
+    def _is_known(self, tensor: Handle) -> bool:
+        """Whether it is known which object a tensor is: the same one at each call, or an argument.
+
+        Arguments that are told from other tensors are guarded to be others than these.
+        """
+        assumed = self.reached.walk.assumed
+        real = assumed.stands_for.get(id(tensor), tensor)
+        if real is tensor or id(real) in assumed.apart:
+            return self._is_constant(tensor)
+        assumed.told.add(id(real))
+        return True
+
+    def hashes(self, key: object, container: object = None) -> None:
+        """Breaks before a tensor is looked up of which it is not known which object it is.
+
+        Arguments are keys of what the trace has made alone, where it has seen all keys.
+        """
         if type(key) in (tuple, frozenset) and isinstance(key, (tuple, frozenset)):
             for part in key:
-                self.hashes(part)
+                self.hashes(part, container)
         elif _is_tensor(key) and not (_is_result(key) or self._is_constant(key)):
-            raise Break(breaks.KEY, "a tensor is a key")
+            new = container is None or id(container) in self.made
+            if not new or not self._is_known(key):
+                raise Break(breaks.KEY, "a tensor is a key")
+            if isinstance(container, (dict, set, frozenset)):
+                self._sees_keys(container)
+
+    def _sees_keys(self, keys: Iterable[object]) -> None:
+        for key in keys:
+            if type(key) in (tuple, frozenset) and isinstance(key, (tuple, frozenset)):
+                self._sees_keys(key)
+            elif isinstance(key, Handle) and not (_is_result(key) or self._is_known(key)):
+                raise Break(breaks.KEY, "a tensor is a key")
 
     def stays(self, key: object) -> None:
         """Breaks before a key is put into what was there before, of which each call makes another."""
