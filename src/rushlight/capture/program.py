@@ -187,11 +187,6 @@ class Recorder:
         self.gradients.hold(fake, ArgumentSource(position), tensor, type_)
         return fake
 
-    def note_arguments(self, leaves: Sequence[tuple[str, object]], stand_ins: Sequence[object]) -> None:
-        """Writes down what stands for the tensors among some leaves of the arguments."""
-        pairs = zip(leaves, stand_ins, strict=True)
-        self.walk.assumed.stands_for |= {id(one): real for (_, real), one in pairs if isinstance(real, Handle)}
-
     def number(self, text: str, value: float) -> TracedNumber:
         """A run-time number."""
         return traced_number(text, value, self.numbers)
@@ -454,7 +449,7 @@ def record(
         args, kwargs = _rebuilt(arguments.args, arguments.kwargs, leaves, recorder.copies)
         # Once more: what Python runs while it is traced may change the arguments, as a log of warnings.
         outline = _rebuilt(arguments.args, arguments.kwargs, leaves, [])
-        recorder.note_arguments(arguments.leaves, leaves)
+        recorder.walk.assumed.stand_for(arguments.leaves, leaves)
         recorder.enter(dynamic_numbers)
         program = recorder.run(function, args, kwargs)
         program = replace(program, observed=_observed(arguments, leaves, program, outline))

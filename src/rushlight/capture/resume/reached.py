@@ -294,7 +294,7 @@ class ReachedObjects:
         if value is UNBOUND:
             self.arguments.guard_empty(cell)
             return value
-        return self._part(cell, _CONTENTS, value, True)
+        return self.part(cell, _CONTENTS, value, True)
 
     def bind(self, cell: object, value: object) -> None:
         """Writes down that one of the objects, a cell, gets another value, or none (UNBOUND)."""
@@ -302,17 +302,13 @@ class ReachedObjects:
 
     def parts_of(self, function: FunctionType) -> CallParts:
         """The closure and the defaults of one of the objects, a function: its cells are of the objects then."""
-        parts: list[Any] = [self._part(function, name, getattr(function, name), True) for name in _CALLED]
+        parts: list[Any] = [self.part(function, name, getattr(function, name), True) for name in _CALLED]
         closure, defaults, by_name = parts
         return closure, defaults, by_name
 
     def own_attribute(self, owner: object, name: str) -> object:
         """What one of the objects has in its `__dict__`; MISSING if nothing."""
         return self.attribute(owner, name, lambda owner, name: MISSING)
-
-    def given(self, tensor: object, name: str, value: object) -> object:
-        """What stands for an attribute that the program has given a tensor among the arguments."""
-        return self._part(tensor, name, value, False)
 
     def shows_all(self, module: object) -> bool:
         """Whether a function of ours may look at all that one of the objects holds, a module: it is guarded then."""
@@ -331,7 +327,7 @@ class ReachedObjects:
         of_class = lookup(type(owner), name)
         kind = type(of_class)
         if type(owner) is FunctionType and name in _OF_FUNCTIONS:
-            return self._part(owner, name, getattr(owner, name), True)
+            return self.part(owner, name, getattr(owner, name), True)
         if kind is not MemberDescriptorType and is_data_descriptor(kind):
             if name == "__dict__":
                 raise Break(VARIABLES, "the variables of an object that was there before")
@@ -349,10 +345,10 @@ class ReachedObjects:
         if value is MISSING:
             self.arguments.guard_absent(owner, name, kind is MemberDescriptorType)
             return native(owner, name)
-        return self._part(owner, name, value, kind is MemberDescriptorType)
+        return self.part(owner, name, value, kind is MemberDescriptorType)
 
-    def _part(self, owner: object, name: str, value: object, is_slot: bool) -> object:
-        """What stands for a part of one of the objects, which is opened when it is first read."""
+    def part(self, owner: object, name: str, value: object, is_slot: bool) -> object:
+        """What stands for a part of one of the objects, or of a tensor, which is opened when it is first read."""
         known = self._read.get((id(owner), name), self)
         if known is self:
             known = self._read[id(owner), name] = self._opened(owner, name, value, is_slot)

@@ -135,7 +135,7 @@ def reached_objects(
     def stands(value: object, text: str, first: int) -> object:
         leaves = arguments.leaves[first:]
         stand_ins = [stand_in(first + at, name, leaf) for at, (name, leaf) in enumerate(leaves)]
-        recorder.note_arguments(leaves, stand_ins)
+        recorder.walk.assumed.stand_for(leaves, stand_ins)
         return rebuild(value, iter(stand_ins), text, recorder.copies, {})
 
     state = found.roots, found.variables, found.results, found.may_fix

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from decimal import getcontext
 from operator import attrgetter
 from types import FunctionType, ModuleType
@@ -129,6 +129,11 @@ class Assumed:
     def tells_apart(self, tensor: Handle) -> None:
         """It is asked which object a tensor is: it has to be that one at each call."""
         self.apart[id(tensor)] = tensor
+
+    def stand_for(self, leaves: Sequence[tuple[str, object]], stand_ins: Sequence[object]) -> None:
+        """Writes down what stands for the tensors among some leaves of the arguments."""
+        pairs = zip(leaves, stand_ins, strict=True)
+        self.stands_for |= {id(one): real for (_, real), one in pairs if isinstance(real, Handle)}
 
     def calls(self, function: FunctionType) -> None:
         """A function is called."""

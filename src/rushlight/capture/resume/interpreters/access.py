@@ -119,7 +119,7 @@ class AccessingInterpreter(MakingInterpreter):
             return MISSING
         variables = variables_of(real) or {}
         if name in variables:
-            return self.reached.given(real, name, variables[name])
+            return self.reached.part(real, name, variables[name], False)
         assumed.unnamed.setdefault(id(real), set()).add(name)
         return MISSING
 

@@ -98,7 +98,7 @@ class IdentifyingInterpreter(AccessingInterpreter):
         self.reached.walk.assumed.tells_apart(tensor)
         return True
 
-    def _is_known(self, tensor: Handle) -> bool:
+    def _is_known(self, tensor: object) -> bool:
         """Whether it is known which object a tensor is: the same one at each call, or an argument.
 
         Arguments that are told from other tensors are guarded to be others than these.
