@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -165,3 +167,54 @@ def test_an_argument_may_share_memory_with_what_was_kept() -> None:
     assert compiled(other).tolist() == [4.0] * 3  # the state is the argument
     assert compiled(x).tolist() == [4.0] * 3
     assert net.h is x and x.tolist() == [2.0] * 3
+
+
+def batch(turn: int) -> Any:
+    return rl.tensor(np.random.default_rng(turn).standard_normal((4, 3)).astype(np.float32))
+
+
+OF_SCHEDULES: dict[str, Callable[[Any], object]] = {
+    "method of ours": lambda held: held[0].get_last_lr()[0],
+    "attribute": lambda held: list(held[0]._last_lr),
+    "variables": lambda held: [*held[0].__dict__["_last_lr"]],
+    "copy": lambda held: copy.copy(held[0])._last_lr,
+}
+
+
+@pytest.mark.parametrize("what", OF_SCHEDULES)
+def test_rates_of_schedules_are_those_of_each_turn(what: str) -> None:
+    read = OF_SCHEDULES[what]
+
+    def train(turns: int) -> list[object]:
+        weight = nn.Parameter(rl.ones(3))
+        optimizer = rl.optim.SGD([weight], lr=0.05)
+        held = [rl.optim.lr_scheduler.StepLR(optimizer, 2), rl.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)]
+        seen: list[object] = []
+        for turn in range(turns):
+            loss = (batch(turn) * weight).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            for schedule in held:
+                schedule.step()
+            seen.append((loss.item(), read(held)))
+        return seen
+
+    assert rl.compile(train, backend="eager")(13) == train(13)
+
+
+def test_a_group_of_an_optimizer_may_have_another_name_at_each_turn() -> None:
+    def train(turns: int) -> list[object]:
+        weight = nn.Parameter(rl.ones(3))
+        optimizer = rl.optim.SGD([weight], lr=0.05)
+        seen: list[object] = []
+        for turn in range(turns):
+            optimizer.param_groups[0]["name"] = f"turn {turn}"
+            loss = (batch(turn) * weight).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen.append((loss.item(), optimizer.param_groups[0]["name"]))
+        return seen
+
+    assert rl.compile(train, backend="eager")(13) == train(13)

@@ -71,6 +71,12 @@ class Looks:
         self.unread.discard(place)
         self.stirred = self.restless.get(place, self.stirred)
 
+    def into_variables(self, variables: Mapping[str, object], names: Iterable[str]) -> None:
+        """Restless variables of an object of ours are read, and what they hold, by what is not interpreted."""
+        for name in names if self.restless else ():
+            self.into_variable((id(variables), name))
+            self.through(self.held([variables.get(name)], objects=False))
+
     def through(self, found: Set[int] | None) -> None:
         """Something is done with values and with what they hold, as `held` has found it."""
         self._open(set(self.closed) if found is None else found)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Set
 
 from rushlight.capture.state.looks import CONTAINERS, Looks
-from rushlight.capture.state.reachable import MARK, PLAIN, Leaf, StateWalk
+from rushlight.capture.state.reachable import MARK, PLAIN, Leaf, StateWalk, variables_of
 from rushlight.eager.handle import Handle
 
 _LOCK = threading.Lock()
@@ -22,11 +22,16 @@ _TRACING = "rushlight.capture."  # what reads attributes for the program
 
 
 class Reads:
-    """Records which attributes of a walk's static modules this thread reads, from `enter` to `leave`."""
+    """Records which attributes of a walk's static modules this thread reads, from `enter` to `leave`.
+
+    Where some state is restless, what is not interpreted looks into what it reads, of optimizers and schedules too.
+    """
 
     def __init__(self, walk: StateWalk) -> None:
+        self._walk = walk
         self._owners = {id(vars(owner)): owner for owner in walk.marked if getattr(type(owner), MARK) == "static"}
-        self._classes = {_marked_class(type(owner)) for owner in self._owners.values()}
+        watched = walk.marked if walk.restless else self._owners.values()
+        self._classes = {_marked_class(type(owner)) for owner in watched}
         self._names: dict[int, set[str]] = {}
         self._by_us: dict[int, set[str]] = {}  # those that were read by what is not interpreted
         self._whole: set[int] = set()
@@ -55,8 +60,16 @@ class Reads:
             self._names.setdefault(id(owner), set()).add(name)
             if not reader.startswith(_TRACING):
                 self._by_us.setdefault(id(owner), set()).add(name)
+                self._looks_into(owner, name)
         elif reader != _REGISTRY and not reader.startswith(_WALKING):
             self._whole.add(id(owner))
+            self._looks_into(owner)
+
+    def _looks_into(self, owner: object, *names: str) -> None:
+        """Has the trace end where what is not interpreted reads restless state: all of it without names."""
+        looks, variables = self._walk.looks, variables_of(owner)
+        if looks is not None and looks.restless and variables is not None:
+            looks.into_variables(variables, names or tuple(variables))
 
     def has_read(self, leaf: Leaf) -> bool:
         """Whether an attribute of a module was read."""
@@ -142,7 +155,7 @@ def _restless(walk: StateWalk, closed: set[int]) -> dict[object, str]:
     found |= {id(container): path for container, path in containers if id(container) in closed}
     held = {id(container) for container, _ in walk.containers} - variables
     items = {leaf.owner_id: leaf.path for leaf in leaves if leaf.owner_id in held}
-    closed |= items.keys()
+    closed.update(items)
     return found | items
 
 

@@ -14,6 +14,7 @@ from rushlight.capture.interpreter.slots import lookup
 from rushlight.capture.resume.breaks import INLINED, Break
 from rushlight.capture.resume.interpreters.cautious import CautiousInterpreter
 from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.state.reachable import MARK, variables_of
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import DataDependentError
 
@@ -90,6 +91,8 @@ class LookingInterpreter(CautiousInterpreter):
         """What an attribute is taken of: a tensor is looked at, also for one of its methods."""
         if issubclass(type(value), Handle):
             self.looks.into((value,))
+        if name == "__dict__" and hasattr(type(value), MARK) and (variables := variables_of(value)) is not None:
+            self.looks.into_variables(variables, tuple(variables))
         return super().owner(value, name)
 
     def callee(self, function: object) -> object:
