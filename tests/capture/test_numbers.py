@@ -257,6 +257,43 @@ def test_sequences_of_numbers_are_tensors_of_the_graph(name: str, fullgraph: boo
     assert name.endswith("few bits") or rl.compiler.graph_count() <= 5
 
 
+OPEN: dict[str, Callable[[rl.Tensor], rl.Tensor]] = {
+    "sizes": lambda x: rl.tensor([x.shape[0], x.shape[1] * 2]),
+    "a shape": lambda x: rl.tensor(x.shape),
+    "sizes beside floats": lambda x: rl.tensor([[x.shape[0], 2.5], [True, x.shape[1] // 2]]),
+    "sizes of a dtype": lambda x: rl.as_tensor(x.shape, dtype=rl.float32),
+    "sizes of few bits": lambda x: rl.tensor([x.shape[0], -1], dtype=rl.int16),
+    "sizes of the class": lambda x: rl.LongTensor([x.shape[0], 2]),
+    "sizes beside a tensor's": lambda x: x.new_tensor([x.shape[0], 1]),
+    "comparisons": lambda x: rl.tensor([x.shape[0] > 2, False, x.shape[1] == 3]),
+    "roots": lambda x: rl.tensor([x.shape[0] ** 0.5, 1]),
+    "tensors": lambda x: rl.tensor([x.sum(), x.mean(), 1]),
+    "tensors of several dtypes": lambda x: rl.tensor([x.half().sum(), x.long()[0, 0]]),
+    "values": lambda x: rl.tensor([x.sum().item(), 2]),
+    "truncated": lambda x: rl.tensor([x.shape[0], 2.75], dtype=rl.int32),
+    "complex": lambda x: rl.tensor([x.shape[0], 2j]),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_sequences_of_sizes_and_tensors_are_tensors_of_one_graph(name: str):
+    function, compiled = OPEN[name], rl.compile(OPEN[name], fullgraph=True)
+    for shape in ((4, 3), (5, 3), (7, 6)):
+        x = rl.arange(float(shape[0] * shape[1])).reshape(shape)
+        result, expected = compiled(x), function(x)
+        assert (result.dtype, result.tolist()) == (expected.dtype, expected.tolist())
+        assert not result.requires_grad
+    graphs = {"comparisons": 2, "roots": 3, "truncated": 3, "complex": 3}
+    assert rl.compiler.graph_count() == graphs.get(name, 1)
+
+
+def test_a_size_that_a_dtype_of_few_bits_refuses_is_the_error_of_eager_code():
+    compiled = rl.compile(lambda x: rl.tensor([x.shape[0], 2], dtype=rl.uint8), fullgraph=True)
+    assert compiled(rl.ones(255)).tolist() == [255, 2]
+    with pytest.raises(rl.RushlightError, match="does not fit uint8"):
+        compiled(rl.ones(256))
+
+
 def put_at(n: Any, m: Any) -> rl.Tensor:
     """Writes to two rows of a new tensor."""
     made = rl.zeros(3, 3)

@@ -32,7 +32,7 @@ from rushlight.eager.keywords import named_size, no_more
 from rushlight.eager.memory import copied, tensor_of
 from rushlight.eager.override.foreign import Foreign, foreign_in, method_of
 from rushlight.eager.storage.formats import laid_out
-from rushlight.eager.symbols import SymInt
+from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.eager.tensor_meta import form_of
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import DType, Kind, bool_, from_numpy_dtype, int64
@@ -94,6 +94,7 @@ def _inferred_dtype(array: Array, given: object) -> DType:
 
 
 _NUMBERS = frozenset([bool, int, float, complex])
+_OPEN = (SymInt, SymBool, SymFloat)  # numbers that a trace leaves open
 
 
 def _leaf_dtypes(data: Sequence[object]) -> list[DType] | None:
@@ -126,7 +127,7 @@ def _default_dtypes() -> tuple[tuple[type, DType], ...]:
 def _array(data: object) -> Array:
     """Nested sequences of numbers and tensors as an array; A005 when they are ragged."""
     try:
-        if isinstance(data, (list, tuple)) and any(isinstance(leaf, Handle) for leaf in _leaves(data)):
+        if isinstance(data, (list, tuple)) and any(isinstance(leaf, (Handle, *_OPEN)) for leaf in _leaves(data)):
             data = _plain(data)
         array = np.asarray(data)
     except RushlightError:
@@ -155,16 +156,52 @@ def _plain(data: object) -> object:
         whole: Any = data
         one = isinstance(data.form.numel, int) and data.form.numel == 1  # a number among others, whatever its dims
         return whole.item() if one else whole.tolist()
+    for kind, plain in zip(_OPEN, (int, bool, float), strict=True):
+        if isinstance(data, kind):
+            return plain(cast("Any", data))
     return [_plain(element) for element in data] if isinstance(data, (list, tuple)) else data
 
 
-def _open_numbers(data: Sequence[object]) -> DType | None:
-    """The dtype of sequences of numbers, of which a trace leaves some open; None for others."""
+def _open_numbers(data: Sequence[object], wanted: DType | None) -> DType | None:
+    """The dtype of sequences of numbers and tensors, of which a trace leaves some open; None for others.
+
+    So for those that are not `wanted`, unless they fit: sizes are guarded to.
+    """
     leaves = _leaves(data)
-    kinds = [type(leaf.value) if isinstance(leaf, TracedNumber) else type(leaf) for leaf in leaves]
-    if not set(kinds) <= _NUMBERS - {complex} or not any(isinstance(leaf, TracedNumber) for leaf in leaves):
+    if not any(isinstance(leaf, (Handle, *_OPEN)) for leaf in leaves) or not all(map(_is_number, leaves)):
         return None
-    return next(dtype for kind, dtype in _default_dtypes() if kind in kinds)
+    dtypes = list(map(_dtype_of_leaf, leaves))
+    if any(dtype.is_complex for dtype in dtypes):
+        return None
+    given = functools.reduce(promote_dtypes, dtypes)
+    narrow = not _holds_all(wanted, given)
+    return None if narrow and not all(_is_size_within(leaf, wanted) for leaf in leaves) else wanted or given
+
+
+def _dtype_of_leaf(leaf: object) -> DType:
+    if isinstance(leaf, _OPEN):
+        dtypes: dict[type, DType] = {SymInt: int64, SymBool: bool_}
+        return dtypes.get(type(leaf)) or default_dtype()
+    return dtype_of_new(cast("Handle | float", leaf))
+
+
+def _is_number(leaf: object) -> bool:
+    """Whether an element of a sequence is one number, whatever its dims."""
+    if isinstance(leaf, Handle) and not isinstance(leaf, TracedNumber):
+        return isinstance(leaf.form.numel, int) and leaf.form.numel == 1 and leaf.device == CPU
+    return isinstance(leaf, TracedNumber) or type(leaf) in _OPEN or type(leaf) in _NUMBERS
+
+
+def _is_size_within(leaf: object, dtype: DType | None) -> bool:
+    """Whether a size, or another integer, is within the range of a dtype of integers."""
+    if isinstance(leaf, SymBool):
+        return True
+    whole = isinstance(leaf, (SymInt, int)) or (isinstance(leaf, TracedNumber) and leaf.is_integer)
+    if dtype is None or not whole:
+        return False
+    size: Any = leaf
+    least = -(1 << dtype.bits - 1) if dtype.signed else 0
+    return bool(size >= least) and bool(size < least + (1 << dtype.bits))
 
 
 def _holds_all(wanted: DType | None, given: DType) -> bool:
@@ -197,7 +234,10 @@ def _add_leaves(data: Sequence[object], found: list[object]) -> None:
 def _stacked(data: object, dtype: DType) -> Any:
     """A tensor of sequences of numbers, as operators of a graph make it."""
     if not isinstance(data, (list, tuple)):
-        return tensor(data, dtype=dtype)
+        element = bool(data) if isinstance(data, SymBool) else required_operand(data)
+        if not isinstance(element, Handle):
+            return tensor(element, dtype=dtype)
+        return OPERATORS["reshape"](OPERATORS["to_dtype"](OPERATORS["detach"](element), dtype), ())
     parts = [_stacked(element, dtype) for element in cast("Sequence[object]", data)]
     require(len({part.shape for part in parts}) < 2, "A005", "tensor: nested sequences of unequal length")
     return OPERATORS["stack"](parts, 0) if parts else tensor([], dtype=dtype)
@@ -215,9 +255,9 @@ def tensor(
     if isinstance(data, Handle):
         result = OPERATORS["to_dtype"](OPERATORS["detach"](data), wanted or dtype_of_new(data))
         return require_gradient(_moved(result, place_of_new(device)), requires_grad)
-    numbers = _open_numbers(data) if STATE.tracer is not None and isinstance(data, (list, tuple)) else None
-    if numbers is not None and _holds_all(wanted, numbers):
-        return require_gradient(_moved(_stacked(data, wanted or numbers), place_of_new(device)), requires_grad)
+    numbers = _open_numbers(data, wanted) if STATE.tracer is not None and isinstance(data, (list, tuple)) else None
+    if numbers is not None:
+        return require_gradient(_moved(_stacked(data, numbers), place_of_new(device)), requires_grad)
     array = _array(data)
     dtype_ = wanted or _inferred_dtype(array, data)
     if not isinstance(data, (np.ndarray, np.generic)) or array.dtype.kind != "f":  # numpy's are cast
