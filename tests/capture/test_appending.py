@@ -143,12 +143,12 @@ def texts(value: Any) -> Any:
 
 
 APPENDING = [appends_in_turns, appends_and_sets, appends_what_is_written_to, appends_views_and_tuples, appends_a_part]
-APPENDING += [appends_itself_and_what_values_tell, appends_by_other_names, appends_in_a_handler]
+APPENDING += [appends_itself_and_what_values_tell, appends_by_other_names, appends_in_a_handler, takes_away]
 
 
 @pytest.mark.parametrize(
     ("program", "fullgraph"),
-    [*[(program, fullgraph) for program in APPENDING for fullgraph in (False, True)], (takes_away, False)],
+    [(program, fullgraph) for program in APPENDING for fullgraph in (False, True)],
 )
 def test_what_a_graph_appends_is_what_python_appends(program, fullgraph) -> None:
     found = []
@@ -159,13 +159,6 @@ def test_what_a_graph_appends_is_what_python_appends(program, fullgraph) -> None
             result = call(rl.ones(3) * count)
             found.append((texts(result), texts(log), len({id(held) for held in log})))
     assert found[:5] == found[5:]
-
-
-def test_taking_away_what_was_appended_is_nothing_that_one_graph_holds() -> None:
-    log: list[rl.Tensor] = []
-    with pytest.raises(rl.CompileError, match=r"list\.pop"):
-        rl.compile(lambda x: takes_away(x, log), fullgraph=True)(rl.ones(3))
-    assert log == []
 
 
 def test_appending_to_a_list_of_a_module_is_one_graph() -> None:

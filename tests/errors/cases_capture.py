@@ -180,7 +180,7 @@ def list_grows_while_traced():
 
     @rl.compile(fullgraph=True)
     def step(x):
-        kept.insert(0, x * 2)
+        kept.insert(0, [x * 2])
         return x + 1
 
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from rushlight.support.errors import fail
 
 SINK = [None]  # where commits put results that nobody needs
 EVERYTHING = slice(None)
+COLLECTIONS = (set, deque)
 BEHIND_ALL = slice(sys.maxsize, None)
 
 
@@ -110,7 +112,8 @@ class CommitText:
         return f"gradient_of({text})" if isinstance(owner, ArgumentSource) else f"{text}.gradient"
 
     def _items(self, effect: Effect) -> list[str]:
-        if isinstance(effect.value, Deleted) or holds_number(effect.value, self.texts.is_number):
+        deferred = isinstance(effect.value, Deleted) or isinstance(effect.container, COLLECTIONS)
+        if deferred or holds_number(effect.value, self.texts.is_number):
             return []
         return [f"items += ({self._target(effect)}, {self._key(effect)}, {self.texts.value(effect.value)})"]
 
@@ -118,8 +121,18 @@ class CommitText:
         target, key = self._target(effect), self._key(effect)
         if isinstance(effect.value, Deleted):
             yield f"calls.append(({self.names(operator.delitem)}, ({target}, {key}), {self.names(SINK)}, 0))"
+        elif isinstance(effect.container, COLLECTIONS):
+            yield from self._collected(effect.container, effect.value, target)
         elif holds_number(effect.value, self.texts.is_number):
             yield from self._later(effect.value, target, key)
+
+    def _collected(self, collection: object, template: Template, target: str) -> Iterator[str]:
+        """Statements that give a set or a deque other objects."""
+        if holds_number(template, self.texts.is_number):
+            fail("C003", f"compile: a {type(collection).__name__} is given a number that item() gave")
+        clear, fill = (set.clear, set.update) if isinstance(collection, set) else (deque.clear, deque.extend)
+        for function, given in ((clear, target), (fill, f"{target}, {self.texts.value(template)}")):
+            yield f"calls.append(({self.names(function)}, ({given}, ), {self.names(SINK)}, 0))"
 
     def _later(self, template: Template, target: str, key: str) -> Iterator[str]:
         """Statements for `target[key] = template` where it holds a number known only after the call."""

@@ -50,6 +50,10 @@ class Hooks:
         """Is told of an item of a container that is going to be set."""
         self.writes(container, value)
 
+    def augments(self, target: object, value: object) -> None:
+        """Is told of an object that an augmented assignment is going to change."""
+        self.writes(target, value)
+
     def writes(self, target: object, *values: object) -> None:
         """Is told of an object that is going to change, and of what is put into it."""
 

@@ -7,6 +7,7 @@ that the trace sets are kept here, where later reads find them; the object chang
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import (
@@ -191,9 +192,7 @@ class ReachedObjects:
         """Whether each call can append a value to a list of the state, and notes that the trace does so."""
         if len(values) != 1 or not is_written(values[0]) or any(copy.original is target for copy in self.copies):
             return False
-        stands = any(container is target for container, _ in self.walk.containers)
-        self.walk.appended |= {id(target)} if stands else set()
-        return stands
+        return _resizes(self.walk, target, self.walk.containers)
 
     def is_state_of(self, owner: object, name: str, value: object) -> bool:
         """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""
@@ -400,6 +399,22 @@ class ReachedObjects:
     def note(self, value: object) -> None:
         """Writes down the containers in a value that stands for one that was there before."""
         self.containers |= {id(container): container for container in containers_in(value)}
+
+
+def resizes(reached: ReachedObjects, target: object, values: Iterable[object]) -> bool:
+    """Whether each call can give a list, set or deque of the state these values, and notes that the trace does so."""
+    walk = reached.walk
+    written = all(is_written(value) or id(value) in walk.before for value in values)
+    if not written or any(copy.original is target for copy in reached.copies):
+        return False
+    rows = walk.containers if type(target) is list else walk.collections if type(target) in (set, deque) else ()
+    return _resizes(walk, target, rows)
+
+
+def _resizes(walk: StateWalk, target: object, rows: Iterable[tuple[object, str]]) -> bool:
+    stands = any(container is target for container, _ in rows)
+    walk.resized |= {id(target)} if stands else set()
+    return stands
 
 
 def containers_in(value: Any) -> Iterator[Any]:

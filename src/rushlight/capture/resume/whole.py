@@ -15,6 +15,7 @@ from rushlight.capture.interpreter.loop import Interpreter
 from rushlight.capture.program import Recorder, rebuild
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
+from rushlight.capture.resume.interpreters.cautious import parts_of
 from rushlight.capture.resume.interpreters.examples import example_of
 from rushlight.capture.resume.interpreters.identifying import NUMBERS
 from rushlight.capture.resume.interpreters.tracing import (
@@ -25,7 +26,7 @@ from rushlight.capture.resume.interpreters.tracing import (
     note_error,
     scopes_of_call,
 )
-from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared
+from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared, resizes
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
 from rushlight.capture.values import Assembled
@@ -194,7 +195,8 @@ class WholeInterpreter(TracingInterpreter):
         except Break:
             if self.reached.has_unwalked:
                 raise Reroot from None
-            raise
+            if not self.resizes(target, *values):
+                raise
 
     def shows(self, value: Any) -> None:
         """Has a small array compared at each call. Breaks for others."""
@@ -206,6 +208,20 @@ class WholeInterpreter(TracingInterpreter):
 
     def warns(self, message: str) -> None:
         """Lets a warning be given, once, while the graph is traced."""
+
+    def resizes(self, target: object, *values: object) -> bool:
+        """Whether each call can give a container that was there before other entries."""
+        return self.before is None and resizes(self.reached, target, values)
+
+    def replaces(self, container: object, key: object, value: object) -> None:
+        """Breaks before an item is set that was there before, unless each call can set it, or a slice of a list."""
+        if not (type(container) is list and type(key) is slice and self.resizes(container, *parts_of(value))):
+            super().replaces(container, key, value)
+
+    def augments(self, target: object, value: object) -> None:
+        """Breaks before a statement as `target += value` changes what was there before, unless each call can."""
+        if not self.resizes(target, *parts_of(value)):
+            super().augments(target, value)
 
     def prepares(
         self, function: Callable[..., object], owner: object, args: tuple[object, ...], kwargs: dict[str, object]

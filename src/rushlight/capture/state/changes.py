@@ -59,16 +59,23 @@ def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[t
             return stays(leaves.get((id(container), key)), before[key], now)
 
         entries = entries_of(container)
-        if id(container) in walk.appended:
-            yield Leaf(container, TAIL, MISSING, f"{path}[{len(before)}:]", False), [*entries.values()][len(before) :]
-            entries = {key: entries[key] for key in before}
-        for key, now in changed_entries(before, entries, kept):
+        changed = changed_entries(before, entries, kept)
+        if id(container) in walk.resized:
+            count = min(len(before), len(entries))
+            if len(entries) > count:
+                yield Leaf(container, TAIL, MISSING, f"{path}[{count}:]", False), [*entries.values()][count:]
+            # From the last one on: the others keep their places.
+            changed = [(key, MISSING) for key in reversed(range(count, len(before)))]
+            changed += [(key, entries[key]) for key in range(count) if not kept(key, entries[key])]
+        for key, now in changed:
             leaf = leaves.get((id(container), key))
             if leaf is None:
                 leaf = Leaf(container, key, before.get(key), f"{path}[{key!r}]", False)
                 if key in before:
                     walk.leaves.append(leaf)  # no name in the function's code told of it: it is guarded from here on
             yield leaf, now
+    for collection, path in walk.changed_collections():
+        yield Leaf(collection, 0, MISSING, path, False), list(collection)  # all of it, whatever the key
 
 
 def state_sources(

@@ -204,8 +204,8 @@ class StateWalk:
     one. `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace
     binds, and that were not there before. `assumed` is what a trace takes to stay as it is, `looks` what it has
     looked into, if that is known. What is `closed`, by identity, is not opened. Paths that are `restless` lead to
-    another value at each call; those in tuples are `passed` by. To the lists in `appended` the trace has appended, and
-    done no more to their length.
+    another value at each call; those in tuples are `passed` by. Lists, sets and deques that are `resized` may have
+    other entries behind the trace, and another number of them.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -224,7 +224,7 @@ class StateWalk:
     added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)
     looks: Looks | None = None
-    appended: set[int] = field(default_factory=set)
+    resized: set[int] = field(default_factory=set)
     passed: list[tuple[object, str]] = field(default_factory=list)
 
     def add(self, value: object, path: str) -> None:
@@ -293,19 +293,25 @@ class StateWalk:
         """C003 for what changed and cannot be written down as entries: the length of a list, sets and their like."""
         for container, path in self.containers:
             before, now = self.before[id(container)], len(container)
-            if isinstance(container, list) and now != len(before) and id(container) not in self.appended:
+            if isinstance(container, list) and now != len(before) and id(container) not in self.resized:
                 fail(
                     "C003",
                     f"compile: the list {path} had {len(before)} entries before the traced call and has {now}",
                     hint="return the value, and append it outside of the compiled function",
                 )
-        for container, path in self.collections:
-            if differs(container, tuple(self.before[id(container)].values())):
+        for container, path in self.changed_collections():
+            if id(container) not in self.resized:
                 fail(
                     "C003",
                     f"compile: the {type(container).__name__} {path} changes in the compiled function",
                     hint="return the value, and add it outside of the compiled function",
                 )
+
+    def changed_collections(self) -> Iterator[tuple[Any, str]]:
+        """Those that hold other objects than they did."""
+        for container, path in self.collections:
+            if differs(container, tuple(self.before[id(container)].values())):
+                yield container, path
 
     def restore(self) -> None:
         """Gives everything that was reached the entries that it had, in their order."""
@@ -317,11 +323,9 @@ class StateWalk:
                 leaf.container.pop(leaf.key, None)
         for container, _ in (*self.containers, *self.objects):
             restore(container, self.before[id(container)])
-        for container, _ in self.collections:
-            before = tuple(self.before[id(container)].values())
-            if differs(container, before):
-                container.clear()
-                (container.update if isinstance(container, set) else container.extend)(before)
+        for container, _ in self.changed_collections():
+            container.clear()
+            (container.update if isinstance(container, set) else container.extend)(self.before[id(container)].values())
 
     def _walk(self, root: object, root_path: str, root_runtime: bool) -> None:
         stack: list[tuple[Any, str, bool, int]] = [(root, root_path, root_runtime, 0)]

@@ -65,7 +65,7 @@ def binary_op(interpreter: Interpreter, frame: Frame, which: int) -> None:
     else:
         which -= len(_METHODS)
         if type(left) not in _IMMUTABLE:
-            interpreter.writes(left, right)
+            interpreter.augments(left, right)
         result = augmented(interpreter, _METHODS[which], _FUNCTIONS[which], _IN_PLACE[which], left, right)
     stack.pop()
     stack[-1] = result

@@ -254,6 +254,10 @@ class AccessingInterpreter(MakingInterpreter):
         """Whether a graph appends tensors to a list that was there before. Numbers may be others at each call."""
         return any(issubclass(type(value), Handle) for value in values) and self.reached.appends(target, values)
 
+    def resizes(self, target: object, *values: object) -> bool:
+        """Whether a graph gives a container that was there before other entries. Each number of them is a graph."""
+        return False
+
     def keeps(self, parts: Iterable[object]) -> None:
         """Breaks before a new object gets parts that do something when they die: a trace keeps what it makes."""
         if any(map(lives, parts)):

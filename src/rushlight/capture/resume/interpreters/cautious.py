@@ -51,7 +51,7 @@ from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.interpreters.caches import result_of
-from rushlight.capture.resume.interpreters.identifying import concrete, copies_attributes
+from rushlight.capture.resume.interpreters.identifying import concrete, copies_attributes, fixed_number
 from rushlight.capture.resume.interpreters.known import (
     ALL_ATTRIBUTES,
     BY_KEY,
@@ -72,6 +72,7 @@ from rushlight.capture.resume.interpreters.known import (
     RANDOM,
     READING,
     SETTING,
+    SPREADING,
     TAKES_NUMBERS,
     TEXTS,
 )
@@ -287,7 +288,8 @@ class CautiousInterpreter(ShowingInterpreter):
                 if issubclass(type(owner), type) and is_filled_in_python(owner, function):
                     raise Break(breaks.CALLED_BACK, f"C makes an object of {owner}")
                 if issubclass(type(owner), (dict, set)) and rest is args:
-                    rest = args = tuple([_number(value) for value in args[:1]]) + args[1:]
+                    number = _number if issubclass(type(owner), dict) else fixed_number
+                    rest = args = tuple([number(value) for value in args[:1]]) + args[1:]
                 if id(owner) in self.given:
                     self.writes(owner, *rest, *kwargs.values())
             _looks_up(self, function, owner, rest)
@@ -350,6 +352,9 @@ class CautiousInterpreter(ShowingInterpreter):
             if self.is_state(owner, *_entries_in(rest), *kwargs.values()):
                 return
             if name == "append" and type(owner) is list and isinstance(owner, list) and self.appends(owner, rest):
+                return
+            put = parts_of(*rest) if name in SPREADING else rest
+            if (not kwargs or name == "sort") and self.resizes(owner, *put):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
 
@@ -466,6 +471,15 @@ def _entries_in(args: Sequence[object]) -> Iterator[object]:
     for value in args:
         if type(value) is dict:
             yield from value.values()
+        else:
+            yield value
+
+
+def parts_of(*containers: object) -> Iterator[object]:
+    """What containers of C hold; others are parts themselves."""
+    for value in containers:
+        if type(value) in (list, tuple, set, frozenset) and isinstance(value, (list, tuple, set, frozenset)):
+            yield from value
         else:
             yield value
 

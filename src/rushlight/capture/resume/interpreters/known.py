@@ -63,6 +63,10 @@ MUTATING = frozenset(
         "write",
     }
 )
+SPREADING = frozenset(
+    {"extend", "extendleft", "update", "difference_update", "intersection_update", "symmetric_difference_update"}
+    | {"__iadd__", "__ior__", "__isub__", "__iand__", "__ixor__"}
+)  # those that put in what their arguments hold
 # Methods of dicts and sets that look up their first argument.
 BY_KEY = frozenset(
     {"get", "setdefault", "pop", "add", "discard", "remove", "move_to_end", "__getitem__", "__delitem__"}
