@@ -33,9 +33,9 @@ def raising(error: type[BaseException]) -> Callable[[Any], Any]:
     return program
 
 
-def resized_list() -> Callable[[Any], Any]:
-    """A program that capture refuses at its end."""
-    calls: list[int] = []
+def resized_bytes() -> Callable[[Any], Any]:
+    """A program that changes what no graph can change."""
+    calls = bytearray()
 
     def program(x: Any) -> Any:
         calls.insert(0, 1)
@@ -66,7 +66,7 @@ FAILING: dict[str, Callable[[], Callable[[Any], Any]]] = {
     "shape": lambda: lambda x: (x * 2).view(7, 7),
     "error": lambda: raising(ValueError),
     "interrupt": lambda: raising(Stop),
-    "resized": resized_list,
+    "resized": resized_bytes,
     "value": lambda: untold,
     "assert": lambda: asserted,
     "backward": lambda: gradient_of_a_view,
