@@ -12,6 +12,7 @@ import rushlight as rl
 from rushlight.capture import explain_entries, graph_count
 from rushlight.compiler import reset
 from rushlight.support.errors import RushlightError
+from rushlight.utils._pytree import tree_leaves
 from tensors import same
 
 F = Callable[..., Any]
@@ -456,3 +457,109 @@ def test_a_promise_of_a_branch_is_checked_where_the_branch_runs():
     with pytest.raises(RushlightError, match="at most two") as caught:
         compiled(rl.tensor([1.0, 2.0, 3.0]))
     assert caught.value.code == "R002"
+
+
+# Inside `vmap`.
+
+
+def scanned(carry: Any, rows: Any) -> Any:
+    return rl.scan(lambda c, x: (c * 0.5 + x, c * x), carry, rows)
+
+
+def doubled(x: Any) -> Any:
+    def step(i: Any, total: Any, x: Any) -> Any:
+        return i + 1, total + x, x * 2
+
+    return rl.while_loop(lambda i, total, x: i < 3, step, (rl.tensor(0), rl.zeros(3), x))[1]
+
+
+MAPPED: dict[str, tuple[F, tuple[Any, ...], tuple[Any, ...]]] = {
+    "scan": (scanned, (0, 0), (drawn(0, 2, 3), drawn(1, 2, 5, 3))),
+    "scan of one carry": (scanned, (None, 0), (drawn(0, 3), drawn(1, 2, 5, 3))),
+    "scan of the same rows": (scanned, (0, None), (drawn(0, 2, 3), drawn(1, 5, 3))),
+    "scan of another dim": (
+        lambda c, x: rl.scan(lambda c, x: (c + x, c * x), c, x, dim=-1, reverse=True),
+        (0, 0),
+        (drawn(0, 2, 3), drawn(1, 2, 3, 5)),
+    ),
+    "scan with a mapped factor": (
+        lambda k, x: rl.scan(lambda c, x: (c * k + x, c), rl.zeros(3), x),
+        (0, None),
+        (drawn(0, 2), drawn(1, 5, 3)),
+    ),
+    "map": (lambda x, y: rl.map(lambda a, y: (a + y, a.sum()), x, y), (0, None), (drawn(0, 2, 4, 3), drawn(1, 3))),
+    "while": (doubled, (0,), (drawn(0, 2, 3),)),
+    "cond": (
+        lambda p, x: rl.cond(p, lambda x: (x.sin(), x.sum()), lambda x: (x + 1, x.max()), (x,)),
+        (None, 0),
+        (rl.tensor(False), drawn(0, 2, 3)),
+    ),
+    "cond of each place": (
+        lambda x: rl.cond(x.sum() > 0, lambda x: (x.sin(), x.sum()), lambda x: (x + 1, x.max()), (x,)),
+        (0,),
+        (rl.tensor([[1.0, 2], [-1, -3]]),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_control_flow_is_that_of_each_place(name: str):
+    function, dims, arguments = MAPPED[name]
+    places = [
+        function(*[a if dim is None else a[at] for a, dim in zip(arguments, dims, strict=True)]) for at in range(2)
+    ]
+    expected = [rl.stack(pair) for pair in zip(*[tree_leaves(place) for place in places], strict=True)]
+    mapped = rl.vmap(function, dims)
+    for found in (mapped(*arguments), rl.compile(mapped, fullgraph=True)(*arguments)):
+        for one, other in zip(tree_leaves(found), expected, strict=True):
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
+    nested = rl.vmap(mapped, tuple(None if dim is None else 0 for dim in dims))
+    twice = [a if dim is None else rl.stack([a, a]) for a, dim in zip(arguments, dims, strict=True)]
+    for one, other in zip(tree_leaves(rl.compile(nested, fullgraph=True)(*twice)), expected, strict=True):
+        np.testing.assert_allclose(one.numpy(), np.stack([other.numpy()] * 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_of_mapped_scans_are_those_of_the_loop(compiled: bool):
+    def loss(factor: Any, rows: Any) -> Any:
+        carry, outputs = rl.scan(lambda c, x: (c * factor + x, c * x), rl.ones(2), rows)
+        return carry.sum() + (outputs**2).sum()
+
+    factors, rows = drawn(0, 3), drawn(1, 3, 4, 2)
+    slope = rl.vmap(rl.func.grad(loss, (0, 1)))
+    found = (rl.compile(slope, fullgraph=True) if compiled else slope)(factors, rows)
+    for place in range(3):
+        factor, row = factors[place].double().requires_grad_(True), rows[place].double().requires_grad_(True)
+        carry, total = rl.ones(2, dtype=rl.float64), rl.zeros((), dtype=rl.float64)
+        for x in row:
+            carry, total = carry * factor + x, total + ((carry * x) ** 2).sum()
+        (carry.sum() + total).backward()
+        np.testing.assert_allclose(found[0][place].numpy(), factor.grad.numpy(), rtol=1e-4)
+        np.testing.assert_allclose(found[1][place].numpy(), row.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_asks_one_question_for_all_places():
+    with pytest.raises(RushlightError) as caught:
+        rl.vmap(lambda x: rl.while_loop(lambda x: x.sum() < 9, lambda x: (x * 2,), (x,)))(rl.ones(2, 3))
+    assert caught.value.code == "A006"
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(rl.vmap(lambda x: rl.while_loop(lambda x: x.sum() < 9, lambda x: (x * 2,), (x,))), fullgraph=True)(
+            rl.ones(2, 3)
+        )
+    assert caught.value.code in ("A006", "C002")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_outputs_with_fewer_dims_are_stacked_in_front(compiled: bool):
+    """A dim counts from the end of what is gone along, not of the outputs."""
+
+    def both(c: Any, x: Any) -> Any:
+        return rl.scan(lambda c, x: (c + x, (c.sum(), c * 2, c[None])), c, x, dim=-1)
+
+    c, x = drawn(0, 3), drawn(1, 3, 5)
+    carry, (sums, rows, deep) = (rl.compile(both, fullgraph=True) if compiled else both)(c, x)
+    before = c.numpy()[:, None] + np.cumsum(np.concatenate([np.zeros((3, 1), np.float32), x.numpy()], 1), 1)
+    np.testing.assert_allclose(carry.numpy(), before[:, -1], rtol=1e-5)
+    np.testing.assert_allclose(sums.numpy(), before[:, :-1].sum(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(rows.numpy(), before[:, :-1] * 2, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(deep.numpy(), before[None, :, :-1].transpose(0, 2, 1), rtol=1e-4, atol=1e-6)

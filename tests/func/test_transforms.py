@@ -19,6 +19,7 @@ from rushlight.func import (
     vmap,
 )
 from rushlight.support.errors import RushlightError
+from rushlight.utils._pytree import tree_leaves
 
 
 def data(*shape):
@@ -165,7 +166,6 @@ def test_places_of_the_batch():
         ("A006", lambda x: vmap(lambda t: t + rl.rand(2))(x)),
         ("A006", lambda x: vmap(lambda t: t if t.sum() > 0 else -t)(x)),
         ("A006", lambda x: vmap(lambda t: x.add_(t))(x)),
-        ("A006", lambda x: rl.compile(vmap(rl.sin, chunk_size=2), dynamic=True, fullgraph=True)(x)),
         ("A002", lambda x: vmap(rl.sin, in_dims=5)(x)),
         ("A002", lambda x: vmap(rl.add)(x, x[:1])),
         ("A002", lambda x: grad(rl.sin)(x)),
@@ -176,6 +176,131 @@ def test_mistakes_are_refused(code, run):
     with pytest.raises(RushlightError) as caught:
         run(data(3, 2))
     assert caught.value.code == code
+
+
+def filled(x, y):
+    full, ones = x.new_full((3,), 2.0), x.new_ones(3)
+    ones[0] = x
+    full.mul_(y)
+    empty = x.new_empty(3)
+    empty.copy_(y)
+    return full + empty * ones + x.new_zeros(3).add_(x)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_new_tensors_have_memory_for_each_place(compiled):
+    """Also those that two levels map; without a level they are as ever."""
+    x, y = data(4), data(4, 3)
+    rows = rl.stack([filled(*pair) for pair in zip(x, y, strict=True)])
+    near((rl.compile(vmap(filled)) if compiled else vmap(filled))(x, y), rows)
+    nested, twice = vmap(vmap(filled)), (rl.stack([x, x]), rl.stack([y, y]))
+    near((rl.compile(nested) if compiled else nested)(*twice), rl.stack([rows, rows]))
+    near(vmap(grad(lambda a, b: filled(a, b).sum()))(x, y), 3 + y[:, 0])
+
+
+def test_one_result_may_have_its_dim_in_a_tuple():
+    x = data(3, 2)
+    near(vmap(rl.sin, out_dims=(1,))(x), np.sin(x.numpy()).T)
+    near(vmap(rl.sin, out_dims=(1,), chunk_size=2)(x), np.sin(x.numpy()).T)
+
+
+def overwritten(x):
+    y = x * x
+    view = y.t()
+    view[2:4, 2:4] *= 2
+    view[:2, :2].diagonal().sin_()
+    view = view[1:3, 1:3]
+    view.cos_()
+    view.mul_(view.t().clone())
+    return view
+
+
+def test_what_is_overwritten_at_each_place_has_its_gradient():
+    x, g = data(3, 4, 4), data(3, 2, 2)
+    pulled = vmap(lambda x, g: vjp(overwritten, x)[1](g)[0])(x, g)
+    step = 1e-6
+    for place in range(3):
+        wide = x[place].double()
+        expected = np.zeros((4, 4))
+        for at in np.ndindex(4, 4):
+            moved = [wide.clone(), wide.clone()]
+            moved[0][at] += step
+            moved[1][at] -= step
+            slope = (overwritten(moved[0]) - overwritten(moved[1])) / (2 * step)
+            expected[at] = float((slope * g[place]).sum())
+        near(pulled[place], expected, 1e-4)
+
+
+def test_places_of_a_part_lie_by_strides_where_they_do():
+    whole = rl.arange(30.0).reshape(5, 6)
+    found = vmap(lambda row: row.as_strided((2,), (2,), 8))(whole[1:, 1:])
+    assert found.tolist() == [[8.0 + 6 * row, 10.0 + 6 * row] for row in range(4)]
+    found = rl.compile(vmap(lambda row: row.as_strided((2, 2), (1, 2), 1)))(whole)
+    assert found.tolist() == [[[1.0 + 6 * row, 3 + 6 * row], [2 + 6 * row, 4 + 6 * row]] for row in range(5)]
+
+
+def test_orders_and_choices_are_drawn_at_each_place():
+    def both(x):
+        return rl.randperm(40) + x.long() * 0, rl.multinomial(x, 40, True)
+
+    for function in (both, rl.compile(both, fullgraph=True)):
+        for randomness in ("same", "different"):
+            orders, chosen = vmap(function, randomness=randomness)(rl.ones(3, 40))
+            assert orders.sort(1).values.tolist() == [list(range(40))] * 3
+            assert chosen.dtype is rl.int64 and int(chosen.min()) >= 0 and int(chosen.max()) < 40
+            assert bool((orders[0] == orders[1]).all()) is (randomness == "same")
+            assert bool((chosen[0] == chosen[1]).all()) is (randomness == "same")
+    rl.manual_seed(3)
+    eager = rl.randperm(30)
+    rl.manual_seed(3)
+    assert rl.compile(lambda: rl.randperm(30), fullgraph=True)().tolist() == eager.tolist()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        jacrev(lambda x, y: {"a": x.outer(y), "b": (y * 2,)}, argnums=(0, 1)),
+        jacfwd(lambda x, y: (x.outer(y), rl.ones(2)), argnums=(1, 0)),
+        jacrev(lambda x, y: x.cumsum(0) * y[0], chunk_size=2),
+        vmap(lambda x, y: x.sin() * y, (0, None), chunk_size=2),
+    ],
+    ids=["jacrev", "jacfwd", "jacobian in chunks", "vmap in chunks"],
+)
+def test_directions_of_several_leaves_and_chunks_compile(transform, dynamic):
+    args = data(5), data(2)
+    found, expected = (function(*args) for function in (rl.compile(transform, dynamic=dynamic), transform))
+    for one, other in zip(tree_leaves(found), tree_leaves(expected), strict=True):
+        assert one.shape == other.shape and one.tolist() == other.tolist()
+
+
+def test_compiled_functions_have_jacobians():
+    """They run as they are where derivatives are mapped."""
+    x = data(4)
+    compiled = rl.compile(energy)
+    near(compiled(x), energy(x))
+    near(jacrev(compiled)(x), energy_slope(x.numpy()))
+    near(jacfwd(compiled)(x), energy_slope(x.numpy()))
+    near(hessian(compiled)(x), energy_bend(x.numpy()))
+    near(grad(lambda t: grad(compiled)(t).sum())(x), np.diag(energy_bend(x.numpy())))
+    near(jvp(compiled, (x,), (x,))[1], (energy_slope(x.numpy()) * x.numpy()).sum())
+    near(vmap(linearize(compiled, x)[1])(rl.eye(4)), energy_slope(x.numpy()))
+
+
+def test_what_a_mapped_function_does_is_done_at_every_call():
+    seen = []
+
+    def noted(x):
+        seen.append(tuple(x.shape))
+        return x * len(seen)
+
+    compiled = rl.compile(vmap(noted))
+    for count in range(1, 5):
+        near(compiled(rl.ones(3, 2)), np.full((3, 2), count))
+    assert seen == [(2,)] * 4
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(vmap(noted), fullgraph=True)(rl.ones(3, 2))
+    assert caught.value.code == "C003"
 
 
 def test_batch_norms_without_running_statistics_are_mapped():

@@ -554,6 +554,13 @@ def test_an_associative_scan_refuses_modes_and_empty_trees(torch: ModuleType):
         scan(lambda a, b: a, [], 0)
 
 
+@pytest.mark.parametrize("name", ["cond", "map", "scan", "while_loop"])
+def test_control_flow_has_modules_of_its_names(torch: ModuleType, name: str):
+    module = importlib.import_module(f"torch._higher_order_ops.{name}")
+    assert getattr(module, name) is getattr(rl, name)
+    assert getattr(importlib.import_module("torch._higher_order_ops"), name) is getattr(rl, name)
+
+
 def test_names_that_trainers_and_pipelines_ask_for(torch: ModuleType):
     pytree = importlib.import_module("torch.utils._pytree")
     values, keys = pytree._dict_flatten({"a": 1, "b": 2})

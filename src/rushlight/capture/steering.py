@@ -11,6 +11,7 @@ from typing import Any
 
 from rushlight.capture.interpreter.slots import lookup
 from rushlight.capture.resume.breaks import APART, NATIVE
+from rushlight.capture.resume.graphless import is_leaf
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, refuse_in_graphs
 from rushlight.support import events
 from rushlight.support.errors import fail, require
@@ -144,8 +145,12 @@ def begun_by(function: object) -> FunctionType | None:
 
 
 def as_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable that begins with a Python function; around a class or what C calls there is one."""
-    if begun_by(function) is not None:
+    """A callable that begins with a function that is looked into.
+
+    Around a class, what C calls and what is ours there is one.
+    """
+    begun = begun_by(function)
+    if begun is not None and not is_leaf(begun):
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:

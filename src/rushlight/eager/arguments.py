@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight.eager.dispatch import STATE, call_function, refuse_in_graphs
 from rushlight.eager.execution.tables import forget_plans
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import BATCHED, Handle
 from rushlight.eager.memory import copied
 from rushlight.eager.override.foreign import Foreign, method_of
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, unwrap_size
@@ -170,7 +170,10 @@ def distance(value: object, tensor: object) -> Size | None:
     offset = integer(value)
     if offset is None or not isinstance(tensor, Handle):
         return offset
-    return offset - (tensor.offset if STATE.tracer is None else STATE.tracer.offset(tensor))
+    whole: Handle = tensor
+    while whole.keys & BATCHED:
+        whole = whole.node.value  # the distance from the first element of the batch is that at each place
+    return offset - (whole.offset if STATE.tracer is None else STATE.tracer.offset(whole))
 
 
 def integers(value: object) -> tuple[Any, ...] | None:

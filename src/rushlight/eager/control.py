@@ -7,6 +7,7 @@ from its parts, so that a compiled function adds in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
@@ -16,16 +17,18 @@ from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node, mark
 from rushlight.eager.boundary import checked
 from rushlight.eager.dispatch import STATE, call_apart, call_user
-from rushlight.eager.handle import Handle, allocate, share
+from rushlight.eager.handle import BATCHED, Handle, allocate, share
 from rushlight.eager.pytree import Leaf, Structure, flatten_tree, leaves_like, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tensor_meta import form_of
 from rushlight.eager.tracing import TracedNumber, Tracer
 from rushlight.eager.tracing.body import refuse_random
 from rushlight.eager.tracing.control import refuse, traced_cond
-from rushlight.eager.tracing.loops import agree, mark_endless, require_carried, traced_scan, traced_while
+from rushlight.eager.tracing.loops import agree, mark_endless, require_carried, traced_scan
+from rushlight.eager.tracing.places import of_each_place, scan_of_places, while_of_places, with_places
 from rushlight.ir.graph import GraphBuilder
 from rushlight.ops import OPERATORS
+from rushlight.ops.dims import wrap_dim
 from rushlight.support.errors import fail, require
 from rushlight.sym import Scope
 
@@ -106,9 +109,38 @@ def cond(pred: Any, true_fn: Callable[..., object], false_fn: Callable[..., obje
     if not plain:
         one = all(size == 1 for size in pred.form.shape)
         require(one, "A001", "cond: the predicate is a bool, or a tensor of one", predicate=pred)
+    if isinstance(pred, Handle) and pred.keys & BATCHED:
+        return _chosen_at_each_place(pred, call_user(true_fn, *operands), call_user(false_fn, *operands))
     if STATE.tracer is not None and isinstance(pred, (SymBool, Handle)) and not isinstance(pred, TracedNumber):
-        return traced_cond(pred, (true_fn, false_fn), operands)
+        if not STATE.maps:
+            return traced_cond(pred, (true_fn, false_fn), operands)
+        branches = [_with_places(function) for function in (true_fn, false_fn)]
+        return of_each_place(traced_cond(pred, branches, operands))
     return together(true_fn if pred else false_fn, *operands)
+
+
+def _with_places(function: Callable[..., object]) -> Callable[..., object]:
+    return lambda *operands: with_places(call_user(function, *operands))
+
+
+def _chosen_at_each_place(pred: Handle, chosen: object, other: object) -> Any:
+    """Inside `vmap`: of what two branches return, what the predicate of each place says."""
+    leaves, structure = flatten_tree(chosen)
+    others = leaves_like(other, structure)
+    if others is None:
+        refuse("cond: the branches return other structures", true=structure, false=flatten_tree(other)[1])
+    pred = OPERATORS["reshape"](pred, ())
+    return unflatten_tree(structure, [_selected(pred, one, two) for one, two in zip(leaves, others, strict=True)])
+
+
+def _selected(pred: Handle, one: object, two: object) -> object:
+    if isinstance(one, Handle) and isinstance(two, Handle):
+        if one.dtype is not two.dtype:
+            refuse("cond: the branches return other dtypes", true=one, false=two)
+        return OPERATORS["where"](pred, one, two)
+    if one != two:
+        refuse("cond: inside vmap branches return tensors, or the same of other kinds", true=one, false=two)
+    return one
 
 
 def _unfolded(outcome: object) -> tuple[Any, Any]:
@@ -155,7 +187,7 @@ def while_loop(cond_fn: Callable[..., object], body_fn: Callable[..., object], c
         return call_apart(cond_fn, *unflatten_tree(structure, leaves))
 
     if STATE.tracer is not None:
-        return unflatten_tree(structure, traced_while(goes_on, following, leaves))
+        return unflatten_tree(structure, while_of_places(goes_on, following, leaves))
     types = [leaf.form.type if isinstance(leaf, Handle) else None for leaf in leaves]
     since = mark()
     while goes_on(leaves):
@@ -175,7 +207,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """Carries a value along `xs`: `carry, y = combine_fn(carry, x)` for each slice x of `dim`, or `reverse`.
 
-    Returns the last carry, and the ys stacked along `dim` in the order of the slices. `init`, `xs` and the ys are
+    Returns the last carry, and the ys stacked along `dim` in the order of the slices, or along the first dim where they
+    have fewer dims. `init`, `xs` and the ys are
     tensors in tuples, lists and dicts; a carry keeps its structure, dtypes and shapes. In a compiled function the body
     is traced once, for any number of slices. What it may do is what the functions of `cond` may. Errors: C031, C032,
     C033.
@@ -184,6 +217,7 @@ def scan(
     inputs, slices = flatten_tree(xs)
     _require_tensors("scan", [*carries, *inputs])
     require(bool(inputs), "A001", "scan: there is nothing to go along")
+    dim = wrap_dim(dim, len(inputs[0].form.shape), "scan")
     inputs = [_moved(x, dim, 0) for x in inputs]
     length = inputs[0].form.shape[0]
     for x in inputs:
@@ -195,11 +229,17 @@ def scan(
         return _carried_leaves("scan", following, structure), outputs
 
     if STATE.tracer is not None or not length:
-        carries, outputs = traced_or_empty(step, carries, inputs, length, reverse)
+        run = partial(traced_or_empty, length=length, reverse=reverse)
+        carries, outputs = scan_of_places(run, step, carries, inputs)
     else:
         last, outputs = together(_python_scan, combine_fn, init, inputs, (structure, slices), reverse)
-        return last, outputs if dim == 0 else map_tree(lambda y: _moved(y, 0, dim), outputs)
-    return unflatten_tree(structure, carries), map_tree(lambda y: _moved(y, 0, dim), outputs)
+        return last, outputs if dim == 0 else _stacked_along(dim, outputs)
+    return unflatten_tree(structure, carries), _stacked_along(dim, outputs)
+
+
+def _stacked_along(dim: int, outputs: object) -> Any:
+    """Outputs with the dim of the slices at its place, of those that have as many dims."""
+    return map_tree(lambda y: _moved(y, 0, dim) if dim < len(y.form.shape) else y, outputs)
 
 
 @checked

@@ -12,7 +12,7 @@ from typing import Any
 
 from rushlight.eager.dispatch import STATE, Key, Scope, call_function, dispatch, register_fallback
 from rushlight.eager.execution.operands import flatten
-from rushlight.eager.handle import BATCHED, Handle, make
+from rushlight.eager.handle import AUTOGRAD, BATCHED, Handle, make
 from rushlight.eager.mutation import COPY, Mutation
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.value import map_operands
@@ -57,6 +57,14 @@ class VmapInfo:
 def repeated(value: Any, level: Level) -> Any:
     """A tensor of all places, for one that all of them share."""
     return OPERATORS["expand"](OPERATORS["unsqueeze"](value, 0), (level.size, *value.form.shape))
+
+
+def spread(value: Any, like: Handle) -> Any:
+    """Memory of its own for each place at which another tensor is mapped, with a value everywhere."""
+    _, levels = _split(like)
+    for level in reversed(levels):
+        value = repeated(value, level)
+    return _joined(OPERATORS["clone"](value), levels) if levels else value
 
 
 def in_front(tensor: Any, dim: int) -> Any:
@@ -136,11 +144,13 @@ def _write(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], le
     if level_of(target) != level:
         hint = "write to a tensor that the mapped function was given, or use the functional form"
         fail("A006", f"vmap: {op.name} would write each place's value to one tensor", target=target, hint=hint)
+    whole = target.node.value
     base = op.base_operands(operands)
+    if STATE.grad and op.base is not None:  # what the tape saves of what is overwritten stays as it was
+        base = map_operands(base, lambda operand: _apart(operand, whole, level))
     value = base[0] if op.base is None else dispatch(op.base, base, attrs)
     if isinstance(value, Handle):
         op.check(target.form.type, value.form.type)
-    whole = target.node.value
     if level_of(value) == level:
         value = value.node.value
         while len(value.form.shape) < len(whole.form.shape):
@@ -148,6 +158,14 @@ def _write(op: Mutation, operands: tuple[Any, ...], attrs: Mapping[str, Any], le
     dispatch(COPY, (whole, value), {})
     target.version.value += 1
     return target
+
+
+def _apart(operand: Any, whole: Handle, level: Level) -> object:
+    """An operand of a write that is recorded; a copy of one whose memory is that of what is written to."""
+    if level_of(operand) != level or operand.node.value.version is not whole.version:
+        return operand
+    value = operand.node.value
+    return mapped(OPERATORS["clone"](value), level) if value.keys & AUTOGRAD else operand
 
 
 register_fallback(Key.BATCHED, run_mapped, reenters=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rushlight.eager.arguments import (
@@ -23,9 +24,10 @@ from rushlight.eager.arguments import (
 from rushlight.eager.creation import OPTIONS, empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import STATE, called, dispatch
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import BATCHED, Handle
 from rushlight.eager.keywords import no_more
 from rushlight.eager.legacy import named_type, type_name
+from rushlight.eager.mapping import spread
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
@@ -402,25 +404,19 @@ class ConversionOverloads(GeneratedMethods):
         self, *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **options: object
     ) -> Tensor:
         """Zeros of this tensor's dtype and device."""
-        return zeros(
-            *size, dtype=_dtype(self, dtype), device=_device(self, device), requires_grad=requires_grad, **options
-        )
+        return _made_for(self, zeros, size, dtype, device, {"requires_grad": requires_grad, **options})
 
     def new_ones(
         self, *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **options: object
     ) -> Tensor:
         """Ones of this tensor's dtype and device."""
-        return ones(
-            *size, dtype=_dtype(self, dtype), device=_device(self, device), requires_grad=requires_grad, **options
-        )
+        return _made_for(self, ones, size, dtype, device, {"requires_grad": requires_grad, **options})
 
     def new_empty(
         self, *size: object, dtype: object = None, device: object = None, requires_grad: bool = False, **options: object
     ) -> Tensor:
         """Undefined contents, of this tensor's dtype and device."""
-        return empty(
-            *size, dtype=_dtype(self, dtype), device=_device(self, device), requires_grad=requires_grad, **options
-        )
+        return _made_for(self, empty, size, dtype, device, {"requires_grad": requires_grad, **options})
 
     def new_full(
         self,
@@ -433,20 +429,30 @@ class ConversionOverloads(GeneratedMethods):
         **options: object,
     ) -> Tensor:
         """One value everywhere, of this tensor's dtype and device."""
-        return full(
-            size,
-            fill_value,
-            dtype=_dtype(self, dtype),
-            device=_device(self, device),
-            requires_grad=requires_grad,
-            **options,
-        )
+        options["requires_grad"] = requires_grad
+        return _made_for(self, full, (size, fill_value), dtype, device, options)
 
 
 def _as(tensor: Handle, dtype: DType, memory_format: object) -> Any:
     """The tensor with another dtype, and in the order of a memory format."""
     cast = converted(tensor, (dtype,), None, None, False)
     return cast if memory_format is None else laid_out(cast, memory_format)
+
+
+def _made_for(
+    tensor: Handle,
+    factory: Callable[..., Tensor],
+    args: Sequence[object],
+    dtype: object,
+    device: object,
+    options: dict[str, object],
+) -> Tensor:
+    """What a factory makes of a tensor's dtype and device.
+
+    Inside `vmap` it has memory for each of the tensor's places.
+    """
+    made = factory(*args, dtype=_dtype(tensor, dtype), device=_device(tensor, device), **options)
+    return spread(made, tensor) if tensor.keys & BATCHED else made
 
 
 def _dtype(tensor: Handle, given: object) -> object:

@@ -207,7 +207,11 @@ def randperm(
     bits = _drawn("random_bits", (), (integer(n),), uint64, device, generator, False)
     if bits.is_meta:
         return with_gradient(empty(integer(n), dtype=element_type(dtype) or int64, device=bits.device), requires_grad)
-    result = copied(np.argsort(array_of(bits), kind="stable"), element_type(dtype) or int64)
+    wanted = element_type(dtype) or int64
+    if STATE.tracer is None and not STATE.maps:
+        result = copied(np.argsort(array_of(bits), kind="stable"), wanted)
+    else:
+        result = bits.argsort(stable=True).to(wanted)
     return with_gradient(result, requires_grad)
 
 
@@ -301,14 +305,14 @@ def bernoulli(input: object, p: object = None, *, generator: object = None) -> T
 def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element.
 
-    Eager calls check that elements are finite and not negative, and that some of each row are positive (A002).
+    Eager calls outside of `vmap` check that elements are finite and not negative, some of each row positive (A002).
     Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
     largest ones are taken (Efraimidis and Spirakis, 2006).
     """
     count, weights = fixed_integer(num_samples), required_tensor(input)
     require(weights.ndim in (1, 2), "S002", "multinomial: the input must have 1 or 2 dims", input=weights)
     require(count >= 0, "A002", "multinomial: the number of samples must not be negative", num_samples=count)
-    if STATE.tracer is None:
+    if STATE.tracer is None and not STATE.maps:
         _require_chances(weights)
     if not replacement and count > 1 and weights.ndim and weights.dtype.is_floating_point:
         enough = count <= weights.shape[-1]

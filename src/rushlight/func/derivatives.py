@@ -157,7 +157,7 @@ def _basis(leaf: Any, total: int, start: int) -> Any:
     for before in (start, None, total - start - count):
         if before is None:
             parts.append(eye(count, dtype=leaf.dtype))
-        elif before:
+        elif not isinstance(before, int) or before:
             parts.append(zeros(before, count, dtype=leaf.dtype))
     rows = OPERATORS["cat"](tuple(parts), 0) if len(parts) > 1 else parts[0]
     return OPERATORS["reshape"](rows, (total, *leaf.shape))

@@ -26,6 +26,9 @@ from rushlight.support.errors import fail
 _FORWARD = ("jacfwd", "jvp", "linearize")
 """Transforms that give tangents, which in PyTorch are computed under no_grad too."""
 
+_MAPPING = ("jacfwd", "jacrev", "linearize")
+"""Transforms of which derivatives are mapped; compiled functions run as they are in them."""
+
 
 class StandIns:
     """Fresh inputs that stand for tensors on the tape: `inputs` has their leaves."""
@@ -106,7 +109,7 @@ class Recording(StandIns):
             self.arguments.append(structure)
             arguments[at] = unflatten_tree(structure, [self.stand_in(leaf) for leaf in leaves])
         forward = name if name in _FORWARD else STATE.forward
-        with _on_tape(), Scope(silenced=False, forward=forward):
+        with _on_tape(), Scope(silenced=False, forward=forward, jacobian=STATE.jacobian or name in _MAPPING):
             result = call_user(func, *arguments)
         self.aux: Any = None
         if aux:

@@ -47,8 +47,8 @@ def vmap(
         leaves, structure = flatten_tree((args, kwargs))
         dims = _dims_in(in_dims, args, kwargs, leaves)
         size = _batch_size(leaves, dims)
-        if chunk_size is not None and not isinstance(size, int):
-            fail("A006", "vmap: chunk_size is for a batch of known size", hint="leave it out in a compiled function")
+        if chunk_size is not None:
+            size = fixed_integer(wrap_size(size))
         if chunk_size is None or chunk_size >= size:
             return _run(func, leaves, structure, dims, out_dims, size, randomness)
         parts: list[Any] = []
@@ -139,6 +139,8 @@ def _run(
     with scope:
         result = call_user(func, *args, **kwargs)
     value, built = flatten_tree(result)
+    if isinstance(built, Leaf) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        (out_dims,) = out_dims  # of a function with one result
     places = broadcast_prefix(out_dims, built, "out_dims")
     return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])
 
@@ -167,6 +169,8 @@ def _taken_out(value: Any, dim: Any, level: Level) -> Any:
 def _joined(parts: Sequence[object], out_dims: object) -> Any:
     flat = [flatten_tree(part) for part in parts]
     structure = flat[0][1]
+    if isinstance(structure, Leaf) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        (out_dims,) = out_dims
     places = broadcast_prefix(out_dims, structure, "out_dims")
     columns = zip(*[leaves for leaves, _ in flat], strict=True)
     return unflatten_tree(

@@ -192,7 +192,7 @@ class ResumingFunction(CompiledFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run graphs, and between them what only Python can do."""
-        if STATE.included and self.runs_as_it_is():
+        if (STATE.included or STATE.jacobian) and self.runs_as_it_is():
             return self.function(*args, **kwargs)
         if STANCE.name != "default" and self._runs_eagerly():
             return self.function(*args, **kwargs)

@@ -97,13 +97,14 @@ class CompiledFunction(ABC):
         return [entry.observed for entry in reversed(self.traces())]
 
     def runs_as_it_is(self) -> bool:
-        """Whether calls are part of a trace, or modes or `vmap` want to see what runs."""
+        """Whether calls are part of a trace, or somebody wants to see what runs: modes, `vmap`, `jacrev`."""
         if STATE.tracer is not None:
             return True
         modes = STATE.modes or STATE.functions
-        if modes or STATE.maps:
-            self._yield_to(type(modes[-1]).__name__ if modes else "vmap")
-        return bool(modes or STATE.maps)
+        if modes or STATE.maps or STATE.jacobian:
+            self._yield_to(type(modes[-1]).__name__ if modes else "vmap" if STATE.maps else "a Jacobian")
+            return True
+        return False
 
     def _yield_to(self, mode: str) -> None:
         """Records, once for each function, that a mode is on."""
@@ -135,7 +136,7 @@ class WholeFunction(CompiledFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
-        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
+        if ((STATE.included or STATE.jacobian) and self.runs_as_it_is()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         for entry in self.entries:
             result = entry.call(args, kwargs)
@@ -452,7 +453,7 @@ class SpecifiedFunction(WholeFunction):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the artifact for the call; C022 where it fits no specification."""
-        if (STATE.included and self.runs_as_it_is()) or STANCE.name == "force_eager":
+        if ((STATE.included or STATE.jacobian) and self.runs_as_it_is()) or STANCE.name == "force_eager":
             return self.function(*args, **kwargs)
         spec = aot.first_fitting(self.specs, args, kwargs)
         return self._run(spec, aot.in_order(spec.args, args), aot.in_order(spec.kwargs, kwargs))
@@ -490,9 +491,12 @@ class SpecifiedFunction(WholeFunction):
 
 
 def is_whole(function: object) -> bool:
-    """Whether a function is one of ours, which no interpreter looks into: it is traced as it is."""
+    """Whether a function is one of ours, which no interpreter looks into: it is traced as it is.
+
+    One that wraps a function of the program, as `vmap` makes it, is called by a function that is looked into.
+    """
     plain = wrapped_by(function)
-    return type(plain) is FunctionType and is_leaf(plain)
+    return type(plain) is FunctionType and is_leaf(plain) and not hasattr(plain, "__wrapped__")
 
 
 def compiled_functions() -> list[CompiledFunction]:

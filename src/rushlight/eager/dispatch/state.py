@@ -28,6 +28,7 @@ class State(threading.local):
     grad: bool = True  # whether operators on tensors that require gradients are recorded
     silenced: bool = False  # whether it is a user's scope that they are not
     forward: str | None = None  # the innermost transform whose tangents are computed from what is recorded
+    jacobian: bool = False  # whether a transform records that maps its derivatives
     inference: bool = False
     modes: tuple[Any, ...] = ()  # active dispatch modes, outermost first
     functions: tuple[Any, ...] = ()  # active modes of functions, outermost first
