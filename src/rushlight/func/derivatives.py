@@ -36,7 +36,12 @@ def _places(name: str, argnums: Any, count: int) -> tuple[int, ...]:
 
 
 def _recorded(
-    name: str, func: Callable[..., object], args: Sequence[object], kwargs: dict[str, Any], argnums: object, aux: bool
+    name: str,
+    func: Callable[..., object],
+    args: Sequence[object],
+    kwargs: dict[str, object],
+    argnums: object,
+    aux: bool,
 ) -> Recording:
     places = _places(name, argnums, len(args))
     return Recording(name, functools.partial(func, **kwargs) if kwargs else func, args, places, aux)
@@ -56,7 +61,7 @@ def grad(func: Callable[..., object], argnums: ArgNums = 0, has_aux: bool = Fals
     with_value = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> Any:
         gradients, value = with_value(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
@@ -67,7 +72,7 @@ def grad_and_value(func: Callable[..., object], argnums: ArgNums = 0, has_aux: b
     """Return a function of the gradient, as `grad`, and the value; with `has_aux`, a pair of values."""
 
     @functools.wraps(func)
-    def gradient(*args: Any, **kwargs: Any) -> Any:
+    def gradient(*args: object, **kwargs: object) -> Any:
         recording = _recorded("grad", func, args, kwargs, argnums, has_aux)
         outputs = recording.outputs
         if len(outputs) != 1 or not isinstance(recording.results(), Handle):
@@ -183,11 +188,11 @@ def jacrev(
     """
 
     @functools.wraps(func)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: object, **kwargs: object) -> Any:
         recording = _recorded("jacrev", func, args, kwargs, argnums, has_aux)
         outputs = recording.outputs
 
-        def pull(*cotangents: Any) -> Any:
+        def pull(*cotangents: object) -> Any:
             lowered = recording.cotangents(unflatten_tree(recording.structure, cotangents))
             return tuple(recording.raised(recording.gradients(lowered)))
 
@@ -224,14 +229,14 @@ def jacfwd(
     """
 
     @functools.wraps(func)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: object, **kwargs: object) -> Any:
         recording = _recorded("jacfwd", func, args, kwargs, argnums, has_aux)
         apply = recording.linear()
         leaves = [
             leaf for position in _places("jacfwd", argnums, len(args)) for leaf in flatten_tree(args[position])[0]
         ]
 
-        def push(*tangents: Any) -> Any:
+        def push(*tangents: object) -> tuple[object, ...]:
             return tuple(recording.raised(apply(recording.lowered(tangents))))
 
         columns = vmap(push, chunk_size=chunk_size, randomness=randomness)(*_directions(leaves))
