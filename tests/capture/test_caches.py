@@ -246,3 +246,21 @@ def test_sizes_that_a_cache_is_asked_with_are_fixed():
     for count in (4, 6, 4, 6):
         assert compiled(rl.arange(count)).shape == (2, count // 2)
     assert rl.compiler.graph_count() == before + 2
+
+
+@functools.lru_cache(maxsize=8)
+def _positions(count: int, device: rl.device, dtype: rl.dtype) -> rl.Tensor:
+    print(end="")  # which no graph holds
+    return rl.arange(count, device=device, dtype=dtype)
+
+
+def test_a_cache_is_asked_with_a_device_and_a_dtype_in_a_graph():
+    def function(x: rl.Tensor) -> rl.Tensor:
+        return x + _positions(2, x.device, x.dtype)
+
+    compiled, before = rl.compile(function, fullgraph=True), rl.compiler.graph_count()
+    for _ in range(CALLS):
+        assert compiled(rl.ones(2)).tolist() == [1.0, 2.0]
+    assert rl.compiler.graph_count() == before + 1
+    assert compiled(rl.ones(2, dtype=rl.float64)).dtype is rl.float64
+    assert rl.compiler.graph_count() == before + 2

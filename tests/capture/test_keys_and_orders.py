@@ -266,6 +266,25 @@ def test_a_setting_that_outlives_the_call_ends_a_graph():
         assert not enabled and [result.requires_grad for result in results] == [True, False]
 
 
+def test_a_scope_that_changes_nothing_is_open_where_a_graph_would_end_in_it():
+    @rl.no_grad()
+    def halved(x: rl.Tensor) -> rl.Tensor:
+        if x.sum() > 4:
+            return x / 2
+        return x + 1
+
+    def function(x: rl.Tensor) -> rl.Tensor:
+        return halved(halved(x) * 2) + 1
+
+    compiled = rl.compile(function, backend="eager")
+    for grad in (False, False, True, False):
+        with rl.set_grad_enabled(grad):
+            for value in (1.0, 4.0):
+                x = rl.full((3,), value)
+                assert compiled(x).tolist() == function(x).tolist()
+                assert rl.is_grad_enabled() is grad
+
+
 def test_flags_of_a_class_with_a_metaclass_are_read():
     class Both(nn.ModuleDict, metaclass=abc.ABCMeta):
         def __hash__(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import TypeVar
 
@@ -157,7 +158,7 @@ class Interpreter(Evaluator):
             self.handled = handled
 
     def _run(self) -> None:
-        self.in_loop(self._run_frames)
+        self.in_loop(partial(self._run_frames, self.base))
 
     def in_loop(self, run: Callable[[], Result]) -> Result:
         """What a function gives that runs frames: meanwhile those from `base` on are lines of the user's."""
@@ -172,9 +173,10 @@ class Interpreter(Evaluator):
         """What carries out the instructions of a body."""
         return body.operations
 
-    def _run_frames(self) -> None:
-        frames, base = self.frames, self.base
-        while len(frames) > base:
+    def _run_frames(self, depth: int) -> None:
+        """Runs the frames that are `depth` frames deep or deeper, until none of them is left."""
+        frames = self.frames
+        while len(frames) > depth:
             frame = frames[-1]
             operations, operands = self.operations_of(frame.body), frame.body.operands
             try:

@@ -252,6 +252,17 @@ WARNS = _register(
 )
 
 
+UNPAID = _register(
+    "B029",
+    "The graphs of a function do not pay",
+    "Call after call, more was interpreted between its graphs, or more graphs were made, than its graphs save: some"
+    " 100,000 bytecodes in all, where a call in a graph counts as 20 and a graph that is made as 5,000. From then on"
+    " Python calls the function as it is, except where one graph is all of a call. With fullgraph=True that does not"
+    " happen.",
+    "compile the functions that compute by themselves, or take away the other breaks that are told of",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""

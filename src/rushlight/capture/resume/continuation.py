@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
@@ -14,6 +15,7 @@ from rushlight.capture.interpreter.binding import SUSPENDING
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.hooks import MISSING
 from rushlight.capture.leaving import unlike_eager
+from rushlight.capture.resume.balance import saved_by
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, UNSUPPORTED, Reason, Retrace
 from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
@@ -70,7 +72,7 @@ class Exit:
     The recipe gives the values of the frames, or the result; then the object and the value of each attribute that is
     `written` (MISSING: deleted), or the container and what it holds (CONTENTS). `result` is which of the graph's values
     the result is, where nothing has to be built. The first `kept` frames are those that were there before. Operators
-    of the graph are in calls of `fruitful` code.
+    of the graph are in calls of `fruitful` code; the graph saves so many bytecodes where it runs (see `balance`).
     """
 
     shapes: tuple[FrameShape, ...]
@@ -82,6 +84,7 @@ class Exit:
     result: int | None
     kept: int = 0
     fruitful: frozenset[CodeType] = frozenset()
+    saves: int = 0
 
     def build(
         self, leaves: Sequence[object], before: Sequence[object], interpreter: Interpreter | None = None
@@ -244,12 +247,13 @@ class Continuation(Traced):
                 interpreter.outside, Reason(SUSPENDED, f"a constructor or generator runs; {interpreter.reason}")
             )
         calls, fruitful = len(STATE.tracer.builder.calls), frozenset(interpreter.fruitful)
+        saves = saved_by(STATE.tracer.builder.calls)
         refilled = list((reached.refilled or {}).values())
         written = [*reached.written.values(), *[_refilling(interpreter, *each) for each in refilled]]
         before = reached.before()
         if returned and not written and is_plain(interpreter.result, interpreter.made, before, set()):
             interpreter.leave_generators(())
-            return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0, 0, fruitful), interpreter.result
+            return Exit((), AS_GIVEN, (), None, interpreter.count, calls, 0, 0, fruitful, saves), interpreter.result
         state = [interpreter.result] if returned else state_of(frames)
         writer = RecipeWriter(interpreter.made, before, interpreter.variables, returns=returned)
         writer.refilled = {id(copy.copy): at for copy, at in refilled}
@@ -264,7 +268,9 @@ class Continuation(Traced):
                 raise Retrace(moment, reason)
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf
-        return Exit(shapes, recipe, names, reason, interpreter.count, calls, result, kept, fruitful), *writer.leaves
+        return Exit(
+            shapes, recipe, names, reason, interpreter.count, calls, result, kept, fruitful, saves
+        ), *writer.leaves
 
 
 CONTENTS = "[:]"  # in place of the name of an attribute: all that a container holds
@@ -300,18 +306,33 @@ def same_containers(values: Sequence[object]) -> dict[int, int]:
     return same
 
 
-def are_apart(values: Sequence[Any]) -> bool:
-    """Whether no list or dict is inside of two others."""
-    stack = list({id(value): value for value in values if _is_container(value)}.values())
-    seen: set[int] = set()
+def sharing(values: Sequence[Any]) -> list[int]:
+    """Which values hold a list or dict that is in another one too, or is one: without these all are apart."""
+    slots = {id(value): slot for slot, value in reversed([*enumerate(values)]) if _is_container(value)}
+    held = {slot: _held_by(values[slot]) for slot in slots.values()}
+    counts = Counter([key for keys in held.values() for key in keys])
+    if max(counts.values(), default=0) < 2:
+        return []
+    shared: list[int] = []
+    for slot in sorted(held):
+        inner = held[slot][1 - is_tuple(values[slot]) :]  # what is not the container itself
+        if any(counts[key] > 1 for key in inner):
+            shared.append(slot)
+            counts.subtract(held[slot])
+    return shared
+
+
+def _held_by(container: Any) -> list[int]:
+    """The lists and dicts in a container, itself first, by identity."""
+    stack, held = [container], list[int]()
     while stack:
         value = stack.pop()
         if not is_tuple(value):
-            if id(value) in seen:
-                return False
-            seen.add(id(value))
+            if id(value) in held:
+                return [*held, id(value)]
+            held.append(id(value))
         stack += [item for item in (value.values() if type(value) is dict else value) if _is_container(item)]
-    return True
+    return held
 
 
 def _is_container(value: object) -> bool:

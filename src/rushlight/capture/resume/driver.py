@@ -14,8 +14,9 @@ from rushlight.capture.interpreter.binding import binder, parameter_count
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.suspended import as_of_python
-from rushlight.capture.resume.breaks import NOT_NOW, WARNS, Break, Reason, Retrace, is_of_caller
-from rushlight.capture.resume.continuation import Continuation, Exit, Place, are_apart, place_of, state_of
+from rushlight.capture.resume.balance import OF_TRACE, Balance
+from rushlight.capture.resume.breaks import NOT_NOW, UNPAID, WARNS, Break, Reason, Retrace, is_of_caller
+from rushlight.capture.resume.continuation import Continuation, Exit, Place, place_of, sharing, state_of
 from rushlight.capture.resume.graphless import Graphless, OpenCalls
 from rushlight.capture.resume.interpreters.tracing import is_within
 from rushlight.capture.resume.opaque import is_mortal
@@ -76,6 +77,15 @@ def note_failure(error: Exception | Break) -> None:
     events.record("graph_break", reason.kind.code, reason.detail, hint=reason.kind.hint)
 
 
+def _note_lost(function: Callable[..., Any], count: int) -> None:
+    """Records that Python calls a function from now on."""
+    called = _called_by(function)
+    code = None if called is None else called.__code__
+    line = None if code is None else Line(code.co_filename, code.co_firstlineno, code.co_name)
+    detail = f"{count:,} bytecodes of the last call were interpreted"
+    events.record("graph_break", UNPAID.code, detail, frame=line, hint=UNPAID.hint)
+
+
 def _is_of_program(error: Exception | Break) -> bool:
     """Whether a function of the program raised an error."""
     trace = error.__traceback__
@@ -91,7 +101,18 @@ class Part:
     most instructions of a graph: then graphs may be empty, so that what goes on is a state that was built.
     """
 
-    __slots__ = ("_compile", "_current", "_ends", "_limit", "_needed", "_trial", "_warned", "compiled", "steps")
+    __slots__ = (
+        "_compile",
+        "_current",
+        "_ends",
+        "_limit",
+        "_needed",
+        "_trial",
+        "_warned",
+        "compiled",
+        "steps",
+        "traces",
+    )
 
     def __init__(
         self, continuation: Continuation, compile_part: Callable[[Continuation], Compiled], limit: int | None
@@ -102,6 +123,7 @@ class Part:
         self._needed: set[int] = set()  # values of the state that a graph cannot pass by
         self._trial: tuple[Compilation, int] | None = None
         self.steps: int | None = None
+        self.traces = 0  # that were made, or failed
         self._ends: set[Exit] = set()
         self._warned: set[Place] = set()  # where its graphs have ended before a warning
 
@@ -112,17 +134,21 @@ class Part:
 
     def run(self, before: list[Any]) -> Outcome | None:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
-        if not are_apart(before):
-            return None
+        shared = sharing([before[at] for at in self.given])
+        if shared:  # a graph is given containers that are apart, and passes by those that hold others
+            passed = self._current[0].passed | {self.given[at] for at in shared}
+            self._replace(replace(self._current[0], passed=passed))
         mortal = {at for at in self._current[0].passed if is_mortal(before[at])}
         if mortal - self._current[0].mortal:
             self._replace(replace(self._current[0], mortal=self._current[0].mortal | mortal))
         while True:
             continuation, compiled, given = self._current
+            entries, self.traces = compiled.entries, self.traces + 1
             try:
                 ended, *leaves = compiled(*[before[at] for at in given], *continuation.absent(before))
             except Retrace as again:
                 if again.limit == NOT_NOW:
+                    self.traces -= 1
                     return None
                 if again.limit <= 0:
                     self.steps = 0
@@ -138,6 +164,7 @@ class Part:
                     return FAILED
                 self.steps = 0
                 return None
+            self.traces -= compiled.entries is entries
             if compiled.changing or compiled.reshaped or self._trial:
                 self._learn(ended.instructions)
             alone = len(compiled.entries) == 1 if self._limit is None else len(self._ends) == MOST_LIMITED_GRAPHS
@@ -289,6 +316,7 @@ class Driver:
         self._graphless = Graphless()
         self._long = Long(self._graphless.codes)
         self._restless = set[str]()
+        self._balance = Balance()
         self._compile_part = compile_part
         self._limit = settings.get().part_limit or None
 
@@ -299,6 +327,7 @@ class Driver:
         self._graphless.clear()
         self._long.clear()
         self._restless.clear()
+        self._balance.clear()
         self.start = None
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -325,6 +354,8 @@ class Driver:
             except RushlightError as error:  # Python runs the call, and raises what the program raises
                 note_failure(error)
                 steps = ALL
+        if self._balance.is_lost and outcome is None:
+            return self.function(*args, **kwargs)
         interpreter = PatientInterpreter(self._graphless.is_leaf, self._long)
         begun = begin(interpreter, self.function, args, kwargs)
         if type(begun) is not Frame:
@@ -336,6 +367,7 @@ class Driver:
             if start is None and self.start is not None:
                 self.start.shape = len(args), tuple(kwargs)
             return result
+        interpreter.ran(outcome[0].calls, outcome[0].saves)
         result = self._leave(interpreter, start.part, (outcome[0], [*outcome[1:]]), state_of(interpreter.frames))
         return self._finish(interpreter, _steps_behind(outcome[0])) if interpreter.frames else result
 
@@ -344,6 +376,8 @@ class Driver:
             result = interpreter.in_loop(partial(self._run, interpreter, steps))
         finally:
             interpreter.escaped, interpreter.has_returned = None, True
+            if self._balance.ended(interpreter.gained - interpreter.count):
+                _note_lost(self.function, interpreter.count)
         if not interpreter.suspends:
             return result
         interpreter.result = None
@@ -357,10 +391,15 @@ class Driver:
                 return interpreter.result
             if calls.codes and (code := calls.left(frames)) is not None:
                 self._forget_places_in(code)
+            within = _first_within(frames)
+            if within is not None and interpreter.handled.error is None:
+                interpreter.leave(within)
+                steps = 0
+                continue
             part = self._part(frames, growth) if self._may_have_part(frames) and _can_be_traced(interpreter) else None
             steps = 1
             if part is not None and part.steps is None:
-                before = state_of(frames)
+                before, traces = state_of(frames), part.traces
                 growth.note(before)
                 try:
                     outcome = part.run(before)
@@ -368,12 +407,12 @@ class Driver:
                     interpreter.interrupt(interrupt)
                     steps = 0
                     continue
+                interpreter.gained -= OF_TRACE * (part.traces - traces)
                 if outcome is FAILED:
                     steps = ALL
                 elif outcome is not None:
                     self._graphless.fruitful |= outcome[0].fruitful
-                    if outcome[0].calls:
-                        interpreter.restart()
+                    interpreter.ran(outcome[0].calls, outcome[0].saves)
                     result, steps = self._leave(interpreter, part, outcome, before), _steps_behind(outcome[0])
                     if not frames:
                         return result
@@ -457,8 +496,16 @@ def _called_by(function: Any) -> FunctionType | None:
     return called if type(called) is FunctionType else None
 
 
+def _first_within(frames: Sequence[Frame]) -> int | None:
+    """How deep the first frame is that no graph can leave, if there is one."""
+    for depth, frame in enumerate(frames):
+        if is_within(frame):
+            return depth
+    return None
+
+
 def _can_be_traced(interpreter: PatientInterpreter) -> bool:
-    """Whether a graph may begin here.
+    """Whether a graph may begin here, of which frames that no graph can leave are asked before.
 
     It may not while an exception is handled or a class is made, nor while the method of a tensor waits for arguments:
     such a method is another object at each call, and holds a tensor that is given by itself too.
@@ -468,8 +515,6 @@ def _can_be_traced(interpreter: PatientInterpreter) -> bool:
     if STATE.anomaly:  # which wants the tape of each line
         return False
     for frame in interpreter.frames:
-        if is_within(frame):
-            return False
         if any(issubclass(type(value), BaseException) or _is_of_tensor(value) for value in frame.stack):
             return False
     return True

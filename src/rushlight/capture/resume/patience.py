@@ -12,7 +12,9 @@ from rushlight.capture.interpreter.binding import SUSPENDING
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.leaving import LeavingInterpreter
 from rushlight.capture.interpreter.native_loops import NativeLoop, loop_at
+from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.interpreter.tracebacks import called_from
+from rushlight.capture.resume.balance import OF_GRAPH
 from rushlight.capture.resume.graphless import is_leaf
 from rushlight.support import settings
 
@@ -133,13 +135,14 @@ class Patience:
 class PatientInterpreter(LeavingInterpreter):
     """Runs functions as they are, and loops that run long by CPython."""
 
-    __slots__ = ("_long", "_patience", "count")
+    __slots__ = ("_long", "_patience", "count", "gained")
 
     def __init__(self, is_leaf: Callable[[FunctionType], bool], long: Long) -> None:
         super().__init__(is_leaf)
         self._long = long
         self._patience = Patience(long)
         self.count = 0
+        self.gained = 0  # bytecodes that graphs have saved, less those that they have cost
 
     def is_leaf(self, function: FunctionType) -> bool:
         """Whether a function is called as it is: not while an exception is handled, which it may ask for."""
@@ -149,13 +152,19 @@ class PatientInterpreter(LeavingInterpreter):
 
     def native(self, function: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """What a call gives that is not interpreted; a program's function sees a frame like its caller's."""
-        if type(function) is not FunctionType or function.__code__ not in self._long.codes or not self.frames:
+        if type(function) is FunctionType:
+            is_of_program = function.__code__ in self._long.codes
+        else:
+            is_of_program = self.hands_over and issubclass(type(function), type) and function.__flags__ & HEAP_TYPE
+        if not is_of_program or not self.frames:
             return function(*args, **kwargs)
         return called_from(self.frames[-1], function, args, kwargs)
 
-    def restart(self) -> None:
-        """A graph with operators has run."""
-        self._patience.restart(self.count)
+    def ran(self, calls: int, saves: int) -> None:
+        """A graph has run, with so many calls of operators."""
+        self.gained += saves - OF_GRAPH
+        if calls:
+            self._patience.restart(self.count)
 
     def came_back(self, frame: Frame, at: int) -> bool:
         """Runs a loop that is known to run long, from its second turn on. True if it has."""
@@ -175,7 +184,7 @@ class PatientInterpreter(LeavingInterpreter):
         """Carries out some instructions, and loops that run long; False where no frame is left."""
         frames, long = self.frames, self._long
         if steps == ALL:
-            self._run_frames()
+            self._run_frames(self.base)
             return False
         while True:
             while frames and self.handled.error is None and (loop := long.at(frames[-1])) is not None:
@@ -184,6 +193,19 @@ class PatientInterpreter(LeavingInterpreter):
                 return bool(frames)
             steps -= 1
             self._go_on(frames[-1], len(frames))
+
+    def leave(self, depth: int) -> None:
+        """Runs the frame at a depth, a constructor or generator that no graph can leave, until it is left.
+
+        Later calls of that constructor are CPython's.
+        """
+        frames = self.frames
+        caller = frames[depth - 1] if frames[depth].then is not None and depth else None
+        if caller is not None:
+            self._long.instructions.add((id(caller.body), caller.position - 1))
+        before = len(frames)
+        self._run_frames(depth)
+        self._patience.entered(frames, before, self.count)
 
     def _go_on(self, frame: Frame, depth: int) -> None:
         at = frame.position

@@ -63,7 +63,7 @@ def exit_row(encoder: Encoder, value: Exit, function_of: Callable[[CodeType], Fu
     recipe = None if value.recipe is AS_GIVEN else _recipe(encoder, value.recipe)
     reason = None if value.reason is None else [value.reason.kind.code, value.reason.detail]
     fruitful = [function for code in value.fruitful if (function := function_of(code)) is not None]
-    numbers = [value.instructions, value.calls, value.result, value.kept]
+    numbers = [value.instructions, value.calls, value.result, value.kept, value.saves]
     return ["exit", shapes, recipe, [*value.written], reason, encoder.all(fruitful), numbers]
 
 
@@ -87,6 +87,7 @@ def read_exit(
         numbers[2],
         numbers[3],
         frozenset([function.__code__ for function in decoder.all(fruitful)]),
+        numbers[4],
     )
 
 

@@ -15,7 +15,7 @@ from rushlight.capture.tape.writing import Program, write
 from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import DRIVER, Pass, engaged, roots_of, run_backward, targets_of, used
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, UserScope
 from rushlight.eager.handle import Handle, is_wrapper
 from rushlight.support import events, settings
 from rushlight.support.errors import CompileError, RushlightError, fail, require
@@ -193,7 +193,7 @@ def _release(reading: Reading, keep: bool) -> None:
             node.release()
 
 
-class enable(Scope):  # noqa: N801 - a function to who calls it
+class enable(UserScope):  # noqa: N801 - a function to who calls it
     """While inside, backward passes are compiled, also within `disable`: by `compiler_fn` or `rl.compile`.
 
     `compiler_fn(program)` gets a function and gives one of the same arguments, as `rl.compile` does. Contexts nest.
@@ -212,7 +212,7 @@ class enable(Scope):  # noqa: N801 - a function to who calls it
         super().__init__(backward_compiler=compiler, backward_disabled=False)
 
 
-class disable(Scope):  # noqa: N801 - a function to who calls it
+class disable(UserScope):  # noqa: N801 - a function to who calls it
     """While inside, backward passes are not compiled, whatever contexts and settings say."""
 
     __slots__ = ()

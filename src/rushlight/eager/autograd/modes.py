@@ -8,14 +8,14 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, UserScope
 from rushlight.support.errors import require
 from rushlight.support.interpreted import interpreted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class GradMode(Scope):
+class GradMode(UserScope):
     """A scope of recording or not; also a decorator of functions and generators."""
 
     __slots__ = ()

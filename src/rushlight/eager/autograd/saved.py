@@ -7,13 +7,13 @@ from typing import Any
 
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import requires
-from rushlight.eager.dispatch import STATE, Scope, call_user
+from rushlight.eager.dispatch import STATE, Scope, UserScope, call_user
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, share
 from rushlight.support.errors import fail, require
 from rushlight.support.provenance import Frame
 
 
-class saved_tensors_hooks(Scope):  # noqa: N801 - PyTorch's name
+class saved_tensors_hooks(UserScope):  # noqa: N801 - PyTorch's name
     """A scope in which saved tensors are stored as `pack_hook(tensor)` and read through `unpack_hook`."""
 
     __slots__ = ("_hooks",)

@@ -47,6 +47,7 @@ class State(threading.local):
     cast_weights: Any = None  # of the outermost autocast region: its number, and weights that were cast in it
     parametrized: Any = None  # parametrized tensors that the outermost region of `cached` has computed
     autocast_depth: int = 0  # regions within each other
+    depth: int = 0  # scopes of the program's within each other
     duals: Any = None  # the active level of forward_ad
     engaged: Any = None  # the backward pass that this thread is in
     backward_compiler: Any = None  # what compiles backward passes; None for what the setting says
@@ -150,6 +151,23 @@ class Scope:
     ) -> None:
         for name, value in self._before.pop().items():
             setattr(STATE, name, value)
+
+
+class UserScope(Scope):
+    """A scope that a program opens. It is known to be open also where it sets what is set: no graph ends within it."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        STATE.depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        STATE.depth -= 1
+        super().__exit__(kind, error, trace)
 
 
 def include_keys(keys: int) -> Scope:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NamedTuple, Self
 
-from rushlight.eager.dispatch import STATE, Key, Scope, call_below, register_fallback
+from rushlight.eager.dispatch import STATE, Key, Scope, UserScope, call_below, register_fallback
 from rushlight.eager.handle import adopted, wrap
 from rushlight.eager.mutation import Mutation, arguments_of
 from rushlight.eager.override.foreign import FUNCTION, Foreign, in_arguments, method_of, plain
@@ -208,7 +208,7 @@ class TorchFunctionMode:
         self._scopes.pop().__exit__(kind, error, trace)
 
 
-class DisableTorchFunctionSubclass(Scope):
+class DisableTorchFunctionSubclass(UserScope):
     """A scope in which no `__torch_function__` of arguments is asked; modes are."""
 
     __slots__ = ()
@@ -217,7 +217,7 @@ class DisableTorchFunctionSubclass(Scope):
         super().__init__(overriding=False, excluded=STATE.excluded | (0 if STATE.functions else FUNCTION))
 
 
-class DisableTorchFunction(Scope):
+class DisableTorchFunction(UserScope):
     """A scope in which no `__torch_function__` is asked, of arguments or of modes."""
 
     __slots__ = ()

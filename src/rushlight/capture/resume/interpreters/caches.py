@@ -15,6 +15,10 @@ from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_object
 from rushlight.capture.state.reachable import PLAIN, is_walked
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import Size
+from rushlight.ir.dtype import DType
+from rushlight.ir.type import Device
+
+_FORMS = frozenset({Device, DType})  # of tensors: values that never change
 
 
 def result_of(
@@ -51,7 +55,7 @@ def result_of(
 
 def _is_plain(value: object) -> bool:
     kind = type(value)
-    if kind in PLAIN or kind in NUMBERS:
+    if kind in PLAIN or kind in NUMBERS or kind in _FORMS:
         return True
     return kind in (tuple, Size) and isinstance(value, tuple) and all(map(_is_plain, value))
 

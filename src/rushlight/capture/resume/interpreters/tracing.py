@@ -260,12 +260,12 @@ class TracingInterpreter(TimedInterpreter):
         finally:
             self._cover(*covered)
 
-    def _run_frames(self) -> None:
+    def _run_frames(self, depth: int) -> None:
         self.used = True
         self.spends(CALL_BACK)
         covered = self.stubs.lift(), self.asking
         try:
-            super()._run_frames()
+            super()._run_frames(depth)
         finally:
             self._cover(*covered)
 
