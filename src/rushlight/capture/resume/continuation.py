@@ -308,7 +308,9 @@ def same_containers(values: Sequence[object]) -> dict[int, int]:
 
 def sharing(values: Sequence[Any]) -> list[int]:
     """Which values hold a list or dict that is in another one too, or is one: without these all are apart."""
-    slots = {id(value): slot for slot, value in reversed([*enumerate(values)]) if _is_container(value)}
+    slots = {id(values[slot]): slot for slot in range(len(values) - 1, -1, -1) if _is_container(values[slot])}
+    if not slots:
+        return []
     held = {slot: _held_by(values[slot]) for slot in slots.values()}
     counts = Counter([key for keys in held.values() for key in keys])
     if max(counts.values(), default=0) < 2:
@@ -351,11 +353,11 @@ _CONTAINERS = frozenset({list, dict, tuple})
 Place = tuple[Any, ...]
 
 
-def place_of(frames: Sequence[Frame]) -> Place:
-    """What tells places apart: code, instruction, which values are missing, and the names of new generators."""
+def place_of(frames: Sequence[Frame], state: Sequence[object]) -> Place:
+    """What tells places of frames apart: code, instruction, which values are missing, and names of new generators."""
     parts: list[Any] = []
     for frame in frames:
         missing = tuple([at for at, value in enumerate((*frame.locals, *frame.stack)) if is_mark(value)])
         named = frame.named if frame.body.raw.co_flags & SUSPENDING else None
         parts.append((id(frame.body), frame.position, len(frame.stack), missing, named))
-    return *parts, tuple(same_containers(state_of(frames)).items())
+    return *parts, tuple(same_containers(state).items())

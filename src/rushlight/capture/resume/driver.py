@@ -134,11 +134,13 @@ class Part:
 
     def run(self, before: list[Any]) -> Outcome | None:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
-        shared = sharing([before[at] for at in self.given])
+        given = self._current[2]
+        shared = sharing([before[at] for at in given])
         if shared:  # a graph is given containers that are apart, and passes by those that hold others
-            passed = self._current[0].passed | {self.given[at] for at in shared}
+            passed = self._current[0].passed | {given[at] for at in shared}
             self._replace(replace(self._current[0], passed=passed))
-        mortal = {at for at in self._current[0].passed if is_mortal(before[at])}
+        passed = self._current[0].passed
+        mortal = {at for at in passed if is_mortal(before[at])} if passed else passed
         if mortal - self._current[0].mortal:
             self._replace(replace(self._current[0], mortal=self._current[0].mortal | mortal))
         while True:
@@ -387,19 +389,21 @@ class Driver:
         """The result of running the frames: first some instructions, then in turns graphs and instructions."""
         frames, growth, calls = interpreter.frames, Growth(), OpenCalls(self._graphless)
         while True:
+            before: list[Any] = []  # what dies in the instructions to come
             if not interpreter.go(steps):
                 return interpreter.result
             if calls.codes and (code := calls.left(frames)) is not None:
                 self._forget_places_in(code)
-            within = _first_within(frames)
-            if within is not None and interpreter.handled.error is None:
-                interpreter.leave(within)
+            if is_within(frames[-1]) and interpreter.handled.error is None:
+                interpreter.leave(len(frames) - 1)
                 steps = 0
                 continue
-            part = self._part(frames, growth) if self._may_have_part(frames) and _can_be_traced(interpreter) else None
-            steps = 1
+            part, steps = None, 1
+            if self._may_have_part(frames) and _can_be_traced(interpreter):
+                before = state_of(frames)
+                part = self._part(frames, before, growth)
             if part is not None and part.steps is None:
-                before, traces = state_of(frames), part.traces
+                traces = part.traces
                 growth.note(before)
                 try:
                     outcome = part.run(before)
@@ -419,7 +423,6 @@ class Driver:
                     del result, outcome
                 if part.steps is not None and len(frames) > 1:
                     calls.tried(frames)
-                del before  # what dies in the instructions to come
             elif part is not None:
                 steps += part.steps or 0
 
@@ -456,14 +459,14 @@ class Driver:
     def _is_full(self) -> bool:
         return len(self.parts) >= (MOST_LIMITED_PLACES if self._limit else MOST_PLACES)
 
-    def _part(self, frames: list[Frame], growth: Growth) -> Part | None:
-        place = place_of(frames)
+    def _part(self, frames: list[Frame], state: list[Any], growth: Growth) -> Part | None:
+        place = place_of(frames, state)
         part = self.parts.get(place)
         if part is None:
             if self._is_full():
                 return None
             self._positions.add((id(frames[-1].body), frames[-1].position))
-            growth.note(state_of(frames))
+            growth.note(state)
             continuation = Continuation.of(frames, growth.passes)
             continuation = replace(continuation, long=self._long, restless=self._restless)
             part = self.parts[place] = Part(continuation, self._compile_part, self._limit)
@@ -496,16 +499,8 @@ def _called_by(function: Any) -> FunctionType | None:
     return called if type(called) is FunctionType else None
 
 
-def _first_within(frames: Sequence[Frame]) -> int | None:
-    """How deep the first frame is that no graph can leave, if there is one."""
-    for depth, frame in enumerate(frames):
-        if is_within(frame):
-            return depth
-    return None
-
-
 def _can_be_traced(interpreter: PatientInterpreter) -> bool:
-    """Whether a graph may begin here, of which frames that no graph can leave are asked before.
+    """Whether a graph may begin here.
 
     It may not while an exception is handled or a class is made, nor while the method of a tensor waits for arguments:
     such a method is another object at each call, and holds a tensor that is given by itself too.
@@ -515,6 +510,8 @@ def _can_be_traced(interpreter: PatientInterpreter) -> bool:
     if STATE.anomaly:  # which wants the tape of each line
         return False
     for frame in interpreter.frames:
+        if is_within(frame):
+            return False
         if any(issubclass(type(value), BaseException) or _is_of_tensor(value) for value in frame.stack):
             return False
     return True
