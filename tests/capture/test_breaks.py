@@ -49,6 +49,7 @@ POINT = Point(3)
 SIZES = array("l", [2])
 KEYS = {1: 2}
 KEPT = [0]
+BYTES = bytearray(1)
 SHY = Shy()
 COUNT = itertools.count(1)
 
@@ -84,7 +85,7 @@ def call(x):
 
 @makes("B003")
 def outside(x):
-    KEPT[:] = [x.shape[0]]
+    BYTES[0] = x.shape[0]
     return x + 1
 
 
