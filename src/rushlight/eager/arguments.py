@@ -61,10 +61,10 @@ def operand(value: object) -> Any:
         return OPERATORS["from_size"](value.expr)
     if isinstance(value, SymFloat):
         return float(value)
+    if isinstance(value, np.generic):  # of which some are floats: a graph has Python's
+        return value.item()
     if isinstance(value, (bool, int, float, complex)):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, np.ndarray) and STATE.tracer is None:
         dtype = from_numpy_dtype(value.dtype)
         return NotImplemented if dtype is None else copied(value, dtype)

@@ -7,6 +7,7 @@ Methods written in Python are interpreted; what C implements is called as it is.
 from __future__ import annotations
 
 import operator
+import typing
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from types import FunctionType, MemberDescriptorType
@@ -295,6 +296,8 @@ def contains(interpreter: Evaluator, container: Any, value: object) -> bool:
 def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
     """An item."""
     method = python_method(interpreter, type(container), "__getitem__")
+    if _is_of_types(method):
+        return container[key]
     if method is not None:
         return interpreter.call(method, (container, key))
     if issubclass(type(container), dict):
@@ -313,12 +316,20 @@ def item_of(interpreter: Evaluator, container: Any, key: object) -> object:
         return dict.__getitem__(container, key)
     if issubclass(type(container), type) and lookup(type(container), "__getitem__") is MISSING:
         of_class = lookup(container, "__class_getitem__")
-        if type(getattr(of_class, "__func__", of_class)) is FunctionType:
+        function = getattr(of_class, "__func__", of_class)
+        if _is_of_types(function):
+            return container[key]
+        if type(function) is FunctionType:
             return interpreter.call(attribute_of(interpreter, container, "__class_getitem__"), (key,))
     key = _index(interpreter, container, key)
     interpreter.runs(container, asked=_OF_DICTS if issubclass(type(container), dict) else _OF_SEQUENCES)
     interpreter.runs(key, asked=LOOKING_UP)
     return container[key]
+
+
+def _is_of_types(method: object) -> bool:
+    """Whether a function makes annotations of others, as `Optional[int]` asks for one."""
+    return isinstance(method, FunctionType) and method.__module__ == typing.__name__
 
 
 def _index(interpreter: Evaluator, container: object, key: Any) -> object:

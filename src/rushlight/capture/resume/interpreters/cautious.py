@@ -20,8 +20,6 @@ from types import (
 )
 from typing import Any
 
-import numpy as np
-
 from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import ANY_METHOD, ITERATING, LOOKING_UP, MISSING
 from rushlight.capture.interpreter.library import CACHED, COMPARED
@@ -76,6 +74,7 @@ from rushlight.capture.resume.interpreters.known import (
     TAKES_NUMBERS,
     TEXTS,
 )
+from rushlight.capture.resume.interpreters.scalars import is_of_numbers, result_on_numbers
 from rushlight.capture.resume.interpreters.showing import ShowingInterpreter
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects
@@ -274,6 +273,8 @@ class CautiousInterpreter(ShowingInterpreter):
         kept = type(function) is CACHED and id(function) not in self.made
         if kept and (result := result_of(function, args, kwargs, self.made, self.reached)) is not MISSING:
             return result
+        if not ours and is_of_numbers(function, args, kwargs):
+            return result_on_numbers(function, args, kwargs)
         if not ours:
             self._allow(function, module, args, kwargs)
             of_class = getattr(function, "__name__", "") == "__new__"  # which does not ask the class
@@ -341,8 +342,6 @@ class CautiousInterpreter(ShowingInterpreter):
                 return
             if module.partition(".")[0] == "numpy" and any(issubclass(type(value), Handle) for value in args):
                 return  # tensors answer for themselves
-            if isinstance(function, np.ufunc) and not kwargs and all(map(_is_scalar, args)):
-                return
             raise Break(breaks.CALL, f"{module}.{name} is called")
         if name == "__subclasses__" and before:
             raise Break(breaks.PASSED_BY, "a class is asked for those that derive from it")
@@ -448,10 +447,6 @@ def _receiver(function: object, args: tuple[object, ...]) -> tuple[object, tuple
         return args[0], args[1:]
     owner = getattr(function, "__self__", None)
     return (None if issubclass(type(owner), ModuleType) else owner), args
-
-
-def _is_scalar(value: object) -> bool:
-    return type(value) in SCALARS or isinstance(value, (np.generic, TracedNumber))
 
 
 def _has_fixed_hash(value: object) -> bool:
