@@ -119,7 +119,7 @@ class Arguments:
         return [*self.objects.values(), *[text for text in (*self.containers.values(), *tuples) if text not in fresh]]
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:
-        """The variable of what one of the objects, or a tensor, has in its `__dict__`, or in a slot, under a name."""
+        """The variable of an attribute that one of the objects, or a tensor, has itself, maybe in a slot."""
         held_by = self.objects.get(id(owner)) or next(leaf for leaf, value in self.leaves if value is owner)
         variable = f"{held_by}_{len(self.unpack)}"
         self._say(f"{variable} = {held_by}.{name}" if is_slot else f"{variable} = {held_by}.__dict__[{name!r}]")

@@ -347,7 +347,7 @@ class ReachedObjects:
         return self.part(owner, name, value, kind is MemberDescriptorType)
 
     def part(self, owner: object, name: str, value: object, is_slot: bool) -> object:
-        """What stands for a part of one of the objects, or of a tensor, which is opened when it is first read."""
+        """What stands for a part of one of the objects, or of a tensor: opened when it is first read."""
         known = self._read.get((id(owner), name), self)
         if known is self:
             known = self._read[id(owner), name] = self._opened(owner, name, value, is_slot)
@@ -402,7 +402,7 @@ class ReachedObjects:
 
 
 def resizes(reached: ReachedObjects, target: object, values: Iterable[object]) -> bool:
-    """Whether each call can give a list, set or deque of the state these values, and notes that the trace does so."""
+    """Whether each call can give a list, set or deque of the state these values. Notes that it does."""
     walk = reached.walk
     written = all(is_written(value) or id(value) in walk.before for value in values)
     if not written or any(copy.original is target for copy in reached.copies):

@@ -214,7 +214,7 @@ class WholeInterpreter(TracingInterpreter):
         return self.before is None and resizes(self.reached, target, values)
 
     def replaces(self, container: object, key: object, value: object) -> None:
-        """Breaks before an item is set that was there before, unless each call can set it, or a slice of a list."""
+        """Breaks before an item or slice is set that was there before, unless each call can set it."""
         if not (type(container) is list and type(key) is slice and self.resizes(container, *parts_of(value))):
             super().replaces(container, key, value)
 

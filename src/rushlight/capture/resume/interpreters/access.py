@@ -112,7 +112,7 @@ class AccessingInterpreter(MakingInterpreter):
         return value
 
     def _read_of_argument(self, tensor: object, name: str) -> object:
-        """What the program has given a tensor among the arguments; MISSING, which is guarded too, where nothing."""
+        """What the program has given a tensor among the arguments; MISSING, guarded too, where nothing."""
         assumed = self.reached.walk.assumed
         real = assumed.stands_for.get(id(tensor))
         if real is None or real is tensor:
