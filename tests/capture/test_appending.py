@@ -169,3 +169,30 @@ def test_appending_to_a_list_of_a_module_is_one_graph() -> None:
         compiled(rl.ones(3) * count)
     assert [held.item() for held in module.history] == [3.0 * count for count in range(12)]
     assert rl.compiler.graph_count() == 1
+
+
+OF_ITEMS: dict[str, Callable[[Any], object]] = {
+    "bool": lambda y: y.item() > 1,
+    "float": lambda y: y.item() + 1,
+    "complex": lambda y: y.item() * 2j,
+    "in a tuple": lambda y: (1, y.item() > 1),
+}
+
+
+@pytest.mark.parametrize("kind", OF_ITEMS)
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_numbers_that_a_graph_puts_into_lists_and_attributes_keep_their_class(kind: str, fullgraph: bool) -> None:
+    make = OF_ITEMS[kind]
+
+    def program(x, module, log):
+        module.kept = make(x.sum())
+        log.append(make(x.mean()))
+        return x * 2
+
+    found = []
+    for run in (program, rl.compile(program, fullgraph=fullgraph)):
+        module, log = rl.nn.Identity(), []
+        for call in range(2):
+            run(rl.ones(3) * call, module, log)
+            found.append((type(module.kept), module.kept, [*map(type, log)], [*log]))
+    assert repr(found[:2]) == repr(found[2:])

@@ -191,7 +191,7 @@ def _maker(kind: type) -> Callable[[Any], Any]:
     return functools.partial(tuple.__new__, kind) if hasattr(kind, "_fields") else kind
 
 
-def number_reader(tensor: Any) -> Callable[[], float]:
+def number_reader(tensor: Any) -> Callable[[], complex]:
     """What reads the one element of a tensor, as native code does: no interrupt comes in between."""
-    reader: Callable[[], float] = array_of(tensor).reshape(()).__float__
+    reader: Callable[[], complex] = array_of(tensor).reshape(()).item
     return reader
