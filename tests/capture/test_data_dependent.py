@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -239,3 +241,47 @@ def test_python_asks_whether_chosen_rows_and_others_are_any_and_the_others_say_s
         else:
             with pytest.raises(rl.DataDependentError, match="known only when the program runs"):
                 compiled(x, y)
+
+
+def matched(value: object) -> str:
+    match value, 3:
+        case True, _:
+            return "true"
+        case bool(), _:
+            return "bool"
+        case float(), n if n > 2:
+            return "float"
+    return "other"
+
+
+OF_NUMBERS: dict[str, Callable[[Any], object]] = {
+    "class": lambda value: (type(value), type(value).__name__, value.__class__),
+    "isinstance": lambda value: (
+        isinstance(value, float),
+        isinstance(value, (int, float)),
+        isinstance(value, rl.Tensor),
+    ),
+    "is_tensor": rl.is_tensor,
+    "abstract class": lambda value: isinstance(value, numbers.Real),
+    "attributes": lambda value: (hasattr(value, "item"), hasattr(value, "is_integer"), getattr(value, "dtype", None)),
+    "parts": lambda value: (value.real, value.imag),
+    "identity": lambda value: (value is True, value is not False, value is None, value is value),
+    "match": matched,
+    "key": lambda value: ({3.0: 1, True: 2}.get(value), value in {3.0, False}, len({value, 3.0, True})),
+    "cached": lambda value: {value: 1}[value],
+}
+
+
+@pytest.mark.parametrize("what", OF_NUMBERS)
+@pytest.mark.parametrize("compares", [False, True])
+def test_numbers_that_item_gives_are_numbers_to_the_program(what: str, compares: bool) -> None:
+    ask = OF_NUMBERS[what]
+
+    def program(x: Any) -> tuple[object, ...]:
+        value = x.sum().item()
+        asked = ask(value > 1 if compares else value)
+        return asked, x * 2
+
+    compiled = rl.compile(program, backend="eager")
+    for x in (rl.ones(3), rl.zeros(3)):
+        assert repr(compiled(x)) == repr(program(x))

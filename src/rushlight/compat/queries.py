@@ -20,7 +20,7 @@ from rushlight.support.errors import fail
 @checked
 def is_tensor(obj: object) -> TypeGuard[Tensor]:
     """Return whether an object is a tensor."""
-    return isinstance(obj, Tensor)
+    return isinstance(obj, Tensor) and not obj.form.type.weak  # as numbers are that stay in a graph
 
 
 @checked

@@ -15,6 +15,7 @@ import operator
 import sys
 import types
 import warnings
+from abc import ABCMeta
 from collections.abc import Callable, MutableMapping
 from types import CellType, FunctionType
 from typing import Any, NamedTuple, TypeVar
@@ -433,11 +434,13 @@ def _checked(interpreter: Evaluator, name: str, function: Callable[..., bool], v
     """Whether a value is of classes, asked of their metaclasses where those are written in Python."""
     if type(classes) is tuple:
         return any(_checked(interpreter, name, function, value, cls) for cls in classes)
+    kind = interpreter.class_of(value) if function is isinstance else type(value)
+    if kind is not type(value) and type(classes) is ABCMeta:  # which asks for the class alone
+        return _checked(interpreter, "__subclasscheck__", issubclass, kind, classes)
     if type(value) is not classes or function is issubclass:
         method = slots.python_method(interpreter, type(classes), name)
         if method is not None:
             return slots.truth(interpreter, interpreter.call(method, (classes, value)))
-    kind = interpreter.class_of(value) if function is isinstance else type(value)
     if kind is not type(value):
         return issubclass(kind, classes)
     return function(value, classes)

@@ -49,7 +49,7 @@ from rushlight.capture.resume.classes import new_class, parts_that_c_made
 from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.identities import mixes
 from rushlight.capture.resume.interpreters.caches import result_of
-from rushlight.capture.resume.interpreters.identifying import concrete, copies_attributes, fixed_number
+from rushlight.capture.resume.interpreters.identifying import concrete, copies_attributes, fixed_number, is_computed
 from rushlight.capture.resume.interpreters.known import (
     ALL_ATTRIBUTES,
     BY_KEY,
@@ -216,6 +216,8 @@ class CautiousInterpreter(ShowingInterpreter):
             self.reached.walk.assumed.shows(value)
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
+        if is_computed(value):
+            raise Break(breaks.VALUE, f"the {name} of a number that item() gives")
         if issubclass(type(value), Handle) and isinstance(value, Handle):
             _asked_of_tensor(value, name)
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:

@@ -21,8 +21,10 @@ from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.eager.tracing import TracedNumber
+from rushlight.ir.dtype import Kind
 
 _STANDING_FOR: dict[type, type] = {SymInt: int, SymBool: bool, SymFloat: float, Identity: int}
+_CLASSES = {Kind.FLOAT: float, Kind.BOOL: bool, Kind.COMPLEX: complex, Kind.INT: int}
 NUMBERS = frozenset({TracedNumber, SymInt, SymBool, SymFloat})  # of the run time
 _SMALL = range(-5, 257)  # of each of these numbers CPython has one object
 
@@ -43,6 +45,8 @@ class IdentifyingInterpreter(AccessingInterpreter):
         kind = type(value)
         if kind is TracedNumber and isinstance(value, TracedNumber):
             return type(value.value)
+        if isinstance(value, Handle) and is_computed(value):
+            return _CLASSES[value.form.dtype.kind]
         if kind.__flags__ & HEAP_TYPE and id(value) not in self.made and not self.reached.knows(value):
             self.reached.walk.assumed.has_class(value)
         return _STANDING_FOR.get(kind, kind)
@@ -68,6 +72,10 @@ class IdentifyingInterpreter(AccessingInterpreter):
         """Whether two values are one object. Errors: Break where that is not known."""
         if value is not other and (type(value) in NUMBERS or type(other) in NUMBERS):
             return self._is_same_number(value, other)
+        if value is not other and (is_computed(value) or is_computed(other)):
+            if self.class_of(value) is not self.class_of(other):
+                return False
+            raise Break(breaks.VALUE, "it is asked which object a number is that item() gives")
         if (
             value is not other
             and Opaque in (type(value), type(other))
@@ -118,6 +126,8 @@ class IdentifyingInterpreter(AccessingInterpreter):
         if type(key) in (tuple, frozenset) and isinstance(key, (tuple, frozenset)):
             for part in key:
                 self.hashes(part, container)
+        elif is_computed(key):
+            raise Break(breaks.VALUE, "a number that item() gives is a key")
         elif _is_tensor(key) and not (_is_result(key) or self._is_constant(key)):
             new = container is None or id(container) in self.made
             if not new or not self._is_known(key):
@@ -157,6 +167,11 @@ class IdentifyingInterpreter(AccessingInterpreter):
         if kind is bool or (kind is int and one in _SMALL):
             return True
         raise Break(breaks.IDENTITY, "it is asked which object a number is")
+
+
+def is_computed(value: Any) -> bool:
+    """Whether a value is what `item()` gives in a trace, or computed from that: a number, known when the graph runs."""
+    return issubclass(type(value), Handle) and type(value) is not TracedNumber and value.form.type.weak
 
 
 def _is_tensor(value: object) -> bool:
