@@ -282,3 +282,36 @@ def test_integers_start_gradients(start):
     assert x.grad.dtype is rl.float32 and x.grad.tolist() == [2.0 * start] * 3
     with pytest.raises(RuntimeError):
         (x * 2).sum().backward(rl.tensor(1j))
+
+
+@by_both_drivers
+def test_a_retained_gradient_is_the_one_before_hooks_of_the_node():
+    """Hooks on the tensor come first, whenever they are registered."""
+    a = rl.tensor(1.0, requires_grad=True)
+    b = a * 2
+    b.retain_grad()
+    b.grad_fn.register_prehook(lambda gradients: (gradients[0] * 2,))
+    b.register_hook(lambda gradient: gradient * 3)
+    b.backward()
+    assert b.grad.item() == 3
+    assert a.grad.item() == 12
+
+
+def test_nodes_keep_what_a_program_gives_them():
+    y = rl.tensor(1.0, requires_grad=True).exp()
+    y.grad_fn.metadata["line"] = 3
+    assert (y * 2).grad_fn.next_functions[0][0].metadata == {"line": 3}
+    assert (y * 2).grad_fn.metadata == {}
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_nans_that_are_the_extreme_share_its_gradient(name):
+    for values, shares in (
+        ([1.0, np.nan, 0.0, np.nan], [0.0, 0.5, 0.0, 0.5]),
+        ([np.nan] * 4, [0.25] * 4),
+        ([2.0, 2.0, 2.0, 2.0], [0.25] * 4),
+    ):
+        for run in (getattr(rl, name), rl.compile(getattr(rl, name))):
+            x = rl.tensor(values, requires_grad=True)
+            run(x).backward()
+            assert x.grad.tolist() == shares

@@ -62,6 +62,16 @@ def test_results_have_history_only_with_create_graph():
     assert weight.grad.tolist() == [1.0, 1.0]
 
 
+def test_create_graph_records_under_no_grad():
+    w = rl.tensor([2.0, 3.0], requires_grad=True)
+    x = rl.tensor([0.5, -1.5])
+    with rl.no_grad():
+        bend = functional.hessian(lambda x: (w * x**3).sum(), x, create_graph=True)
+        plain = functional.hessian(lambda x: (w * x**3).sum(), x)
+    assert bend.requires_grad and not plain.requires_grad
+    assert rl.autograd.grad(bend.sum(), w)[0].tolist() == [3.0, -9.0]
+
+
 def test_sizes_without_elements_and_without_dims():
     assert functional.jacobian(rl.sin, rl.ones(0)).shape == (0, 0)
     assert functional.jacobian(lambda x: x[:0], rl.ones(3)).shape == (0, 3)

@@ -57,6 +57,17 @@ def test_products_compile_and_map():
     assert rl.func.vmap(lambda row: row.cumprod(0))(x.detach()).equal(x.detach().cumprod(1))
 
 
+@pytest.mark.parametrize("base", [-1, -1.5, 2.5, [-2.0, 3.0], [-1.0, -0.5]])
+def test_complex_powers_of_negative_numbers_have_gradients(base):
+    exponent = np.array([0.3 + 0.2j, -0.5 + 1j])
+    leaf = rl.from_numpy(exponent).requires_grad_()
+    root = rl.tensor(base, dtype=rl.float64) if isinstance(base, list) else base
+    for power in (rl.pow, rl.compile(rl.pow)):
+        (found,) = rl.autograd.grad(power(root, leaf), leaf, rl.ones(2, dtype=rl.complex128))
+        wide = np.asarray(base, np.complex128)
+        np.testing.assert_allclose(found.numpy(), np.conj(wide**exponent * np.log(wide)), rtol=1e-12)
+
+
 def test_products_of_nothing_in_place_and_of_reals():
     assert rl.prod(rl.empty(0, dtype=rl.complex64)).item() == 1
     assert rl.full((3,), 2.0).prod(dtype=rl.complex128).dtype is rl.complex128

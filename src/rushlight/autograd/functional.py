@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import ones_like, zeros
-from rushlight.eager.dispatch import STATE, Scope, call_user
+from rushlight.eager.dispatch import Scope, call_user
 from rushlight.eager.tensor import Tensor
 from rushlight.func.derivatives import jacfwd, jacrev
 from rushlight.func.recording import Recording
@@ -55,7 +55,7 @@ def _recorded(name: str, func: Function, inputs: Tensors, aux: bool = False) -> 
 
 def _mode(create_graph: bool) -> Scope:
     """The scope in which results get a history, or none."""
-    return Scope(grad=STATE.grad and bool(create_graph))
+    return Scope(grad=bool(create_graph))
 
 
 def _unpacked(values: Sequence[Tree], is_tuple: bool) -> Tree:

@@ -171,17 +171,17 @@ class _Writer:
                 self._say(f"    r = {call}({gradient})")
                 self._say("    if r is not None:")
                 self._say(f'        {gradient} = part[{_FIT_ONE}](r, {gradient}, "a tensor\'s hook")')
-        if runs or self._reading.inputs is not None:
-            if hooks.before:
-                self._named(gradients)
-            for call in self._hooks(lambda reading: reading.nodes[number].hooks().before):
-                self._replace(gradients, f"{call}({_tuple(gradients)})", name)
         kept = self._loaded(lambda reading: [tensor for _, tensor in reading.nodes[number].hooks().retained])
         for (output, _), tensor in zip(hooks.retained, kept, strict=True):
             gradient = gradients[output] if output < len(gradients) else None
             if gradient is not None:
                 self._say(f"if {gradient} is not None:")
                 self._say(f"    part[{_KEEP}]({tensor}, {gradient})")
+        if runs or self._reading.inputs is not None:
+            if hooks.before:
+                self._named(gradients)
+            for call in self._hooks(lambda reading: reading.nodes[number].hooks().before):
+                self._replace(gradients, f"{call}({_tuple(gradients)})", name)
 
     def _named(self, gradients: list[str | None]) -> None:
         """Gives names to gradients that there are not: hooks may put others in their place."""

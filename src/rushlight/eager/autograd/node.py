@@ -84,11 +84,11 @@ class Node:
         "__weakref__",
         "_after",
         "_before",
+        "_metadata",
         "_place",
         "_retained",
         "_tensor_hooks",
         "edges",
-        "metadata",
         "sequence",
     )
 
@@ -107,7 +107,7 @@ class Node:
         self.edges = tuple(edges)
         self.sequence = next(SEQUENCE)
         self._place: Frame | tuple[CodeType, int] | None = user_frame(ours) if located else None
-        self.metadata: dict[str, object] | None = None
+        self._metadata: dict[str, object] | None = None
         self._before: Hooks | None = None
         self._after: Hooks | None = None
         self._tensor_hooks: dict[int, Hooks] | None = None
@@ -182,6 +182,13 @@ class Node:
         """Stops keeping the gradient of an output, whose tensor belongs to another node now."""
         (self._retained or {}).pop(output, None)
 
+    @property
+    def metadata(self) -> dict[str, object]:
+        """What a program keeps with the node."""
+        if self._metadata is None:
+            self._metadata = {}
+        return self._metadata
+
     def watched(self) -> tuple[list[Hooks], list[Handle]]:
         """The tables of its hooks that have some, and the tensors that keep gradients of its outputs."""
         tables = [*(self._tensor_hooks or {}).values(), self._before, self._after]
@@ -199,23 +206,23 @@ class Node:
         )
 
     def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
-        """Runs the hooks on arrived gradients, then keeps those that are to be retained.
+        """Runs the hooks of its outputs on what arrived, keeps what is to be retained, then runs its own hooks.
 
-        If the node does not run (`runs`), only the hooks on its outputs are called.
+        If the node does not run (`runs`), its own hooks are left out.
         """
         for output, hooks in (self._tensor_hooks or {}).items():
             if output < len(gradients) and gradients[output] is not None:
                 gradients[output] = run_tensor_hooks(hooks, gradients[output], owned)
-        for hook in tuple((self._before or {}).values()) if runs else ():
-            replaced = call_user(hook, tuple(gradients))
-            if replaced is not None:
-                gradients[:] = fitting(replaced, gradients, self.name())
-            owned.difference_update([id(gradient) for gradient in gradients])
         for output, reference in (self._retained or {}).items():
             tensor = reference()
             if tensor is not None and output < len(gradients) and gradients[output] is not None:
                 owned.discard(id(gradients[output]))
                 add_retained(tensor, gradients[output])
+        for hook in tuple((self._before or {}).values()) if runs else ():
+            replaced = call_user(hook, tuple(gradients))
+            if replaced is not None:
+                gradients[:] = fitting(replaced, gradients, self.name())
+            owned.difference_update([id(gradient) for gradient in gradients])
 
     def finish(self, results: Sequence[object], gradients: list[object], owned: set[int]) -> Sequence[object]:
         """Runs the hooks that come after the node."""

@@ -51,7 +51,7 @@ OFFSETS = {
         "edges",
         "sequence",
         "_place",
-        "metadata",
+        "_metadata",
         "_before",
         "_after",
         "_tensor_hooks",
@@ -172,7 +172,7 @@ done:
 ; Fills in what all new steps have.
 define internal void @begin_step(ptr %step) {
   %none = load ptr, ptr @none
-  call void @share(ptr %step, ptr @step_metadata, ptr %none)
+  call void @share(ptr %step, ptr @step__metadata, ptr %none)
   call void @share(ptr %step, ptr @step__before, ptr %none)
   call void @share(ptr %step, ptr @step__after, ptr %none)
   call void @share(ptr %step, ptr @step__tensor_hooks, ptr %none)

@@ -139,7 +139,8 @@ def pow_vjp(g: Value, input: Value, exponent: Value, out: Value) -> Gradients:
     if isinstance(exponent, Value):
         if isinstance(input, Value):
             base_is_0 = logical_and(eq(input, 0), real_of(exponent) >= 0)
-            slope = where(base_is_0, 0.0, out * log(input))
+            base = input if input.dtype.is_complex or not out.dtype.is_complex else to_dtype(input, out.dtype)
+            slope = where(base_is_0, 0.0, out * log(base))
         elif isinstance(input, complex) or exponent.dtype.is_complex:
             base = complex(input)
             slope = out * cmath.log(base) if base else where(real_of(exponent) >= 0, 0.0, math.nan)

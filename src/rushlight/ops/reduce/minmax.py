@@ -15,7 +15,7 @@ from rushlight.ir.value import Value
 from rushlight.ops.create import positions
 from rushlight.ops.dims import Array, At, Dims, Shape, normal, wrap_dim
 from rushlight.ops.index.read import gather
-from rushlight.ops.pointwise.comparison import eq
+from rushlight.ops.pointwise.comparison import eq, isnan
 from rushlight.ops.pointwise.selection import where
 from rushlight.ops.record import Fact, Gradients, Operator, Sample, define
 from rushlight.ops.reduce.reduction import (
@@ -84,8 +84,9 @@ def _minmax(name: str, doc: str, kind: str, fold: Callable[..., object], lowest:
 
     @op.vjp
     def minmax_vjp(g: Value, out: Value, input: Value, dim: Dims, keepdim: bool) -> Value:
-        # Elements that tie for the extreme share the gradient evenly, as in PyTorch.
-        hit = eq(input, restored(out, input.shape, dim, keepdim, name))
+        # Elements that tie for the extreme share the gradient evenly, as in PyTorch; NaNs tie with each other.
+        extreme = restored(out, input.shape, dim, keepdim, name)
+        hit = eq(input, extreme) | (isnan(input) & isnan(extreme))
         shared = restored(g, input.shape, dim, keepdim, name) / sum_(hit, dim, True)
         return where(hit, shared, 0.0)
 
