@@ -1,6 +1,7 @@
 """Programs that hold other state at each call, or call what computes nothing, make no graphs without end, nor none."""
 
 import itertools
+import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -362,3 +363,61 @@ def test_a_loop_over_named_tensors_that_ends_a_graph_at_each_turn_settles():
     assert norms({name: value + 1 for name, value in held.items()})["p3"] == 16.0
     norms(held)
     assert rl.compiler.graph_count() == before
+
+
+SCHEDULES: list[Callable[[Any], Any]] = [
+    lambda optimizer: rl.optim.lr_scheduler.StepLR(optimizer, 3),
+    lambda optimizer: rl.optim.lr_scheduler.MultiStepLR(optimizer, [3, 5, 5]),
+    lambda optimizer: rl.optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
+    lambda optimizer: rl.optim.lr_scheduler.LinearLR(optimizer),
+    lambda optimizer: rl.optim.lr_scheduler.ConstantLR(optimizer),
+    lambda optimizer: rl.optim.lr_scheduler.PolynomialLR(optimizer, 20),
+    lambda optimizer: rl.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch)),
+]
+
+
+@pytest.mark.parametrize("make", SCHEDULES)
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_schedule_that_steps_in_a_graph_makes_no_graphs_without_end(
+    make: Callable[[Any], Any], fullgraph: bool
+) -> None:
+    def steps(compiled: bool) -> list[tuple[float, float, int]]:
+        rl.compiler.reset()
+        weight = rl.ones(2, requires_grad=True)
+        optimizer = rl.optim.SGD([weight], 0.5)
+        schedule = make(optimizer)
+
+        def step(x: rl.Tensor) -> rl.Tensor:
+            optimizer.zero_grad()
+            loss = (weight * x).square().sum()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss
+
+        call = rl.compile(step, fullgraph=fullgraph) if compiled else step
+        return [(call(rl.ones(2)).item(), schedule.get_last_lr()[0], rl.compiler.graph_count()) for _ in range(12)]
+
+    eager, compiled = steps(False), steps(True)
+    assert [each[:2] for each in eager] == [each[:2] for each in compiled]
+    assert compiled[6][2] == compiled[-1][2] <= 6
+
+
+class Rated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates = [1.0]
+        self.other = [0]
+
+    def forward(self, x: rl.Tensor) -> rl.Tensor:
+        return x * self.rates[0]
+
+
+def test_one_graph_looks_at_a_list_that_is_another_at_each_call() -> None:
+    module = Rated()
+    compiled = rl.compile(module, fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in range(12):
+            module.rates, module.other = [float(call)], [call]
+            assert compiled(rl.ones(2)).tolist() == [float(call)] * 2

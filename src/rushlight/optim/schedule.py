@@ -12,6 +12,7 @@ from typing import Any, cast
 from rushlight.eager.arguments import integer
 from rushlight.eager.boundary import Constructed
 from rushlight.eager.dispatch import call_user
+from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Tensor
 from rushlight.optim.optimizer import Optimizer
 from rushlight.support.errors import fail, require
@@ -136,7 +137,7 @@ class LambdaLR(LRScheduler):
 
     def _factor(self, function: Callable[[int], Any]) -> Any:
         factor = call_user(function, self.last_epoch)
-        if not isinstance(factor, Real | Tensor):
+        if not isinstance(factor, Real | Handle):
             fail("A003", f"{type(self).__name__}: lr_lambda returns a number, not {type(factor).__name__}")
         return factor
 
@@ -177,9 +178,10 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the last rates, times gamma at milestones."""
-        if self.last_epoch not in self.milestones:
+        passed = sum([count for milestone, count in self.milestones.items() if milestone == self.last_epoch])
+        if not passed:
             return self._rates()
-        return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
+        return [rate * self.gamma**passed for rate in self._rates()]
 
     def closed_form(self) -> list[float]:
         """Return the rates at `last_epoch` by themselves."""

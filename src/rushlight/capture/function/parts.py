@@ -12,6 +12,8 @@ from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import Entry
 from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.function.whole import (
+    MOST_CONTAINERS,
+    OF_STATE,
     OF_WRAPPERS,
     QUIET_GRAPHS,
     CompiledFunction,
@@ -38,9 +40,7 @@ from rushlight.eager.dispatch import STATE
 from rushlight.ir.spec.propose import Observed
 from rushlight.support.errors import CompileError, RushlightError
 
-_OF_STATE = frozenset({"object", "constant", "container"})  # guards of state that Python may read in place of a graph
 _CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
-_MOST_CONTAINERS = 3  # graphs that look into different containers in one place of the state, or one of other lengths
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
@@ -145,7 +145,7 @@ class PartFunction(WholeFunction):
             (self.reshaped if reshaped else self.changing).add(position)
 
     def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
-        failed = [(entry, guard) for entry, guard in failed if guard.kind in _OF_STATE]
+        failed = [(entry, guard) for entry, guard in failed if guard.kind in OF_STATE]
         counts = Counter([(_position(entry, guard), guard.path, _most_misses(guard)) for entry, guard in failed])
         others = [(position, path) for (position, path, most), count in counts.items() if count >= most]
         self.changing.update([position for position, _ in others if position is not None])
@@ -176,7 +176,7 @@ def _shared_containers(entry: Entry, guard: Guard) -> list[int]:
 def _most_misses(guard: Guard) -> int:
     """How many graphs are made for different values of what a guard is about."""
     of_container = guard.kind == "container" or _CONTAINER.fullmatch(guard.expected)
-    return _MOST_CONTAINERS if of_container else QUIET_GRAPHS
+    return MOST_CONTAINERS if of_container else QUIET_GRAPHS
 
 
 class ResumingFunction(CompiledFunction):

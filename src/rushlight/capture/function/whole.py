@@ -6,6 +6,7 @@ import functools
 import gc
 import weakref
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from rushlight.ir.spec.specification import ParamsSpec
 
 OF_WRAPPERS = ("C036", "C042")  # errors of traces that tensors of subclasses may be the cause of
+OF_STATE = frozenset({"object", "constant", "container"})  # guards of state that graphs can do without
+MOST_CONTAINERS = 3  # graphs that look into different containers in one place of the state, or one of other lengths
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 # By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
 _compiled: dict[int, weakref.ref[CompiledFunction]] = {}
@@ -129,7 +132,7 @@ class WholeFunction(CompiledFunction):
         super().__init__(function, options)
         self.entries: tuple[Entry, ...] = ()
         self.dynamic_numbers: set[str] = set()
-        self._found = FoundState(shares=False)
+        self._found = FoundState(shares=False, restless=set())
         self._keeping = Keeping()
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
         self._trees = TreeCalls(function, partial(TreeFunction, options=options))
@@ -217,6 +220,9 @@ class WholeFunction(CompiledFunction):
 
     def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
         """Is told of the guards that fail, one of each entry; whether further graphs are without one of them."""
+        if not self.is_part:
+            counts = Counter([guard.path for _, guard in failed if guard.kind in OF_STATE])
+            self._found.are_restless([path for path, count in counts.items() if count >= MOST_CONTAINERS])
         return False
 
     def _entry(
@@ -253,7 +259,11 @@ class WholeFunction(CompiledFunction):
             names = Names()
             arguments, walk = self._arguments(args, kwargs, names, prepared)
             reads = Reads(walk)
-            program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
+            try:
+                program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
+            finally:
+                if not self.is_part:
+                    self._found.look_again(walk)
             missing = {key for key in program.inputs.unset_gradients if key not in unset}
             if not missing:
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -49,18 +49,31 @@ class FoundState:
 
     `roots` are modules that they reach through objects, and globals that they change; `results` what caches gave. A
     trace that `fixes` is made for the sizes and numbers of the call alone. One that `shares` has arguments that stand
-    in containers of the state too.
+    in containers of the state too. State that is `restless` is another at each call; graphs do without it.
     """
 
-    __slots__ = ("fixes", "may_fix", "restless", "results", "roots", "shares", "variables")
+    __slots__ = ("_needed", "fixes", "may_fix", "restless", "results", "roots", "shares", "variables")
 
-    def __init__(self, *, shares: bool, restless: Collection[str] = ()) -> None:
+    def __init__(self, *, shares: bool, restless: set[str] | None = None) -> None:
         self.roots: list[object] = []
         self.variables: list[Variable] = []
         self.results: dict[object, object] = {}
         self.fixes = self.may_fix = False
         self.shares = shares
-        self.restless = restless  # paths of state that is another at each call
+        self.restless = set[str]() if restless is None else restless  # paths
+        self._needed = set[str]()  # those at which one graph has to look
+
+    def are_restless(self, paths: Iterable[str]) -> None:
+        """Says that state is another at each call: further graphs do without it, if they can."""
+        self.restless.update(set(paths) - self._needed)
+
+    def look_again(self, walk: StateWalk) -> None:
+        """Takes restless state as it is, where a trace of a whole call has looked at it. Errors: Reroot."""
+        path = "" if walk.looks is None else walk.looks.stirred
+        if path:
+            self._needed.add(path)
+            self.restless.discard(path)
+            raise Reroot
 
     def named(self) -> list[tuple[str, object]]:
         """The roots, and what is in the variables, with their names."""
