@@ -140,6 +140,11 @@ def test_attributes_that_nobody_reads_are_not_guarded() -> None:
     assert rl.compiler.graph_count() == 1
 
 
+def test_a_compiled_module_lists_the_attributes_of_the_module() -> None:
+    module = nn.Linear(2, 2)
+    assert {*dir(module), "_orig_mod"} <= {*dir(rl.compile(module))}
+
+
 def test_methods_that_give_the_module_give_the_compiled_one() -> None:
     compiled = rl.compile(nn.Linear(2, 2))
     for made in (compiled.to("cpu"), compiled.eval(), compiled.train(), compiled.double(), compiled.requires_grad_()):

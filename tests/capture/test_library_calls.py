@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import typing
 from collections.abc import Callable
 from typing import Any, Generic, Optional, TypeVar
@@ -38,6 +39,7 @@ ON_NUMBERS: dict[str, Callable[[Any], Any]] = {
     "classes of numbers": lambda x: x * np.float32(2) + np.int64(3),
     "dtypes": lambda x: x * np.dtype("float32").itemsize,
     "reductions": lambda x: x * np.mean([1, 2, 4]) + np.max((1, 2)) + np.clip(5, 0, 3) + np.argmax([1, 5, 2]),
+    "paths": lambda x: x * len(os.path.join("a", "b")),
     "kinds of dtypes": lambda x: x * 2 if np.issubdtype(np.float32, np.floating) else x,
 }
 

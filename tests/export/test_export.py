@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.export import Dim, ExportedProgram, export, load, save
+from rushlight.export import Dim, ExportedProgram, dims, export, load, save
 from rushlight.ir.graph import inner_of
 from rushlight.nn import functional as F
 from rushlight.ops.record import Fact, define, undefine
@@ -85,6 +85,14 @@ def test_dims_by_name_are_never_fixed():
     fixing = {"x": {0: batch}}
     told = refused("C002", lambda: export(lambda x: x if x.shape[0] == 4 else -x, (data(4),), dynamic_shapes=fixing))
     assert HERE in told and "batch" in told
+
+
+def test_several_dims_are_made_by_one_call():
+    rows, columns = dims("rows", "columns", min=2, max=8)
+    program = export(lambda x: x + 1, (data(4, 3),), dynamic_shapes=({0: rows, 1: columns},))
+    single = Dim("rows", min=2, max=8), Dim("columns", min=2, max=8)
+    other = export(lambda x: x + 1, (data(4, 3),), dynamic_shapes=(dict(enumerate(single)),))
+    assert str(program.spec) == str(other.spec)
 
 
 def test_all_ways_to_say_sizes():

@@ -86,6 +86,9 @@ class CompiledModule:
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self._orig_mod, name, value)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *dir(self._orig_mod)})
+
     def __repr__(self) -> str:
         return f"CompiledModule({self._orig_mod!r})"
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rushlight.export.api import export, load, save
-from rushlight.export.dims import Dim
+from rushlight.export.dynamic_shapes import Dim, dims
 from rushlight.export.inputs import Input, Mutated, State
 from rushlight.export.module import ExportedModule
 from rushlight.export.program import ExportedProgram
@@ -25,6 +25,7 @@ __all__ = [
     "ParamsSpec",
     "State",
     "amdgpu",
+    "dims",
     "export",
     "load",
     "package",

@@ -15,7 +15,7 @@ from rushlight.data.checkpoint import load as load_tensors
 from rushlight.data.checkpoint import save_structure as save_tensors
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor import Tensor
-from rushlight.export.dims import argument_names, specification
+from rushlight.export.dynamic_shapes import argument_names, specification
 from rushlight.export.expression import names_in
 from rushlight.export.inputs import Input, State
 from rushlight.export.naming import SEED, ordinal_of

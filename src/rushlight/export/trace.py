@@ -20,7 +20,7 @@ from rushlight.capture.user_paths import written_arguments
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.tracing import Tracer
-from rushlight.export.dims import Given
+from rushlight.export.dynamic_shapes import Given
 from rushlight.export.naming import kinds_of
 from rushlight.ir.spec.propose import propose
 from rushlight.ir.spec.size import divides_by_integers

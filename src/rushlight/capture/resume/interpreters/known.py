@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import io
+import os
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from types import BuiltinFunctionType
@@ -29,7 +30,7 @@ PURE = frozenset(
     | {"_heapq", "bisect", "_bisect", "string", "struct", "_struct", "numbers", "fractions", "decimal", "datetime"}
     | {"textwrap", "array"}
 )  # modules whose functions of C have no effects, but for those named next
-PURE_FUNCTIONS = frozenset(map(id, [sys.intern, sys.getrecursionlimit, sys.getdefaultencoding]))
+PURE_FUNCTIONS = frozenset(map(id, [sys.intern, sys.getrecursionlimit, sys.getdefaultencoding, os.fspath]))
 EFFECTS = frozenset({hash, print, input, open, exec, eval, __import__, breakpoint})
 MUTATING = frozenset(
     {

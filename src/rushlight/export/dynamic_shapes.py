@@ -41,6 +41,16 @@ class Dim:
         return ShapeVar(name, 0 if min is None else min, max)
 
 
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Any, ...]:
+    """A tuple of sizes by name, as `Dim` makes each of them.
+
+    ```python
+    batch, length = rl.export.dims("batch", "length", max=64)
+    ```
+    """
+    return tuple([Dim(name, min=min, max=max) for name in names])
+
+
 @frozen
 class Given:
     """A specification, and the example's values of the variables that the program may ask about.
