@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import (
     BuiltinFunctionType,
@@ -354,8 +354,7 @@ class CautiousInterpreter(ShowingInterpreter):
                 return
             if name == "append" and type(owner) is list and isinstance(owner, list) and self.appends(owner, rest):
                 return
-            put = parts_of(*rest) if name in SPREADING else rest
-            if (not kwargs or name == "sort") and self.resizes(owner, *put):
+            if (not kwargs or name == "sort") and self.resizes(owner, *_put_by(name, rest)):
                 return
             raise Break(breaks.OUTSIDE, f"{type(owner).__name__}.{name} changes what was there before")
 
@@ -470,6 +469,11 @@ def _entries_in(args: Sequence[object]) -> Iterator[object]:
             yield from value.values()
         else:
             yield value
+
+
+def _put_by(name: str, args: tuple[object, ...]) -> Iterable[object]:
+    """What a method puts into its owner."""
+    return parts_of(*args) if name in SPREADING else args
 
 
 def parts_of(*containers: object) -> Iterator[object]:
