@@ -72,6 +72,14 @@ def test_what_is_asked_of_sizes_becomes_an_assumption():
     refused("C022", lambda: program.module()(data(2000, 2)), "s0 <= 1023")
 
 
+def test_which_objects_arguments_are_is_nothing_that_a_program_holds():
+    tagged: Any = data(3)
+    tagged.tag = 2.0
+    for function in (lambda x, y: x * 2 if x is y else x + y, lambda x, y: x * {x: 1, y: 2}[x], lambda x, y: y * x.tag):
+        for args in ((tagged, tagged), (tagged, data(3))):
+            refused("C003", lambda function=function, args=args: export(function, args))
+
+
 def test_dims_by_name_are_never_fixed():
     batch = Dim("batch", max=64)
     shapes = {"x": {0: batch}, "y": {0: 2 * batch + 1}}

@@ -176,6 +176,7 @@ class Recorder:
             self.duplicates.append((position, tensor if first is None else self.argument_sources[id(first)]))
             return tensor if first is None else first
         fake = self.tracer.fake(type_, type(tensor))
+        self.walk.assumed.specified |= {id(fake)} if apart else set()
         self.types[id(fake)] = type_
         if self.walk.looks is not None:
             self.walk.looks.closed.add(id(fake))

@@ -57,7 +57,7 @@ class Assumed:
     `tensors` are those that its operators are given, `asked` those whose form it has looked at, `apart` those that it
     has told from others, `told` the arguments that it has told from others. What `stands_for` a tensor among the
     arguments is told by identity, `unnamed` has what one was found not to have, and `bare` are those that were found to
-    have no attributes of the program's.
+    have no attributes of the program's. Which objects those are that are `specified` nothing compares.
     `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
     walked through a set.
     """
@@ -80,6 +80,7 @@ class Assumed:
         "libraries",
         "orders",
         "revised",
+        "specified",
         "stands_for",
         "tensors",
         "told",
@@ -93,6 +94,7 @@ class Assumed:
         self.revised: dict[int, tuple[Any, int]] = {}  # custom operators, and the revisions of their rules
         self.stands_for: dict[int, object] = {}
         self.told: set[int] = set()
+        self.specified: set[int] = set()
         self.unnamed: dict[int, set[str]] = {}
         self.bare: set[int] = set()
         self.libraries: set[str] = set()

@@ -118,6 +118,8 @@ class AccessingInterpreter(MakingInterpreter):
         if real is None or real is tensor:
             return MISSING
         variables = variables_of(real) or {}
+        if name in variables and id(tensor) in assumed.specified:
+            raise Break(breaks.PASSED_BY, f"the attribute {name} of a tensor among the arguments")
         if name in variables:
             return self.reached.part(real, name, variables[name], False)
         assumed.unnamed.setdefault(id(real), set()).add(name)

@@ -115,6 +115,8 @@ class IdentifyingInterpreter(AccessingInterpreter):
         real = assumed.stands_for.get(id(tensor), tensor)
         if real is tensor or id(real) in assumed.apart:
             return self._is_constant(tensor)
+        if id(tensor) in assumed.specified:
+            return False
         assumed.told.add(id(real))
         return True
 
