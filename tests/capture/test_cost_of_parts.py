@@ -3,6 +3,7 @@
 import itertools
 import traceback
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -108,6 +109,24 @@ def test_a_list_that_is_in_another_one_of_the_function_takes_no_graphs_away() ->
         counts.append(rl.compiler.graph_count())
     assert 0 < counts[0] <= 4
     assert counts[4] == counts[-1]
+
+
+def test_copies_of_modules_and_of_trees_that_hold_a_tensor_twice() -> None:
+    """The record of what is copied is in itself, and holds the copies."""
+    module = rl.nn.Linear(2, 2)
+
+    def module_copied(x: rl.Tensor) -> rl.Tensor:
+        return deepcopy(module)(x)
+
+    def tree_copied(x: rl.Tensor) -> rl.Tensor:
+        tree = deepcopy({"one": module.weight, "list": [module.weight]})
+        tree["one"].data.add_(1)
+        return tree["one"] * x + tree["list"][0]
+
+    for program in (module_copied, tree_copied):
+        compiled = rl.compile(program)
+        for _ in range(3):
+            assert compiled(rl.ones(2, 2)).tolist() == program(rl.ones(2, 2)).tolist()
 
 
 def _of_python(x: rl.Tensor) -> rl.Tensor:

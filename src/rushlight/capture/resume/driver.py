@@ -15,6 +15,7 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.invocation import begin
 from rushlight.capture.interpreter.suspended import as_of_python
 from rushlight.capture.resume.balance import OF_TRACE, Balance
+from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import NOT_NOW, UNPAID, WARNS, Break, Reason, Retrace, is_of_caller
 from rushlight.capture.resume.continuation import Continuation, Exit, Place, place_of, sharing, state_of
 from rushlight.capture.resume.graphless import Graphless, OpenCalls
@@ -136,6 +137,8 @@ class Part:
         """Where a graph ends from this state, and the values that it gives; None where there is no graph."""
         given = self._current[2]
         shared = sharing([before[at] for at in given])
+        if shared and any(is_ours(shape.globals.get("__name__", "")) for shape in self._current[0].shapes):
+            return None  # copies by functions of ours, as of tensors, look into all that they are given
         if shared:  # a graph is given containers that are apart, and passes by those that hold others
             passed = self._current[0].passed | {given[at] for at in shared}
             self._replace(replace(self._current[0], passed=passed))
