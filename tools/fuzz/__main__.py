@@ -26,6 +26,7 @@ FUZZERS = {
     "native": "native eager calls against those of Python, bit for bit, with gradients",
     "compiled": "compiled against eager, bit for bit, with gradients",
     "parts": "compiled in parts against eager, bit for bit, with gradients",
+    "training": "whole training scripts, compiled in parts against eager, turn by turn",
     "hostile": "calls with hostile arguments: a value or a registered error",
     "files": "mutated files: what they hold, or a registered error",
 }

@@ -216,8 +216,6 @@ class CautiousInterpreter(ShowingInterpreter):
             self.reached.walk.assumed.shows(value)
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
-        if is_computed(value):
-            raise Break(breaks.VALUE, f"the {name} of a number that item() gives")
         if issubclass(type(value), Handle) and isinstance(value, Handle):
             _asked_of_tensor(value, name)
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
@@ -368,6 +366,8 @@ def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
 
 
 def _asked_of_tensor(tensor: Handle, name: str) -> None:
+    if is_computed(tensor):
+        raise Break(breaks.VALUE, f"the {name} of a number that item() gives")
     if name in OF_AUTOGRAD:
         raise Break(breaks.AUTOGRAD, f"the {name} of a tensor is asked for")
     if name == "grad" and is_recorded(kept_gradient(tensor)):
