@@ -206,7 +206,7 @@ class Node:
         )
 
     def prepare(self, gradients: list[object], owned: set[int], runs: bool = True) -> None:
-        """Runs the hooks of its outputs on what arrived, keeps what is to be retained, then runs its own hooks.
+        """Runs the hooks of its outputs on what arrived, retains gradients, then runs its own hooks.
 
         If the node does not run (`runs`), its own hooks are left out.
         """
