@@ -217,6 +217,7 @@ def is_varied(op: Operator) -> bool:
 def operands_of(op: Operator, method: bool) -> str:
     """The tuple of operands."""
     texts = ["self" if method and at == 0 else converted(item) for at, item in enumerate(op.schema.operands)]
+    texts = ["input_operand(index)" if text == "required_operand(index)" else text for text in texts]
     if not method and texts[:1] == ["required_operand(input)"]:
         if Fact.NUMERIC in op.facts:
             texts[0] = f"numeric_operand(input, {op.schema.operands[1].name})"

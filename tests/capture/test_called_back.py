@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.distributed.optim import _apply_optimizer_in_backward as apply_in_backward
 from rushlight.support.errors import CompileError
 from rushlight.utils.checkpoint import checkpoint_sequential
 
@@ -217,3 +218,26 @@ def test_a_view_that_a_custom_function_gives_has_its_history(fullgraph: bool) ->
                 result.zero_()  # it is a view of the argument
             gradients.append(x.tolist())
         assert gradients[:2] == gradients[2:]
+
+
+def test_optimizers_that_step_in_the_backward_pass_are_registered_once() -> None:
+    def trained() -> tuple[bool, int, list[float]]:
+        module = nn.Embedding(3, 1)
+        nn.init.ones_(module.weight)
+        apply_in_backward(rl.optim.SGD, module.parameters(), {"lr": 0.5})
+        module(rl.tensor([0, 1])).sum().backward()
+        print(end="")  # ends a graph
+        kept: Any = module.weight
+        return kept.grad is None, len(kept._in_backward_optimizers), module.weight.flatten().tolist()
+
+    assert rl.compile(trained, backend="eager")() == trained() == (True, 1, [0.5, 0.5, 1.0])
+
+
+def test_what_profiles_sees_the_operators_of_each_call() -> None:
+    def counted(x: rl.Tensor) -> bool:
+        with rl.profiler.profile() as profile:
+            x.exp()
+        return len(profile.key_averages()) > 0
+
+    compiled = rl.compile(counted, backend="eager")
+    assert counted(rl.ones(2)) and compiled(rl.ones(2)) and compiled(rl.ones(2))

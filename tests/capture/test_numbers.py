@@ -319,3 +319,45 @@ def test_numbers_are_indices_and_dims(name: str, fullgraph: bool):
     function, compiled = INDICES[name], rl.compile(INDICES[name], backend="eager", fullgraph=fullgraph)
     for numbers in ((0, 1), (1, 0), (0, 1)):
         assert compiled(*numbers).tolist() == function(*numbers).tolist(), numbers
+
+
+TAKEN: dict[str, Callable[[Any], Any]] = {
+    "a size of the older kind": lambda n: rl.Tensor(n).fill_(1),
+    "two of them": lambda n: rl.LongTensor(n, 3).fill_(1),
+    "data of the older kind": lambda n: rl.Tensor([n, 1]),
+    "the order of a norm": lambda n: rl.linalg.vector_norm(rl.arange(4.0), ord=n),
+    "a distribution": lambda n: rl.distributions.Normal(n, n).log_prob(rl.ones(2)),
+    "a value among buckets": lambda n: rl.bucketize(n, rl.arange(4.0)),
+}
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "a pointwise operator": rl.sin,
+    "a reduction": rl.sum,
+    "a form": rl.zeros_like,
+    "an index": lambda n: rl.arange(4.0).gather(0, n),
+    "another index": lambda n: rl.arange(4.0).index_select(0, n),
+    "another tensor's dtype": lambda n: rl.ones(2).to(n),
+    "type_as": lambda n: rl.ones(2).type_as(n),
+    "an embedding": lambda n: rl.nn.functional.embedding(n, rl.ones(4, 2)),
+    "a float of the older kind": lambda n: rl.Tensor(n + 0.5),
+    "an infinite order": lambda n: rl.linalg.vector_norm(rl.ones(2), ord=[n]),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", TAKEN)
+def test_numbers_are_taken_where_eager_code_takes_them(name: str, fullgraph: bool):
+    function, compiled = TAKEN[name], rl.compile(TAKEN[name], backend="eager", fullgraph=fullgraph)
+    for number in (2, 3, 1):
+        found, expected = compiled(number), function(number)
+        assert found.dtype is expected.dtype and found.tolist() == expected.tolist(), number
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_number_is_no_tensor(name: str, fullgraph: bool):
+    function, compiled = REFUSED[name], rl.compile(REFUSED[name], backend="eager", fullgraph=fullgraph)
+    with pytest.raises(rl.RushlightError) as expected:
+        function(2)
+    with pytest.raises(rl.RushlightError) as found:
+        compiled(2)
+    assert found.value.code == expected.value.code

@@ -143,3 +143,18 @@ def test_those_of_arguments_are_read_in_one_graph(name: str, *, full: bool):
         assert shown(compiled(make(turn))) == shown(function(make(turn)))
     if name in ("number", "tensor", "containers"):
         assert rl.compiler.graph_count() == 1
+
+
+FACTS: dict[str, Callable[[Any], object]] = {
+    "shared memory": lambda x: ((y := x * 1).share_memory_(), y.is_shared())[1],
+    "the same memory": lambda x: (x.is_set_to(x), (y := x * 1).is_set_to(y), x.is_set_to(y)),
+    "a page": lambda x: (x * 1)._repr_html_(),
+    "bytes": lambda x: (x.nbytes, (x * 1).nbytes, type(x.nbytes)),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts_of_memory_and_elements_are_those_of_each_call(name: str):
+    compiled = rl.compile(FACTS[name], backend="eager")
+    for size in (2, 2, 3):
+        assert compiled(rl.arange(2.0 * size).view(2, size)) == FACTS[name](rl.arange(2.0 * size).view(2, size))

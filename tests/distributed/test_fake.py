@@ -174,3 +174,17 @@ def test_models_train_under_each_parallelism(world: int):
             model(rl.ones(2, 4)).sum().backward()
             optimizer.step()
             assert ledger.bytes_sent > 0
+
+
+def test_groups_are_made_at_each_call_of_a_compiled_function():
+    def made(size: int) -> tuple[int, int, bool]:
+        dist.init_process_group("fake", world_size=size)
+        try:
+            pair = dist.new_group([0, 1])
+            return dist.get_world_size(), dist.get_world_size(pair), dist.is_initialized()
+        finally:
+            dist.destroy_process_group()
+
+    compiled = rl.compile(made, backend="eager")
+    assert [compiled(size) for size in (4, 8, 4)] == [(4, 2, True), (8, 2, True), (4, 2, True)]
+    assert not dist.is_initialized()

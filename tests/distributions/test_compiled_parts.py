@@ -1,9 +1,21 @@
 """Distributions that are made before a graph break and used behind it, as in programs of reinforcement learning."""
 
+from typing import Any
+
 import pytest
 
 import rushlight as rl
-from rushlight.distributions import Bernoulli, Categorical, Distribution, Independent, Normal
+from rushlight.distributions import (
+    Bernoulli,
+    Categorical,
+    Distribution,
+    Independent,
+    Kumaraswamy,
+    MixtureSameFamily,
+    Normal,
+    SigmoidTransform,
+    TransformedDistribution,
+)
 
 MADE = {
     "Categorical": lambda x: Categorical(x.softmax(-1)),
@@ -72,3 +84,27 @@ def test_shapes_behind_a_break_are_numbers_of_each_call() -> None:
         assert (batch, event, base) == ((rows,), (3,), (rows, 3))
         assert all(type(size) is int for shape in (batch, event, base) for size in shape)
         assert variance.shape == (rows, 3)
+
+
+FILLED = {
+    "chances of logits": lambda: Bernoulli(logits=rl.tensor([0.3, 0.4])),
+    "chances of a mixture": lambda: MixtureSameFamily(Categorical(logits=rl.tensor([0.1, 0.2])), Normal(rl.ones(2), 1)),
+    "a cached transform": lambda: TransformedDistribution(Normal(0.0, 1.0), [SigmoidTransform(cache_size=1)]),
+    "inverses": lambda: Kumaraswamy(rl.tensor(0.5), rl.tensor(2.0)),
+}
+
+
+def used(distribution: Any, value: rl.Tensor) -> list[rl.Tensor]:
+    """What a distribution keeps, and what it computes of that."""
+    kept = [getattr(distribution, name) for name in ("probs", "logits") if hasattr(distribution, name)]
+    return [distribution.log_prob(value), *kept]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", FILLED)
+def test_what_a_distribution_computes_once_is_its_own_behind_a_graph(name: str, fullgraph: bool) -> None:
+    value = rl.tensor([1.0, 0.0] if name == "chances of logits" else [0.5, 0.25])
+    distribution, expected = FILLED[name](), used(FILLED[name](), value)
+    compiled = rl.compile(used, backend="eager", fullgraph=fullgraph)
+    for found in (compiled(distribution, value), used(distribution, value), compiled(distribution, value)):
+        assert [one.tolist() for one in found] == [one.tolist() for one in expected]

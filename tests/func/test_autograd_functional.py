@@ -183,3 +183,19 @@ def test_what_is_computed_from_duals_under_no_grad_is_refused():
         with refused("A006"):
             transform()
     assert rl.func.jacrev(square)(x).tolist() == [[0, 0], [0, 0]] and square(x).tolist() == [1, 4]
+
+
+def test_duals_carry_tangents_through_the_graphs_of_a_function():
+    x, direction = rl.randn(3), rl.randn(3)
+
+    def tangents(x):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, direction)
+            first = forward_ad.unpack_dual(dual * x).tangent
+            float(x.sum())  # ends a graph
+            return first, forward_ad.unpack_dual((dual * 2).sin()).tangent
+
+    expected = tangents(x)
+    for found in (rl.compile(tangents, backend="eager")(x), rl.compile(tangents)(x)):
+        assert [value.tolist() for value in found] == [value.tolist() for value in expected]
+        assert not any(value.requires_grad for value in found)

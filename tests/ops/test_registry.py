@@ -57,3 +57,15 @@ def test_the_order_of_registration_leaves_the_same_table():
             undefine(name)
     assert len(tables[0]) == len(NAMES)
     assert all(one == tables[0] for one in tables)
+
+
+def test_operators_are_registered_at_each_call_of_a_compiled_function():
+    def registered(x: rl.Tensor) -> list[float]:
+        operator = register("registry_neg", 3.0)
+        try:
+            return operator(x).tolist()
+        finally:
+            undefine("registry_neg")
+
+    compiled = rl.compile(registered, backend="eager")
+    assert [compiled(rl.ones(1)), compiled(rl.ones(1))] == [[3.0], [3.0]] and "registry_neg" not in OPERATORS

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE, Scope
+from rushlight.eager.dispatch import STATE, Scope, refuse_in_graphs
 from rushlight.eager.tensor import Tensor
-from rushlight.func.recording import StandIns, push
+from rushlight.func.recording import StandIns
 from rushlight.support.errors import fail, require
 from rushlight.support.peer_names import absent_name
 
@@ -34,6 +34,13 @@ class _Level(StandIns):
     def __init__(self) -> None:
         super().__init__("forward_ad")
         self.tangents: list[Any] = []
+        self.tracer = STATE.tracer
+
+    def entered(self, name: str) -> _Level:
+        """The level itself. A graph that begins within it has stand-ins for its duals, which have no tangents: C039."""
+        if self.tracer is not STATE.tracer:
+            refuse_in_graphs(name, "the level of duals was entered before the graph")
+        return self
 
 
 def enter_dual_level() -> int:
@@ -84,6 +91,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         fail(
             "A004", "Trying to create a dual Tensor for forward AD but no level exists", hint="enter dual_level() first"
         )
+    current = current.entered("make_dual")
     _require_recording()
     for value in (tensor, tangent):
         require(isinstance(value, Tensor), "A001", "make_dual: a tensor is expected", value=value)
@@ -103,8 +111,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     current: _Level | None = STATE.duals
     if current is None or not requires(tensor):
         return UnpackedDualTensor(tensor, None)
+    current = current.entered("unpack_dual")
     with Scope(grad=True):
-        tangent = push(tensor, current.inputs, current.tangents)
+        tangent = current.pushed(tensor, current.tangents)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
     primal, tangent = current.released([tensor, tangent])

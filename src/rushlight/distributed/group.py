@@ -14,11 +14,13 @@ from rushlight.distributed.engine.engine import Engine, Verbs
 from rushlight.distributed.engine.fake import Fake, Ledger
 from rushlight.distributed.engine.mpi import connected
 from rushlight.distributed.engine.work import Timeout, Work, seconds
-from rushlight.eager.dispatch import STATE, State
+from rushlight.eager.dispatch import STATE, State, refuse_in_graphs
 from rushlight.ir import process_group
 from rushlight.ir.process_group import DEFAULT, find_default, has_own_registry, register, registry, unregister
 from rushlight.support import settings
 from rushlight.support.errors import fail, require
+
+_GROUPS_CHANGE = "it changes which groups there are"
 
 
 class _Watchers(threading.local):
@@ -147,6 +149,7 @@ def init_process_group(
     With `backend="fake"` this is rank `rank`, or the first, of `world_size` ranks that do not run. Errors: A002 where
     `world_size` or `rank` are not what they are; W001 where there is a group already.
     """
+    refuse_in_graphs("init_process_group", _GROUPS_CHANGE)
     made = current()
     require(made is None or made.given, "W001", "init_process_group: there is a default process group already")
     if made is None:
@@ -202,6 +205,7 @@ def _tell_ranks() -> None:
 
 def destroy_process_group(group: Group = None) -> None:
     """Forgets a group; without one, all groups."""
+    refuse_in_graphs("destroy_process_group", _GROUPS_CHANGE)
     if group is None:
         for made in list(registry().groups.values()):
             destroy_process_group(member(made))
@@ -225,6 +229,7 @@ def new_group(
 
     With `use_local_synchronization` the ranks of the group alone do.
     """
+    refuse_in_graphs("new_group", _GROUPS_CHANGE)
     world = member(None)
     chosen = tuple(sorted(range(world.size) if ranks is None else ranks))
     known = len(set(chosen)) == len(chosen) > 0 and set(chosen) <= set(range(world.size))

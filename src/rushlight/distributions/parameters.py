@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import rushlight as rl
 from rushlight import Tensor
+from rushlight.eager.symbols import SymFloat, SymInt
+from rushlight.eager.tracing import TracedNumber
 from rushlight.support.errors import fail, require
 
 T = TypeVar("T")
@@ -20,6 +22,9 @@ EULER = 0.5772156649015329
 """The Euler-Mascheroni constant."""
 
 
+_NUMBERS = (int, float, TracedNumber, SymInt, SymFloat)
+
+
 def broadcast_all(*values: object) -> tuple[Tensor, ...]:
     """Return numbers and tensors as tensors of one shape; numbers take the first tensor's dtype.
 
@@ -27,7 +32,7 @@ def broadcast_all(*values: object) -> tuple[Tensor, ...]:
     """
     dtype = rl.get_default_dtype()
     for value in values:
-        if not isinstance(value, (Tensor, int, float)):
+        if not isinstance(value, (Tensor, *_NUMBERS)):
             fail("A001", "broadcast_all: a number or a tensor is expected", value=value)
     first = next((value for value in values if isinstance(value, Tensor)), None)
     if first is not None:
@@ -39,7 +44,7 @@ def broadcast_all(*values: object) -> tuple[Tensor, ...]:
 
 def is_number(*values: object) -> bool:
     """Return whether all are Python numbers, so that a distribution of them has no batch dims."""
-    return all(isinstance(value, (int, float)) for value in values)
+    return all(isinstance(value, _NUMBERS) for value in values)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

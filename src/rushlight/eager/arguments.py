@@ -71,6 +71,11 @@ def operand(value: object) -> Any:
     return NotImplemented
 
 
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor, and no number of a trace, which is of a class of tensors there."""
+    return isinstance(value, Handle) and value.__class__ is not TracedNumber
+
+
 def _overrides(value: object) -> bool:
     return STATE.overriding and method_of(value) is not None
 
@@ -90,7 +95,7 @@ def required_operand(value: Any) -> Handle | complex:
 
 def input_operand(value: object) -> Any:
     """The first operand of a function, a tensor: A001 for a plain number, as for anything else."""
-    if not isinstance(value, (Handle, SymInt, SymFloat)):
+    if not is_tensor(value):
         if _overrides(value):
             return Foreign(value)
         fail("A001", f"{called_name()}: a tensor is expected", value=value, hint="make a tensor of it: rl.tensor(...)")
@@ -99,7 +104,7 @@ def input_operand(value: object) -> Any:
 
 def operand_beside(first: object, value: object) -> Any:
     """`required_operand`, which must be a tensor where the first operand is a number (A001)."""
-    return required_operand(value) if isinstance(first, Handle) or _overrides(first) else input_operand(value)
+    return required_operand(value) if is_tensor(first) or _overrides(first) else input_operand(value)
 
 
 def numeric_operand(value: object, other: object) -> Any:
@@ -120,7 +125,7 @@ def _is_number(value: object) -> bool:
 
 def required_tensor(value: object) -> Any:
     """The value, which must be a tensor: A001 for anything else, numbers too."""
-    if not isinstance(value, Handle):
+    if not is_tensor(value):
         fail("A001", f"{called_name()}: a tensor is expected", value=value)
     return value
 

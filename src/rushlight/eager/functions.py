@@ -1187,7 +1187,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
     if out is not None:
         return dispatch(
             _bucketize_out,
-            (input_operand(input), required_operand(boundaries), out),
+            (required_operand(input), operand_beside(input, boundaries), out),
             {
                 "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
                 "right": right if right.__class__ is bool else flag(right),
@@ -1195,7 +1195,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: Any = False, right: Any
         )
     return call_function(
         _bucketize,
-        (input_operand(input), required_operand(boundaries)),
+        (required_operand(input), operand_beside(input, boundaries)),
         {
             "out_int32": out_int32 if out_int32.__class__ is bool else flag(out_int32),
             "right": right if right.__class__ is bool else flag(right),
@@ -1883,8 +1883,8 @@ def gather(input: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: Any = AB
     if dim is ABSENT or index is ABSENT:
         missing("gather", dim=dim, index=index)
     if out is not None:
-        return dispatch(_gather_out, (input_operand(input), required_operand(index), out), {"dim": fixed_integer(dim)})
-    return call_function(_gather, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
+        return dispatch(_gather_out, (input_operand(input), input_operand(index), out), {"dim": fixed_integer(dim)})
+    return call_function(_gather, (input_operand(input), input_operand(index)), {"dim": fixed_integer(dim)})
 
 
 def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -2059,12 +2059,12 @@ def index_add(
     if out is not None:
         return dispatch(
             _index_add_out,
-            (input_operand(input), required_operand(index), required_operand(source), out),
+            (input_operand(input), input_operand(index), required_operand(source), out),
             {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
     return call_function(
         _index_add,
-        (input_operand(input), required_operand(index), required_operand(source)),
+        (input_operand(input), input_operand(index), required_operand(source)),
         {"dim": fixed_integer(dim), "alpha": number(alpha)},
     )
 
@@ -2077,9 +2077,9 @@ def index_select(input: Any, dim: Any = ABSENT, index: Any = ABSENT, *, axis: An
         missing("index_select", dim=dim, index=index)
     if out is not None:
         return dispatch(
-            _index_select_out, (input_operand(input), required_operand(index), out), {"dim": fixed_integer(dim)}
+            _index_select_out, (input_operand(input), input_operand(index), out), {"dim": fixed_integer(dim)}
         )
-    return call_function(_index_select, (input_operand(input), required_operand(index)), {"dim": fixed_integer(dim)})
+    return call_function(_index_select, (input_operand(input), input_operand(index)), {"dim": fixed_integer(dim)})
 
 
 def inner(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -3355,13 +3355,11 @@ def scatter_add(
     if out is not None:
         return dispatch(
             _scatter_add_out,
-            (input_operand(input), required_operand(index), required_operand(src), out),
+            (input_operand(input), input_operand(index), required_operand(src), out),
             {"dim": fixed_integer(dim)},
         )
     return call_function(
-        _scatter_add,
-        (input_operand(input), required_operand(index), required_operand(src)),
-        {"dim": fixed_integer(dim)},
+        _scatter_add, (input_operand(input), input_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
     )
 
 
@@ -3388,7 +3386,7 @@ def scatter_reduce(
     if out is not None:
         return dispatch(
             _scatter_reduce_out,
-            (input_operand(input), required_operand(index), required_operand(src), out),
+            (input_operand(input), input_operand(index), required_operand(src), out),
             {
                 "dim": fixed_integer(dim),
                 "reduce": reduce,
@@ -3397,7 +3395,7 @@ def scatter_reduce(
         )
     return call_function(
         _scatter_reduce,
-        (input_operand(input), required_operand(index), required_operand(src)),
+        (input_operand(input), input_operand(index), required_operand(src)),
         {
             "dim": fixed_integer(dim),
             "reduce": reduce,

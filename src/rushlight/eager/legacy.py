@@ -12,6 +12,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, tensor
 from rushlight.eager.handle import Handle
 from rushlight.eager.tensor_meta import Size
+from rushlight.eager.tracing import TracedNumber
 from rushlight.ir.dtype import (
     FLOAT8,
     DType,
@@ -110,7 +111,7 @@ def made(args: Sequence[object], dtype: DType | None, device: object) -> Any:
     as it is. The dtype is the default one unless one is given. Errors: A001.
     """
     given, wanted = args[0] if len(args) == 1 else None, dtype or default_dtype()
-    if isinstance(given, Handle):
+    if isinstance(given, Handle) and not isinstance(given, TracedNumber):
         fits = dtype is None or given.dtype is dtype
         require(fits, "A001", f"{_NAMES[wanted]}: the tensor has another dtype", tensor=given, hint="use to()")
         return given
@@ -118,7 +119,8 @@ def made(args: Sequence[object], dtype: DType | None, device: object) -> Any:
         return tensor(given, dtype=wanted, device=device)
     sizes = given if isinstance(given, Size) else (tuple(args) or (0,))
     for size in sizes:
-        if isinstance(size, bool) or not hasattr(type(size), "__index__"):
+        number = size.is_integer if isinstance(size, TracedNumber) else hasattr(type(size), "__index__")
+        if isinstance(size, bool) or not number:
             fail("A001", "Tensor: sizes, or a sequence of data, is expected", given=size, hint="use rl.tensor(data)")
     return empty(sizes, dtype=wanted, device=device)
 

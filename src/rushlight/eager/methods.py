@@ -13,6 +13,7 @@ from rushlight.eager.arguments import (
     fixed_integer,
     fixed_integers,
     flag,
+    input_operand,
     integer,
     integers,
     listed,
@@ -865,7 +866,7 @@ class GeneratedMethods(Handle):
             missing("index_add", dim=dim, index=index, source=source)
         return dispatch(
             _index_add,
-            (self, required_operand(index), required_operand(source)),
+            (self, input_operand(index), required_operand(source)),
             {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
 
@@ -875,7 +876,7 @@ class GeneratedMethods(Handle):
             dim = renamed("dim", dim, "axis", axis, ABSENT)
         if dim is ABSENT or index is ABSENT:
             missing("index_select", dim=dim, index=index)
-        return dispatch(_index_select, (self, required_operand(index)), {"dim": fixed_integer(dim)})
+        return dispatch(_index_select, (self, input_operand(index)), {"dim": fixed_integer(dim)})
 
     def inner(self, other: Any) -> Any:
         """The sums of products along the last dims of two tensors; a number times a tensor where one has no dims."""
@@ -1247,9 +1248,7 @@ class GeneratedMethods(Handle):
             dim = renamed("dim", dim, "axis", axis, ABSENT)
         if dim is ABSENT or index is ABSENT or src is ABSENT:
             missing("scatter_add", dim=dim, index=index, src=src)
-        return dispatch(
-            _scatter_add, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
-        )
+        return dispatch(_scatter_add, (self, input_operand(index), required_operand(src)), {"dim": fixed_integer(dim)})
 
     def scatter_reduce(
         self,
@@ -1272,7 +1271,7 @@ class GeneratedMethods(Handle):
             missing("scatter_reduce", dim=dim, index=index, src=src, reduce=reduce)
         return dispatch(
             _scatter_reduce,
-            (self, required_operand(index), required_operand(src)),
+            (self, input_operand(index), required_operand(src)),
             {
                 "dim": fixed_integer(dim),
                 "reduce": reduce,
@@ -1778,7 +1777,7 @@ class GeneratedMethods(Handle):
             missing("index_add", dim=dim, index=index, source=source)
         return dispatch(
             _index_add_,
-            (self, required_operand(index), required_operand(source)),
+            (self, input_operand(index), required_operand(source)),
             {"dim": fixed_integer(dim), "alpha": number(alpha)},
         )
 
@@ -1922,9 +1921,7 @@ class GeneratedMethods(Handle):
             dim = renamed("dim", dim, "axis", axis, ABSENT)
         if dim is ABSENT or index is ABSENT or src is ABSENT:
             missing("scatter_add", dim=dim, index=index, src=src)
-        return dispatch(
-            _scatter_add_, (self, required_operand(index), required_operand(src)), {"dim": fixed_integer(dim)}
-        )
+        return dispatch(_scatter_add_, (self, input_operand(index), required_operand(src)), {"dim": fixed_integer(dim)})
 
     def scatter_reduce_(
         self,
@@ -1947,7 +1944,7 @@ class GeneratedMethods(Handle):
             missing("scatter_reduce", dim=dim, index=index, src=src, reduce=reduce)
         return dispatch(
             _scatter_reduce_,
-            (self, required_operand(index), required_operand(src)),
+            (self, input_operand(index), required_operand(src)),
             {
                 "dim": fixed_integer(dim),
                 "reduce": reduce,

@@ -12,6 +12,7 @@ from rushlight.eager.arguments import (
     fixed_integer,
     fixed_integers,
     flag,
+    input_operand,
     listed,
     missing,
     number,
@@ -202,7 +203,7 @@ class SecondNames(GeneratedMethods):
             missing("gather", dim=dim, index=index)
         if flag(sparse_grad):
             return importlib.import_module("rushlight.eager.sparse.lookup").gathered(self, fixed_integer(dim), index)
-        return dispatch(OPERATORS["gather"], (self, required_operand(index)), {"dim": fixed_integer(dim)})
+        return dispatch(OPERATORS["gather"], (self, input_operand(index)), {"dim": fixed_integer(dim)})
 
     def split(self, split_size: object, dim: object = 0) -> tuple[Tensor, ...]:
         """Parts of one size, the last one smaller if need be, or of the sizes given."""
@@ -478,7 +479,7 @@ def converted(tensor: Handle, args: tuple[object, ...], dtype: object, device: o
     wanted, where = element_type(dtype), place(device)
     switches = 0
     for arg in args:
-        if isinstance(arg, Handle):
+        if isinstance(arg, Handle) and arg.__class__ is not TracedNumber:
             wanted, where = arg.dtype, arg.device
         elif isinstance(arg, (str, Device)):
             where = place(arg)

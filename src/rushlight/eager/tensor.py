@@ -433,9 +433,9 @@ class Tensor(
         return self.dtype.itemsize
 
     @property
-    def nbytes(self) -> int:
+    def nbytes(self) -> Any:
         """Bytes of all elements."""
-        return self.form.numel * self.dtype.itemsize
+        return wrap_size(self.form.numel * self.dtype.itemsize)
 
     def as_subclass(self, cls: type[H]) -> H:
         """The same elements as a tensor of another class, with this tensor's history."""

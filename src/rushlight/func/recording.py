@@ -57,13 +57,34 @@ class StandIns:
         else:
             leaf = OPERATORS["detach"](base)
             mark_required(leaf)
-            edge = edge_of(leaf)
-            assert edge is not None
-            self._own.add(id(edge[0]))
-            self._kept.append(edge[0])
+            self._owns(leaf)
         self.inputs.append(leaf)
         with _on_tape():
             return raise_to(leaf, self.levels)
+
+    def _owns(self, leaf: Any) -> None:
+        edge = edge_of(leaf)
+        assert edge is not None
+        self._own.add(id(edge[0]))
+        self._kept.append(edge[0])
+
+    def pushed(self, output: Any, tangents: Sequence[Any]) -> Any:
+        """The tangent of what was computed from the inputs with tangents; None if it depends on none."""
+        for leaf, tangent in zip(self.inputs, tangents, strict=True):
+            if output is leaf:
+                return tangent
+        dual = zeros_like(output)
+        dual.requires_grad_()
+        self._owns(dual)  # a step of a graph leads to it, though nothing linear depends on it
+        gradients = _differentiated((output,), self.inputs, (dual,), True)
+        if all(one is None for one in gradients):
+            return None
+        pairs = [(one, t) for one, t in zip(gradients, tangents, strict=True) if one is not None and requires(one)]
+        if not pairs:
+            return zeros_like(output)
+        roots, given = zip(*pairs, strict=True)
+        (pushed,) = _differentiated(roots, (dual,), given, True)
+        return zeros_like(output) if pushed is None else pushed
 
     def depends_outside(self, tensors: Sequence[Any]) -> bool:
         """Whether any of the tensors has a history beyond these leaves."""
@@ -213,24 +234,6 @@ class Recording(StandIns):
             return [zeros_like(out) if one is None else one for out, one in zip(self._lowered, results, strict=True)]
 
         return apply
-
-
-def push(output: Any, inputs: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The tangent of what was computed from inputs with tangents; None if it depends on none."""
-    for leaf, tangent in zip(inputs, tangents, strict=True):
-        if output is leaf:
-            return tangent
-    dual = zeros_like(output)
-    dual.requires_grad_()
-    gradients = _differentiated((output,), inputs, (dual,), True)
-    if all(one is None for one in gradients):
-        return None
-    pairs = [(one, t) for one, t in zip(gradients, tangents, strict=True) if one is not None and requires(one)]
-    if not pairs:
-        return zeros_like(output)
-    roots, given = zip(*pairs, strict=True)
-    (pushed,) = _differentiated(roots, (dual,), given, True)
-    return zeros_like(output) if pushed is None else pushed
 
 
 def _on_tape() -> Scope:

@@ -11,6 +11,7 @@ from rushlight.eager.autocast import autocasts
 from rushlight.eager.boundary import checked
 from rushlight.eager.composite.forms import written
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.tracing import TracedNumber
 from rushlight.ir.dtype import DType, Kind, float64, real_dtype
 from rushlight.ops.dims import wrap_dim
 from rushlight.ops.record import OPERATORS
@@ -62,9 +63,10 @@ def _require_elements(tensor: Tensor, dims: Sequence[int] | None) -> None:
 
 
 def _number(order: Any, op: str) -> float:
-    numeric = isinstance(order, (int, float)) and not isinstance(order, bool)
+    number = order.item() if isinstance(order, TracedNumber) else order
+    numeric = isinstance(number, (int, float)) and not isinstance(number, bool)
     require(numeric, "A001", f"{op}: the order is a number", ord=order)
-    return float(order)
+    return float(number)
 
 
 @checked

@@ -780,7 +780,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
                 "The number of the bucket of each value: how many boundaries lie before it.",
-                Fact.NONDIFFERENTIABLE,
+                Fact.NONDIFFERENTIABLE | Fact.LEADING,
                 "real",
                 None,
                 "function out",

@@ -43,6 +43,8 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse."""
+        if rl.compiler.is_compiling():  # a graph makes one where it needs one
+            return InverseTransform(self)
         inverse = None if self._inv is None else self._inv()
         if inverse is None:
             inverse = InverseTransform(self)
@@ -223,6 +225,8 @@ class ComposeTransform(Transform):
     @property
     def inv(self) -> Transform:
         """The inverses, the last one first."""
+        if rl.compiler.is_compiling():
+            return ComposeTransform([part.inv for part in reversed(self.parts)])
         inverse = None if self._inv is None else self._inv()
         if inverse is None:
             inverse = ComposeTransform([part.inv for part in reversed(self.parts)])

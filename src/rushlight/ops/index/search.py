@@ -153,7 +153,7 @@ def searchsorted_samples(rng: np.random.Generator) -> Iterator[Sample]:
 bucketize = define(
     "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     "The number of the bucket of each value: how many boundaries lie before it.",
-    facts=Fact.NONDIFFERENTIABLE,
+    facts=Fact.NONDIFFERENTIABLE | Fact.LEADING,
     dtypes="real",
     variants="function out",
 )

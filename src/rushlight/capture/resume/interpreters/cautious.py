@@ -85,6 +85,7 @@ from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
+from rushlight.ops.record import Operator, Registry
 
 
 def module_of(function: Any) -> str:
@@ -374,10 +375,14 @@ def _asked_of_tensor(tensor: Handle, name: str) -> None:
         raise Break(breaks.AUTOGRAD, "a gradient is asked for that has a history")
     if name == "__dict__":
         raise Break(breaks.VARIABLES, "the attributes of a tensor are taken as a dict")
+    if name == "_repr_html_":
+        raise Break(breaks.VALUE, "the elements of a tensor are shown")
 
 
 def _stays_outside(function: Any, module: str) -> None:
     """Breaks before a function of ours that has effects, or may have."""
+    if isinstance(function, Operator) or function in (Operator.__call__, Registry.__missing__):
+        return
     of_method: str = getattr(function, "__name__", "")
     if module == CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return

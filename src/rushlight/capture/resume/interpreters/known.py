@@ -78,7 +78,18 @@ MAKERS = (_thread.RLock, _thread.allocate_lock, _thread.LockType, io.StringIO, i
 TEXTS = frozenset({repr, format, ascii})
 SETTING = {"__setattr__": 2, "__delattr__": 1}  # methods of C, and how many arguments they have
 OF_AUTOGRAD = frozenset(
-    {"grad_fn", "output_nr", "retains_grad", "_version", "_base", "data_ptr", "untyped_storage"}
+    {
+        "grad_fn",
+        "output_nr",
+        "retains_grad",
+        "_version",
+        "_base",
+        "data_ptr",
+        "untyped_storage",
+        "is_shared",
+        "is_set_to",
+        "form",
+    }
 )  # of tensors
 TAKES_NUMBERS = frozenset(
     map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
@@ -91,10 +102,23 @@ CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedD
 PACKAGE = __name__.partition(".")[0]
 
 _ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
-_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
-_OF_EAGER = ("eager.autograd.check", "eager.autograd.node", "eager.dispatch.table")
+_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler", "ops.record")
+_TOOLS = (
+    *("bench.", "cli.", "conformance.", "fx.", "multiprocessing", "onnx.", "profiler", "repro.", "serialization"),
+    *("testing.", "utils.swapping"),
+)
+_OF_RANKS = ("distributed.tensor.rules", "distributed.tensor.loops", "distributed.optim.", "distributed.checkpoint.")
+_OF_TABLES = ("datasets.", "exporting", "inference.", "metrics", "modules.groups", "optim.", "planner.", "quant.files")
+_OF_EAGER = (
+    "eager.autograd.check",
+    "eager.autograd.node",
+    "eager.dispatch.table",
+    "eager.execution.operands",
+    "eager.printing",
+)
 OUTSIDE = tuple(
-    [f"{PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_OF_EAGER)]
+    [f"{PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_TOOLS, *_OF_RANKS, *_OF_EAGER)]
+    + [f"{PACKAGE}.recsys.{name}" for name in _OF_TABLES]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
 
