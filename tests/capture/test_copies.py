@@ -161,7 +161,8 @@ def test_objects_whose_class_sees_every_attribute_are_made_in_a_graph() -> None:
 
 def test_variables_of_objects_that_each_trace_makes_anew_end_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     traces: list[object] = []
-    monkeypatch.setattr(Reroot, "__init__", lambda self, root=None: traces.append(setattr(self, "root", root)))
+    made = Reroot.__init__
+    monkeypatch.setattr(Reroot, "__init__", lambda *given, **named: traces.append(made(*given, **named)))
 
     def function(x: rl.Tensor) -> tuple[list[float], dict[str, object]]:
         model, saved, losses = rl.nn.Linear(2, 1, bias=False), {}, []

@@ -45,7 +45,7 @@ class IdentifyingInterpreter(AccessingInterpreter):
         kind = type(value)
         if kind is TracedNumber and isinstance(value, TracedNumber):
             return type(value.value)
-        if isinstance(value, Handle) and is_computed(value):
+        if issubclass(kind, Handle) and isinstance(value, kind) and is_computed(value):
             return _CLASSES[value.form.dtype.kind]
         if kind.__flags__ & HEAP_TYPE and id(value) not in self.made and not self.reached.knows(value):
             self.reached.walk.assumed.has_class(value)
