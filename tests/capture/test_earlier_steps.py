@@ -95,3 +95,69 @@ def test_a_loss_in_state_is_back_propagated_behind_a_break(program: Callable[[Ke
             optimizer.step()
         found.append(losses)
     assert found[0] == found[1]
+
+
+def _made() -> tuple[rl.Tensor, rl.Tensor]:
+    leaf = rl.tensor([1.0, 2.0, 3.0]).requires_grad_()
+    return leaf, leaf * leaf
+
+
+def only_unused(leaf: rl.Tensor, earlier: rl.Tensor) -> object:
+    """Asks for what an argument was computed from, where nothing else leads there."""
+    return rl.autograd.grad(earlier.sum(), leaf, allow_unused=True)[0]
+
+
+def materialized(leaf: rl.Tensor, earlier: rl.Tensor) -> object:
+    """As `only_unused`, with zeros where nothing leads there."""
+    return rl.autograd.grad(earlier.sum(), leaf, materialize_grads=True)[0]
+
+
+def both_ways(leaf: rl.Tensor, earlier: rl.Tensor) -> object:
+    """One way leads through the graph, and one through the argument's history."""
+    return rl.autograd.grad((earlier * leaf).sum(), leaf)[0]
+
+
+def of_both(leaf: rl.Tensor, earlier: rl.Tensor) -> object:
+    """Asks for the gradient of an argument and of what it was computed from."""
+    return [g.tolist() for g in rl.autograd.grad((earlier * leaf).sum(), (leaf, earlier))]
+
+
+def accumulated(leaf: rl.Tensor, earlier: rl.Tensor) -> object:
+    """Has the gradient of one leaf accumulated."""
+    (earlier * leaf).sum().backward(inputs=[leaf])
+    return leaf.grad
+
+
+def of_the_argument(leaf: rl.Tensor, earlier: rl.Tensor) -> object:
+    """Asks for the gradient of the argument alone, behind which nothing is wanted."""
+    return rl.autograd.grad((earlier.sin() * 2).sum(), earlier)[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "eager"}], ids=["compiled", "eager"])
+@pytest.mark.parametrize(
+    "function", [only_unused, materialized, both_ways, of_both, accumulated, of_the_argument], ids=lambda f: f.__name__
+)
+def test_gradients_lead_through_what_arguments_were_computed_from(
+    function: Callable[[rl.Tensor, rl.Tensor], object], options: dict[str, Any]
+) -> None:
+    compiled = rl.compile(function, **options)
+    for _ in range(3):
+        found, expected = compiled(*_made()), function(*_made())
+        assert str(found) == str(expected)
+    whole = rl.compile(function, fullgraph=True, **options)
+    if function is of_the_argument:
+        assert str(whole(*_made())) == str(function(*_made()))
+    else:
+        with pytest.raises(rl.RushlightError) as error:
+            whole(*_made())
+        assert error.value.code == "G017"
+
+
+def test_gradients_lead_through_earlier_graphs_to_leaves_of_the_function() -> None:
+    def function() -> list[float]:
+        leaf = rl.ones(3).requires_grad_()
+        earlier = leaf * leaf
+        float(earlier.detach().sum())  # ends a graph
+        return rl.autograd.grad([earlier.sum()], [leaf], allow_unused=True)[0].tolist()
+
+    assert rl.compile(function, backend="eager")() == function()

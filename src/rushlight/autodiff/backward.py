@@ -115,7 +115,7 @@ def walk(
     wanted: dict[int, list[Edge]] = {}
     for edge in targets:
         wanted.setdefault(id(edge[0]), []).append(edge)
-    reached = _reachable([edge[0] for edge, _ in pairs]) if part is None else part
+    reached = reachable([edge[0] for edge, _ in pairs]) if part is None else part
     asked = _leading_to(reached, wanted) if until_targets else None
     leading = (
         None if asked is None else asked | {id(one) for key in asked & reached.keys() for one in reached[key].rest}
@@ -188,7 +188,7 @@ def _begun(step: Step, edges: Sequence[Edge | None], arrivals: Mapping[int, _Arr
     return begun
 
 
-def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:
+def reachable(roots: Sequence[Step]) -> Mapping[int, Step]:
     """The steps below the roots by identity, roots included."""
     reached: dict[int, Step] = {}
     stack = list(roots)
@@ -202,7 +202,7 @@ def _reachable(roots: Sequence[Step]) -> Mapping[int, Step]:
 
 def executed(roots: Sequence[Step], targets: Sequence[Edge] | None) -> set[int]:
     """The steps, by identity, that a pass from the roots runs: with targets, those that lead there."""
-    reached = _reachable(roots)
+    reached = reachable(roots)
     if targets is None:
         return set(reached)
     return _leading_to(reached, {id(edge[0]): [edge] for edge in targets}) & set(reached)

@@ -61,6 +61,8 @@ class ArgumentNode(Node):
 
     __slots__ = ()
 
+    hidden = True
+
     def __init__(self) -> None:
         super().__init__((), located=False)
         self.sequence = 0  # before the trace, also where the trace has met the argument on its way

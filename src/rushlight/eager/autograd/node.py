@@ -96,6 +96,7 @@ class Node:
     folds: Sequence[int] = ()
     merges: bool = False
     paths: Sequence[Edge | None] | None = None
+    hidden: bool = False  # whether what leads to its inputs is not known, as of an argument in a trace
     rest: Sequence[Any] = ()
     sequence: int
 
