@@ -179,7 +179,8 @@ def _refuse_earlier() -> NoReturn:
 def _require_known(roots: Sequence[Any], targets: Sequence[Any]) -> None:
     """G017 where a pass meets an argument that may have been computed from a target, which the trace does not know."""
     earlier = {id(edge[0]) for edge in targets if edge[0].hidden or edge[0].sequence == SINK}
-    for step in reachable([edge[0] for edge, _ in roots]).values():
+    steps: Sequence[Any] = list(reachable([edge[0] for edge, _ in roots]).values())
+    for step in steps:
         if step.hidden and earlier - {id(step)}:
             step.run([], False, set())
 

@@ -246,18 +246,17 @@ class TransformerEncoder(Module):
         for layer in self.layers:
             x = layer(x, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         if src_key_padding_mask is not None and self._leaves_out_padding(src, src_key_padding_mask):
-            x = ops.where(src_key_padding_mask.unsqueeze(-1), 0.0, x)
+            left_out = src_key_padding_mask
+            if self.mask_check:  # sequences begin at the left
+                left_out = left_out & (left_out[:, 1:] >= left_out[:, :-1]).all()
+            x = ops.where(left_out.unsqueeze(-1), 0.0, x)
         return x if self.norm is None else self.norm(x)
 
     def _leaves_out_padding(self, src: Tensor, padding: Tensor) -> bool:
-        """Whether PyTorch computes without the padding, whose results are zeros then."""
+        """Whether PyTorch computes without padding at the ends of sequences, whose results are zeros then."""
         if not self.use_nested_tensor or self.training or src.ndim != 3 or padding.dtype is not bool_:
             return False
-        if STATE.grad and (src.requires_grad or any(param.requires_grad for param in self.layers.parameters())):
-            return False
-        if not self.mask_check or STATE.tracer is not None:
-            return not self.mask_check
-        return bool((padding[:, 1:] >= padding[:, :-1]).all())  # sequences begin at the left
+        return not (STATE.grad and (src.requires_grad or any(one.requires_grad for one in self.layers.parameters())))
 
 
 class TransformerDecoder(Module):
