@@ -48,6 +48,11 @@ def unwrap_size(value: object) -> Any:
     return value.expr if isinstance(value, SymInt) else value
 
 
+def unwrap_sizes(value: object) -> Any:
+    """`unwrap_size` of a value, or of each in a tuple."""
+    return tuple(map(unwrap_sizes, value)) if isinstance(value, tuple) else unwrap_size(value)
+
+
 class SymBool:
     """A condition on sizes. Its truth is guarded."""
 

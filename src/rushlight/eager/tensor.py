@@ -61,7 +61,7 @@ from rushlight.eager.subclass import (
     make_wrapper_subclass,
     state_of_object,
 )
-from rushlight.eager.symbols import SymInt, wrap_size
+from rushlight.eager.symbols import SymInt, unwrap_sizes, wrap_size
 from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing import WRITTEN
 from rushlight.eager.tracing.attributes import settled
@@ -410,12 +410,12 @@ class Tensor(
         return wrap(made(args, None, device), cls)
 
     def apply(self, op: Op, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
-        """Dispatches an operator call; SymInts among the attributes become sizes, numbers of a trace are settled."""
+        """Dispatches an operator call; SymInts among attributes become sizes, numbers of a trace are settled."""
         if STATE.tracer is not None:
             attrs = settled(op, attrs)
         for value in attrs.values():
             if isinstance(value, (SymInt, tuple)):
-                attrs = {name: _unwrapped(attr) for name, attr in attrs.items()}
+                attrs = {name: unwrap_sizes(attr) for name, attr in attrs.items()}
                 break
         return super().apply(op, args, attrs)
 
@@ -546,12 +546,6 @@ class Tensor(
         require_gradient(result, self.requires_grad and self.is_leaf)
         give_state(result, state_of_object(self))
         return result
-
-
-def _unwrapped(value: object) -> Any:
-    if isinstance(value, SymInt):
-        return value.expr
-    return tuple([_unwrapped(element) for element in value]) if isinstance(value, tuple) else value
 
 
 class _ByMark(type):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from rushlight.autodiff.backward import SINK, Edge, executed, reachable, walk
+from rushlight.autodiff.backward import SINK, Edge, executed, walk
 from rushlight.eager.autograd.accumulate import AccumulateGrad, accumulate, edge_of
-from rushlight.eager.autograd.history import requires
+from rushlight.eager.autograd.history import require_known, requires
 from rushlight.eager.dispatch import STATE, Key, Scope, bit, call_user, refuse_in_graphs
 from rushlight.eager.execution.measuring import measured
 from rushlight.eager.handle import Handle
@@ -176,15 +176,6 @@ def _refuse_earlier() -> NoReturn:
     )
 
 
-def _require_known(roots: Sequence[Any], targets: Sequence[Any]) -> None:
-    """G017 where a pass meets an argument that may have been computed from a target, which the trace does not know."""
-    earlier = {id(edge[0]) for edge in targets if edge[0].hidden or edge[0].sequence == SINK}
-    steps: Sequence[Any] = list(reachable([edge[0] for edge, _ in roots]).values())
-    for step in steps:
-        if step.hidden and earlier - {id(step)}:
-            step.run([], False, set())
-
-
 def _refuse_nan(node: Any, results: Sequence[object]) -> None:
     """Fails where a node gives NaN; only anomaly mode asks."""
     for position, result in enumerate(results):
@@ -213,7 +204,7 @@ def run_backward(
         refuse_in_graphs("a backward pass in anomaly mode")
     roots, targets = roots_of(tensors, gradients), targets_of(inputs or ())
     if STATE.tracer is not None and targets:
-        _require_known(roots, targets)
+        require_known(roots, targets)
     one = Pass(keep_graph, create_graph, inputs is not None, not accumulate)
     with engaged(create_graph, one):
         result = one.walk(roots, targets, until_targets=inputs is not None)

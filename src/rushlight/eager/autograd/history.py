@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.autodiff.backward import SINK, reachable
 from rushlight.eager.dispatch import STATE, Scope, dispatch
 from rushlight.eager.handle import AUTOGRAD, Gradient, Handle, Step, View, gradient_of
 from rushlight.ir.dtype import Kind
@@ -100,3 +101,12 @@ def shown_by_base(target: Any) -> Any:
     """
     view: View | None = target.view_of
     return target if view is None or not requires(target) else replay(view.steps, view.base)
+
+
+def require_known(roots: Sequence[Any], targets: Sequence[Any]) -> None:
+    """G017 where a pass meets an argument of a trace that may have been computed from a target."""
+    earlier = {id(edge[0]) for edge in targets if edge[0].hidden or edge[0].sequence == SINK}
+    steps: Sequence[Any] = list(reachable([edge[0] for edge, _ in roots]).values())
+    for step in steps:
+        if step.hidden and earlier - {id(step)}:
+            step.run([], False, set())

@@ -103,12 +103,9 @@ PACKAGE = __name__.partition(".")[0]
 
 _ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
 _SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler", "ops.record")
-_TOOLS = (
-    *("bench.", "cli.", "conformance.", "fx.", "multiprocessing", "onnx.", "profiler", "repro.", "serialization"),
-    *("testing.", "utils.swapping"),
-)
-_OF_RANKS = ("distributed.tensor.rules", "distributed.tensor.loops", "distributed.optim.", "distributed.checkpoint.")
-_OF_TABLES = ("datasets.", "exporting", "inference.", "metrics", "modules.groups", "optim.", "planner.", "quant.files")
+_TOOLS = ("multiprocessing", "profiler", "serialization", "utils.swapping")
+_OF_RANKS = ("tensor.rules", "tensor.loops", "optim.in_backward", "checkpoint.")
+_OF_TABLES = ("datasets.", "metrics", "modules.groups", "planner.", "quant.files")
 _OF_EAGER = (
     "eager.autograd.check",
     "eager.autograd.node",
@@ -117,7 +114,8 @@ _OF_EAGER = (
     "eager.printing",
 )
 OUTSIDE = tuple(
-    [f"{PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_TOOLS, *_OF_RANKS, *_OF_EAGER)]
+    [f"{PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_TOOLS, *_OF_EAGER)]
+    + [f"{PACKAGE}.distributed.{name}" for name in _OF_RANKS]
     + [f"{PACKAGE}.recsys.{name}" for name in _OF_TABLES]
 )  # modules of ours whose functions have effects, or tell what differs from call to call
 
