@@ -3,6 +3,7 @@
 import ast
 import logging
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ def _loggers():
 def contract(text: str) -> str:
     """Return the part of pyproject.toml that lists the floors."""
     return text[text.index('id = "floors"') : text.index('id = "no-cycles"')]
+
+
+def test_every_folder_of_tests_is_collected(pytestconfig: pytest.Config):
+    folders = {name for path in (ROOT / "tests").rglob("test_*.py") for name in path.relative_to(ROOT).parts[:-1]}
+    left_out = pytestconfig.getini("norecursedirs")
+    assert not [name for name in folders if any(fnmatch(name, pattern) for pattern in left_out)]
 
 
 def test_import_contracts_hold(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
