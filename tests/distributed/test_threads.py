@@ -50,6 +50,19 @@ def test_random_numbers_are_each_ranks_own():
         assert numbers == [rl.rand(2).tolist(), rl.rand(2).tolist()]
 
 
+def test_ranks_run_at_each_call_of_a_compiled_function_after_what_comes_before():
+    ran: list[int] = []
+
+    def function(number: int) -> tuple[float, list[int]]:
+        rl.manual_seed(0)
+        drawn = rl.rand(1).item()
+        return drawn, dist.spawn(lambda: rl.manual_seed(1) and ran.append(number) or dist.get_rank() + number, 2)
+
+    compiled = rl.compile(function, backend="eager")
+    assert [compiled(number) for number in (1, 2, 1)] == [function(number) for number in (1, 2, 1)]
+    assert ran == [1, 1, 2, 2, 1, 1] * 2
+
+
 def test_deadlock_is_reported_with_each_ranks_call_and_line():
     def cross():
         peer = 1 - dist.get_rank()

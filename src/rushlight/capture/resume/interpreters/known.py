@@ -104,7 +104,10 @@ PACKAGE = __name__.partition(".")[0]
 _ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
 _SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler", "ops.record")
 _TOOLS = ("multiprocessing", "profiler", "serialization", "utils.swapping")
-_OF_RANKS = ("tensor.rules", "tensor.loops", "optim.in_backward", "checkpoint.")
+_OF_RANKS = (
+    *("tensor.rules", "tensor.loops", "optim.in_backward", "checkpoint."),
+    *("spawning", "launch", "stores", "simulation"),
+)
 _OF_TABLES = ("datasets.", "metrics", "modules.groups", "planner.", "quant.files")
 _OF_EAGER = (
     "eager.autograd.check",
