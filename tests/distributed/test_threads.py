@@ -56,7 +56,13 @@ def test_ranks_run_at_each_call_of_a_compiled_function_after_what_comes_before()
     def function(number: int) -> tuple[float, list[int]]:
         rl.manual_seed(0)
         drawn = rl.rand(1).item()
-        return drawn, dist.spawn(lambda: rl.manual_seed(1) and ran.append(number) or dist.get_rank() + number, 2)
+
+        def rank() -> int:
+            rl.manual_seed(1)
+            ran.append(number)
+            return dist.get_rank() + number
+
+        return drawn, dist.spawn(rank, 2)
 
     compiled = rl.compile(function, backend="eager")
     assert [compiled(number) for number in (1, 2, 1)] == [function(number) for number in (1, 2, 1)]
