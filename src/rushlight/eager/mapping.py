@@ -8,6 +8,7 @@ key and see whole batches, so derivatives and compiled programs know nothing of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from rushlight.eager.dispatch import STATE, Key, Scope, call_function, dispatch, register_fallback
@@ -16,7 +17,6 @@ from rushlight.eager.handle import AUTOGRAD, BATCHED, Handle, make
 from rushlight.eager.mutation import COPY, Mutation
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.value import map_operands
-from rushlight.ops.batching import over_batch
 from rushlight.ops.record import OPERATORS, Fact, Operator
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
@@ -109,7 +109,7 @@ def _over(op: Operator, operands: tuple[object, ...], attrs: Mapping[str, object
         [False if part is None else part for part in map_operands(operands, lambda operand: level_of(operand) == level)]
     )
     values = map_operands(operands, lambda operand: operand.node.value if level_of(operand) == level else operand)
-    result = over_batch(op, values, mask, attrs, call_function)
+    result = import_module("rushlight.ops.batching").over_batch(op, values, mask, attrs, call_function)
     return tuple([mapped(element, level) for element in result]) if isinstance(result, tuple) else mapped(result, level)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rushlight.ir.type import TensorType
-from rushlight.sym import optimization_hint
+from rushlight.sym.hints import backed_hint
 
 OF_OPERATOR = 20  # saved by a call in a graph: it is dispatched in 2 to 5 microseconds, or fused with others
 _OF_ELEMENTS = 2_000  # elements of a result, of which a pass over memory takes as long as a bytecode
@@ -45,7 +45,7 @@ class Balance:
 
 
 def saved_by(calls: Iterable[Any]) -> int:
-    """How many bytecodes a graph of such calls saves."""
+    """How many bytecodes a graph of such calls saves. A size that values tell counts as 1."""
     saved = 0
     for call in calls:
         saved += OF_OPERATOR
@@ -54,6 +54,7 @@ def saved_by(calls: Iterable[Any]) -> int:
             if isinstance(each, TensorType):
                 elements = 1
                 for size in each.shape:
-                    elements *= optimization_hint(size)
+                    hint = backed_hint(size)
+                    elements *= 1 if hint is None else hint
                 saved += elements // _OF_ELEMENTS
     return saved

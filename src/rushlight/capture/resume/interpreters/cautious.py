@@ -69,6 +69,8 @@ from rushlight.capture.resume.interpreters.known import (
     PURE_FUNCTIONS,
     RANDOM,
     READING,
+    RECORD,
+    REGISTERING,
     SETTING,
     SPREADING,
     TAKES_NUMBERS,
@@ -85,7 +87,6 @@ from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
-from rushlight.ops.record import Operator, Registry
 
 
 def module_of(function: Any) -> str:
@@ -381,12 +382,11 @@ def _asked_of_tensor(tensor: Handle, name: str) -> None:
 
 def _stays_outside(function: Any, module: str) -> None:
     """Breaks before a function of ours that has effects, or may have."""
-    if isinstance(function, Operator) or function in (Operator.__call__, Registry.__missing__):
-        return
     of_method: str = getattr(function, "__name__", "")
     if module == CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return
-    if module.startswith(OUTSIDE) and module not in INSIDE:
+    registers = module == RECORD and of_method in REGISTERING
+    if registers or (module.startswith(OUTSIDE) and module not in INSIDE):
         name = f"{module}.{of_method}"
         if module == RANDOM:
             raise Break(breaks.DISABLED, f"{name} is kept out of graphs")

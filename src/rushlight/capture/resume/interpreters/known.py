@@ -88,7 +88,6 @@ OF_AUTOGRAD = frozenset(
         "untyped_storage",
         "is_shared",
         "is_set_to",
-        "form",
     }
 )  # of tensors
 TAKES_NUMBERS = frozenset(
@@ -102,7 +101,7 @@ CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedD
 PACKAGE = __name__.partition(".")[0]
 
 _ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
-_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler", "ops.record")
+_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
 _TOOLS = ("multiprocessing", "profiler", "serialization", "utils.swapping")
 _OF_RANKS = (
     *("tensor.rules", "tensor.loops", "optim.in_backward", "checkpoint."),
@@ -129,5 +128,11 @@ INSIDE = frozenset(
     {_ERRORS, *[f"{PACKAGE}.ir.{name}" for name in ("dtype", "type", "value", "placement", "process_group")]}
 )
 CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
+RECORD = f"{PACKAGE}.ops.record"
+# What registers operators and their rules there.
+REGISTERING = frozenset(
+    {"define", "undefine", "defer", "declare", "meta", "ref", "lower", "decompose", "view", "shares"}
+    | {"inverse", "vjp", "samples", "kernel"}
+)
 RANDOM = f"{PACKAGE}.runtime.generator"
 OF_DTYPES = f"{PACKAGE}.compat."  # there the class of a number counts
