@@ -338,3 +338,15 @@ def test_columns_are_put_together_by_a_module():
     assert found["y"].tolist() == [[1, 2], [5, 6]]
     with pytest.raises(ValueError, match="a name for each group"):
         KTRegroupAsDict([["a"]], [])
+
+
+def test_what_methods_give_in_dicts_is_the_calls_own_behind_a_graph():
+    def function(values: rl.Tensor) -> list[tuple[str, list[int], list[float]]]:
+        keyed = KeyedJaggedTensor(["a", "b"], values * 2, lengths=rl.tensor([1, 2]))
+        rows = keyed.to_dict()
+        float(values.sum())  # ends a graph
+        return [(key, one.lengths().tolist(), one.values().tolist()) for key, one in rows.items()]
+
+    compiled = rl.compile(function, backend="eager")
+    for values in (rl.arange(3.0), rl.ones(3)):
+        assert compiled(values) == function(values)

@@ -312,8 +312,9 @@ class CautiousInterpreter(ShowingInterpreter):
             raise Break(breaks.OUTSIDE, f"{getattr(function, '__name__', '')} changes what was there before")
         if sys.getrefcount(result) <= 2 and not _is_immutable(type(result)):
             self.note(result)
-            if type(result) is tuple:
-                self.note_parts(result)
+            if type(result) in (tuple, list, dict):
+                parts: Any = result
+                self.note_parts(parts.values() if type(parts) is dict else parts)
         return result
 
     def _allow(self, function: Any, module: str, args: tuple[object, ...], kwargs: dict[str, object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from types import FunctionType
 from weakref import ref
 
@@ -12,13 +12,14 @@ from rushlight.capture.interpreter.generators import Resumable
 from rushlight.capture.resume.breaks import DISABLED, OUTSIDE, Break
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import Handle
+from rushlight.eager.pytree import NODES
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 
 # C raises where one of these is to change; the augmented assignment of a size binds another one.
 UNCHANGEABLE = frozenset(
     {type(None), bool, int, float, complex, str, bytes, tuple, frozenset, range, SymInt, SymFloat, SymBool}
 )
-_OF_ITS_TUPLE = 3  # references to what stands in a tuple alone, with those of who looks at it
+_OF_ITS_CONTAINER = 3  # references to what stands in a container alone, with those of who looks at it
 _OF_STEPS = (Handle, Node)  # what is written of tensors is part of graphs, and each pass has steps of its own
 
 
@@ -74,10 +75,11 @@ class MakingInterpreter(Interpreter):
         kept = ref(value) if issubclass(type(value), Resumable) else value
         self.made[id(value)] = kept, self.count
 
-    def note_parts(self, made: tuple[object, ...]) -> None:
-        """Writes down the iterators that C has made with a tuple: nothing else refers to them."""
+    def note_parts(self, made: Iterable[object]) -> None:
+        """Writes down iterators and trees of tensors that were made with a container which alone holds them."""
         for part in made:
-            if hasattr(type(part), "__next__") and sys.getrefcount(part) <= _OF_ITS_TUPLE:
+            kind = type(part)
+            if (hasattr(kind, "__next__") or kind in NODES) and sys.getrefcount(part) <= _OF_ITS_CONTAINER:
                 self.note(part)
 
     def makes(self, value: object) -> None:
