@@ -321,11 +321,13 @@ def test_numbers_are_indices_and_dims(name: str, fullgraph: bool):
         assert compiled(*numbers).tolist() == function(*numbers).tolist(), numbers
 
 
+WEIGHT = rl.arange(4.0).requires_grad_()
 TAKEN: dict[str, Callable[[Any], Any]] = {
     "a size of the older kind": lambda n: rl.Tensor(n).fill_(1),
     "two of them": lambda n: rl.LongTensor(n, 3).fill_(1),
     "data of the older kind": lambda n: rl.Tensor([n, 1]),
     "the order of a norm": lambda n: rl.linalg.vector_norm(rl.arange(4.0), ord=n),
+    "the order of a norm that is recorded": lambda n: WEIGHT.norm(n).detach(),
     "a distribution": lambda n: rl.distributions.Normal(n, n).log_prob(rl.ones(2)),
     "a value among buckets": lambda n: rl.bucketize(n, rl.arange(4.0)),
 }

@@ -64,7 +64,6 @@ from rushlight.eager.subclass import (
 from rushlight.eager.symbols import SymInt, unwrap_sizes, wrap_size
 from rushlight.eager.tensor_meta import Size
 from rushlight.eager.tracing import WRITTEN
-from rushlight.eager.tracing.attributes import settled
 from rushlight.eager.tracing.reading import needed_now, traced_item, traced_list
 from rushlight.ir.dtype import Kind, from_numpy_dtype
 from rushlight.ir.type import CPU
@@ -410,9 +409,7 @@ class Tensor(
         return wrap(made(args, None, device), cls)
 
     def apply(self, op: Op, args: tuple[object, ...], attrs: Mapping[str, object]) -> Any:
-        """Dispatches an operator call; SymInts among attributes become sizes, numbers of a trace are settled."""
-        if STATE.tracer is not None:
-            attrs = settled(op, attrs)
+        """Dispatches an operator call; SymInts among the attributes become sizes."""
         for value in attrs.values():
             if isinstance(value, (SymInt, tuple)):
                 attrs = {name: unwrap_sizes(attr) for name, attr in attrs.items()}

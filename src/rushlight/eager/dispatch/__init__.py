@@ -11,6 +11,7 @@ from rushlight.eager.dispatch.call import (
     name_operation,
     running,
     set_explanation,
+    set_settling,
 )
 from rushlight.eager.dispatch.explain import Answer, answers, explained
 from rushlight.eager.dispatch.keys import ALL_KEYS, BACKENDS, Alias, Key, bit, keys_in
@@ -89,6 +90,7 @@ __all__ = [
     "running",
     "set_device_kernel",
     "set_explanation",
+    "set_settling",
     "table_of",
     "tell_made",
 ]

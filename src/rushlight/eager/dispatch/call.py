@@ -20,6 +20,7 @@ from rushlight.term import Op
 
 _TOP = len(Key)
 _CPU = bit(Key.CPU)
+_TRACING = bit(Key.TRACING)
 _DEEPEST = 200  # kernels of redispatching operators within each other before it must be a cycle
 
 
@@ -58,6 +59,8 @@ def dispatch(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], key
             result |= keys_of(operand)
     state = STATE
     active = ((result or keys) | state.included) & ~state.excluded
+    if active & _TRACING:
+        attrs = _settle[0](op, attrs)
     try:
         return call_below(_TOP, op, active, operands, attrs)
     except RushlightError as report:
@@ -68,6 +71,15 @@ def dispatch(op: Op, operands: tuple[Any, ...], attrs: Mapping[str, object], key
         if report is None:
             raise
         raise report from problem
+
+
+Settling = Callable[[Op, Mapping[str, object]], Mapping[str, object]]
+_settle: list[Settling] = [lambda op, attrs: attrs]
+
+
+def set_settling(settle: Settling) -> None:
+    """Sets what makes attributes of those that were given as numbers of a trace, before any key answers."""
+    _settle[0] = settle
 
 
 Explanation = Callable[[Op, tuple[object, ...], Mapping[str, object]], RushlightError | None]

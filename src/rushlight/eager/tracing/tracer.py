@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
 
 from rushlight.eager.autograd.node import SEQUENCE
-from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback
+from rushlight.eager.dispatch import STATE, Key, Scope, bit, register_fallback, set_settling
 from rushlight.eager.execution.decompose import run_decomposition
 from rushlight.eager.execution.views import runs_in_parts, view_plan
 from rushlight.eager.handle import Handle, Histories
@@ -150,7 +150,6 @@ class Tracer(TensorValues):
     def call(self, op: Any, operands: tuple[Any, ...], attrs: Mapping[str, object]) -> Any:
         """Records one operator call; the result is a tensor without data."""
         self.builder.frames = self.frames(_OURS)
-        attrs = settled(op, attrs)
         if op.__class__ is Mutation:
             return self._write(op, operands, attrs)
         result = self._recorded(op, operands, attrs)
@@ -280,3 +279,4 @@ def _record(op: object, active: int, operands: tuple[object, ...], attrs: Mappin
 
 
 register_fallback(Key.TRACING, _record, leaf=True)
+set_settling(settled)
