@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def operand(value: object) -> Any:
     return NotImplemented
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeGuard[Handle]:
     """Whether a value is a tensor, and no number of a trace, which is of a class of tensors there."""
     return isinstance(value, Handle) and value.__class__ is not TracedNumber
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from rushlight.eager.arguments import is_tensor
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.driver import Tape
 from rushlight.eager.autograd.history import attach, requires
@@ -21,11 +22,11 @@ from rushlight.eager.handle import BATCHED, Handle, allocate, share
 from rushlight.eager.pytree import Leaf, Structure, flatten_tree, leaves_like, map_tree, unflatten_tree
 from rushlight.eager.symbols import SymBool, SymInt
 from rushlight.eager.tensor_meta import form_of
-from rushlight.eager.tracing import TracedNumber, Tracer
+from rushlight.eager.tracing import Tracer
 from rushlight.eager.tracing.body import refuse_random
 from rushlight.eager.tracing.control import refuse, traced_cond
 from rushlight.eager.tracing.loops import agree, mark_endless, require_carried, traced_scan
-from rushlight.eager.tracing.places import of_each_place, scan_of_places, while_of_places, with_places
+from rushlight.eager.tracing.places import moved, of_each_place, scan_of_places, while_of_places, with_places
 from rushlight.ir.graph import GraphBuilder
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
@@ -111,7 +112,7 @@ def cond(pred: Any, true_fn: Callable[..., object], false_fn: Callable[..., obje
         require(one, "A001", "cond: the predicate is a bool, or a tensor of one", predicate=pred)
     if isinstance(pred, Handle) and pred.keys & BATCHED:
         return _chosen_at_each_place(pred, call_user(true_fn, *operands), call_user(false_fn, *operands))
-    if STATE.tracer is not None and isinstance(pred, (SymBool, Handle)) and not isinstance(pred, TracedNumber):
+    if STATE.tracer is not None and (isinstance(pred, SymBool) or is_tensor(pred)):
         if not STATE.maps:
             return traced_cond(pred, (true_fn, false_fn), operands)
         branches = [_with_places(function) for function in (true_fn, false_fn)]
@@ -208,17 +209,16 @@ def scan(
     """Carries a value along `xs`: `carry, y = combine_fn(carry, x)` for each slice x of `dim`, or `reverse`.
 
     Returns the last carry, and the ys stacked along `dim` in the order of the slices, or along the first dim where they
-    have fewer dims. `init`, `xs` and the ys are
-    tensors in tuples, lists and dicts; a carry keeps its structure, dtypes and shapes. In a compiled function the body
-    is traced once, for any number of slices. What it may do is what the functions of `cond` may. Errors: C031, C032,
-    C033.
+    have fewer dims. `init`, `xs` and the ys are tensors in tuples, lists and dicts; a carry keeps its structure, dtypes
+    and shapes. In a compiled function the body is traced once, for any number of slices. What it may do is what the
+    functions of `cond` may. Errors: C031, C032, C033.
     """
     carries, structure = flatten_tree(init)
     inputs, slices = flatten_tree(xs)
     _require_tensors("scan", [*carries, *inputs])
     require(bool(inputs), "A001", "scan: there is nothing to go along")
     dim = wrap_dim(dim, len(inputs[0].form.shape), "scan")
-    inputs = [_moved(x, dim, 0) for x in inputs]
+    inputs = [moved(x, dim, 0) for x in inputs]
     length = inputs[0].form.shape[0]
     for x in inputs:
         require(agree(x.form.shape[0], length), "S014", "scan: the numbers of slices differ", one=inputs[0], other=x)
@@ -239,7 +239,7 @@ def scan(
 
 def _stacked_along(dim: int, outputs: object) -> Any:
     """Outputs with the dim of the slices at its place, of those that have as many dims."""
-    return map_tree(lambda y: _moved(y, 0, dim) if dim < len(y.form.shape) else y, outputs)
+    return map_tree(lambda y: moved(y, 0, dim) if dim < len(y.form.shape) else y, outputs)
 
 
 @checked
@@ -249,10 +249,6 @@ def map(f: Callable[..., object], xs: object, *args: object) -> Any:
     In a compiled function `f` is traced once. What it may do is what the functions of `cond` may.
     """
     return scan(lambda carry, x: (carry, call_apart(f, x, *args)), (), xs)[1]
-
-
-def _moved(tensor: object, source: int, target: int) -> Any:
-    return tensor if source == target else OPERATORS["movedim"](tensor, source, target)
 
 
 def _python_scan(

@@ -17,6 +17,7 @@ from rushlight.eager.arguments import (
     element_type,
     flag,
     integer,
+    is_tensor,
     number,
     place_of_new,
     required_operand,
@@ -187,7 +188,7 @@ def _dtype_of_leaf(leaf: object) -> DType:
 
 def _is_number(leaf: object) -> bool:
     """Whether an element of a sequence is one number, whatever its dims."""
-    if isinstance(leaf, Handle) and not isinstance(leaf, TracedNumber):
+    if is_tensor(leaf):
         return isinstance(leaf.form.numel, int) and leaf.form.numel == 1 and leaf.device == CPU
     return isinstance(leaf, TracedNumber) or type(leaf) in _OPEN or type(leaf) in _NUMBERS
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from rushlight.eager.arguments import flag, integer, required_operand, required_tensor
+from rushlight.eager.arguments import flag, integer, is_tensor, required_operand, required_tensor
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import called, dispatch
@@ -291,7 +291,7 @@ def put(tensor: Handle, index: object, value: object) -> None:
         dispatch(in_place(_MASKED_FILL), (view, mask, value), {})
         return
     dims, indices = _places(selection)
-    if isinstance(value, Handle) and not isinstance(value, TracedNumber) and value.dtype is not view.dtype:
+    if is_tensor(value) and value.dtype is not view.dtype:
         value = OPERATORS["to_dtype"](value, view.dtype)
     value = _squeezed(value, view.ndim - len(dims) + max([index.ndim for index in indices]))
     write_at(view, dims, indices, value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.eager.arguments import default_dtype, element_type, place, set_default_dtype
+from rushlight.eager.arguments import default_dtype, element_type, is_tensor, place, set_default_dtype
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, tensor
 from rushlight.eager.handle import Handle
@@ -111,7 +111,7 @@ def made(args: Sequence[object], dtype: DType | None, device: object) -> Any:
     as it is. The dtype is the default one unless one is given. Errors: A001.
     """
     given, wanted = args[0] if len(args) == 1 else None, dtype or default_dtype()
-    if isinstance(given, Handle) and not isinstance(given, TracedNumber):
+    if is_tensor(given):
         fits = dtype is None or given.dtype is dtype
         require(fits, "A001", f"{_NAMES[wanted]}: the tensor has another dtype", tensor=given, hint="use to()")
         return given

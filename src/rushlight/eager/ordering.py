@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rushlight.eager.arguments import fixed_integer, integer
+from rushlight.eager.arguments import fixed_integer, integer, is_tensor
 from rushlight.eager.boundary import checked_methods
 from rushlight.eager.functions import broadcast_to, cat, full, gather, index_select, stack, where
 from rushlight.eager.handle import Handle
 from rushlight.eager.indexing import nonzero_places
 from rushlight.eager.overloads import ConversionOverloads
 from rushlight.eager.symbols import SymBool, check, wrap_size
-from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import Kind, bool_, float32, float64, int64, uint8
 from rushlight.ops import OPERATORS
 from rushlight.ops.dims import wrap_dim
@@ -168,7 +167,7 @@ class OrderMethods(ConversionOverloads):
         return repeated
 
     def _repeated(self, repeats: object, dim: int | None) -> Any:
-        if not isinstance(repeats, Handle) or isinstance(repeats, TracedNumber):
+        if not is_tensor(repeats):
             return _REPEAT(self, integer(repeats), dim)
         if dim is None:
             return OrderMethods._repeated(self.reshape(-1), repeats, 0)

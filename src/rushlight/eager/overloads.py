@@ -13,6 +13,7 @@ from rushlight.eager.arguments import (
     fixed_integers,
     flag,
     input_operand,
+    is_tensor,
     listed,
     missing,
     number,
@@ -34,7 +35,6 @@ from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results
 from rushlight.eager.storage.formats import cloned_in, laid_out, lies_in
 from rushlight.eager.symbols import wrap_size
-from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import (
     DType,
     bfloat16,
@@ -97,7 +97,7 @@ def _extreme(tensor: object, name: str, dim: object, axis: object, other: object
     dim = dim if other is None else other
     if dim is None:
         return dispatch(OPERATORS[name], (tensor,), {})
-    if isinstance(dim, Handle) and not isinstance(dim, TracedNumber):
+    if is_tensor(dim):
         return dispatch(OPERATORS[f"{name}imum"], (tensor, dim), {})
     op = OPERATORS[f"{name}.dim"]
     return named_results(op, dispatch(op, (tensor,), {"dim": fixed_integer(dim), "keepdim": flag(keepdim)}))
@@ -479,7 +479,7 @@ def converted(tensor: Handle, args: tuple[object, ...], dtype: object, device: o
     wanted, where = element_type(dtype), place(device)
     switches = 0
     for arg in args:
-        if isinstance(arg, Handle) and arg.__class__ is not TracedNumber:
+        if is_tensor(arg):
             wanted, where = arg.dtype, arg.device
         elif isinstance(arg, (str, Device)):
             where = place(arg)

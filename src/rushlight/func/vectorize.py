@@ -139,10 +139,15 @@ def _run(
     with scope:
         result = call_user(func, *args, **kwargs)
     value, built = flatten_tree(result)
-    if isinstance(built, Leaf) and isinstance(out_dims, tuple) and len(out_dims) == 1:
-        (out_dims,) = out_dims  # of a function with one result
-    places = broadcast_prefix(out_dims, built, "out_dims")
+    places = _places_out(out_dims, built)
     return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])
+
+
+def _places_out(out_dims: object, structure: Structure) -> list[Any]:
+    """Where each result has its batch. One result may have its place in a tuple."""
+    if isinstance(structure, Leaf) and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        (out_dims,) = out_dims
+    return broadcast_prefix(out_dims, structure, "out_dims")
 
 
 def _taken_out(value: Any, dim: Any, level: Level) -> Any:
@@ -169,9 +174,7 @@ def _taken_out(value: Any, dim: Any, level: Level) -> Any:
 def _joined(parts: Sequence[object], out_dims: object) -> Any:
     flat = [flatten_tree(part) for part in parts]
     structure = flat[0][1]
-    if isinstance(structure, Leaf) and isinstance(out_dims, tuple) and len(out_dims) == 1:
-        (out_dims,) = out_dims
-    places = broadcast_prefix(out_dims, structure, "out_dims")
+    places = _places_out(out_dims, structure)
     columns = zip(*[leaves for leaves, _ in flat], strict=True)
     return unflatten_tree(
         structure,

@@ -178,6 +178,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the last rates, times gamma at milestones."""
+        # Each is compared: a graph that looks the count up is for that count alone.
         passed = sum([count for milestone, count in self.milestones.items() if milestone == self.last_epoch])
         if not passed:
             return self._rates()

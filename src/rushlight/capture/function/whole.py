@@ -27,7 +27,7 @@ from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.resume import breaks
-from rushlight.capture.resume.interpreters.cautious import is_leaf
+from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.whole import FoundState, refuse_shared, whole_call
 from rushlight.capture.source import TensorSource
 from rushlight.capture.state.freezing import Frozen

@@ -325,16 +325,16 @@ def sharing(values: Sequence[Any]) -> list[int]:
 
 
 def _held_by(container: Any) -> list[int]:
-    """The lists and dicts in a container, itself first, by identity."""
-    stack, held = [container], list[int]()
+    """The lists and dicts in a container, itself first, by identity; one that comes twice is the last."""
+    stack, held = [container], dict[int, None]()
     while stack:
         value = stack.pop()
         if not is_tuple(value):
             if id(value) in held:
                 return [*held, id(value)]
-            held.append(id(value))
+            held[id(value)] = None
         stack += [item for item in (value.values() if type(value) is dict else value) if _is_container(item)]
-    return held
+    return [*held]
 
 
 def _is_container(value: object) -> bool:

@@ -6,12 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.eager import functions as ops
-from rushlight.eager.arguments import fixed_integer, flag, number, required_tensor
+from rushlight.eager.arguments import fixed_integer, flag, is_tensor, number, required_tensor
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.composite.forms import with_out
 from rushlight.eager.creation import full
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import Handle
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import int64
 from rushlight.ops.dims import wrap_dim
@@ -74,7 +73,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
 
 def _levels(name: str, input: Any, q: Any) -> Any:
     """`q` as a tensor of the input's dtype. Errors: A002 beyond 0 and 1."""
-    if isinstance(q, Handle) and not isinstance(q, TracedNumber):
+    if is_tensor(q):
         levels: Any = q
         require(levels.ndim <= 1, "S002", f"{name}: q is a number or a vector", q=levels)
         require(levels.dtype is input.dtype, "D002", f"{name}: q and input differ in dtype", q=levels, input=input)

@@ -40,9 +40,9 @@ def scan_of_places(
         following, outputs = step(of_each_place(carries), of_each_place(parts))
         return with_places(following), with_places(outputs)
 
-    slices = [_moved(x, depth, 0) for x in with_places(xs)]
+    slices = [moved(x, depth, 0) for x in with_places(xs)]
     last, outputs = run(whole_step, with_places(carries), slices)
-    return of_each_place(last), of_each_place(map_tree(lambda y: _moved(y, 0, depth), outputs))
+    return of_each_place(last), of_each_place(map_tree(lambda y: moved(y, 0, depth), outputs))
 
 
 class _Grown(Exception):
@@ -86,5 +86,6 @@ def _differs(value: object) -> bool:
     return level_of(value) is not None
 
 
-def _moved(tensor: Handle, source: int, target: int) -> object:
-    return OPERATORS["movedim"](tensor, source, target)
+def moved(tensor: object, source: int, target: int) -> Any:
+    """A tensor with a dim at another place."""
+    return tensor if source == target else OPERATORS["movedim"](tensor, source, target)
