@@ -63,7 +63,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rushlight.models.tokens": ("a computed name",),  # libraries of the extra `hf`
     "rushlight.onnx.library": ("a computed name",),  # modules of the extra `onnx`
     # the modules of deferred operators, and what makes operators over batches
-    "rushlight.eager.mapping": ("rushlight.ops.batching",),
     "rushlight.ops.record": ("a computed name", "rushlight.ops.batching"),
     "rushlight.ops": ("rushlight.library.namespaces",),  # custom operators, by `rl.ops`
     "rushlight.ops.contract.einsum": ("opt_einsum",),

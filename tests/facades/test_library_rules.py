@@ -66,6 +66,33 @@ def test_rules_that_are_registered_later_count_in_compiled_functions(operators: 
     assert same(mapped(x.detach()[:2]), again(x.detach()[:2]) * 2 + 1)
 
 
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_rules_are_given_sizes_as_integers(operators: None, fullgraph: bool) -> None:
+    """What a graph holds as an expression of sizes is an integer to a rule, with comparisons that are guarded."""
+
+    @library.custom_op("mine::stretched", mutates_args=())
+    def stretched(x: rl.Tensor, count: int, *, offset: int = 1) -> rl.Tensor:
+        return rl.from_numpy(np.concatenate([array(x)] * (2 if count == 3 else 1)) + offset)
+
+    @stretched.register_fake
+    def _(x: Any, count: Any, *, offset: Any = 1) -> Any:
+        return x.new_empty(x.shape[0] * (2 if count == 3 else 1))
+
+    def setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
+        ctx.factor = 5.0 if keyword_only_inputs["offset"] == 3 else 7.0
+        ctx.parts = 2 if inputs[1] == 3 else 1
+
+    stretched.register_autograd(
+        lambda ctx, g: (g.unflatten(0, (ctx.parts, -1)).sum(0) * ctx.factor, None), setup_context=setup
+    )
+    function = rl.compile(lambda x, count, offset: stretched(x, count, offset=offset) * 2, fullgraph=fullgraph)
+    x = drawn(4)
+    for count, offset, parts, factor in ((3, 3, 2, 5.0), (2, 3, 1, 5.0), (3, 2, 2, 7.0), (4, 4, 1, 7.0)):
+        result = function(x, count, offset)
+        assert same(result, stretched(x, count, offset=offset) * 2)
+        assert same(grad(result.sum(), x)[0], rl.full((4,), 2 * parts * factor, dtype=rl.float64))
+
+
 def positive_operator() -> library.CustomOpDef:
     """The elements above 0, five at most, and their places: how many there are only a run tells."""
 

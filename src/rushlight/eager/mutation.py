@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from rushlight.eager.dispatch import dispatch
+from rushlight.eager.symbols import wrap_sizes
 from rushlight.ir.dtype import DType, Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
@@ -77,7 +78,7 @@ class Mutation(Op):
 def arguments_of(
     op: Any, operands: tuple[object, ...], attrs: Mapping[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Operands and attributes as the positional and keyword arguments of a call of the operator."""
+    """Operands and attributes as the positional and keyword arguments of a call; sizes are integers."""
     base = op.base if isinstance(op, Mutation) else op
     if base is None:
         return operands, dict(attrs)
@@ -87,7 +88,7 @@ def arguments_of(
     values = iter(operands)
     args: list[object] = []
     for parameter in base.schema.parameters:
-        value = next(values) if parameter.is_operand else attrs[parameter.name]
+        value = next(values) if parameter.is_operand else wrap_sizes(attrs[parameter.name])
         if parameter.keyword_only:
             kwargs[parameter.name] = value
         else:

@@ -23,13 +23,13 @@ from rushlight.eager.arguments import (
     required_tensor,
     varied,
 )
+from rushlight.eager.batching.levels import spread
 from rushlight.eager.creation import OPTIONS, empty, full, ones, zeros
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import STATE, called, dispatch
 from rushlight.eager.handle import BATCHED, Handle
 from rushlight.eager.keywords import no_more
 from rushlight.eager.legacy import named_type, type_name
-from rushlight.eager.mapping import spread
 from rushlight.eager.methods import GeneratedMethods
 from rushlight.eager.mutation import COPY, FILL
 from rushlight.eager.results import named_results

@@ -43,6 +43,13 @@ def wrap_size(size: Size) -> Any:
     return SymInt(size) if isinstance(size, SizeExpr) else size
 
 
+def wrap_sizes(value: object) -> Any:
+    """`wrap_size` of a value, or of each in a tuple; other values pass."""
+    if isinstance(value, tuple):
+        return tuple(map(wrap_sizes, value))
+    return SymInt(value) if isinstance(value, SizeExpr) else value
+
+
 def unwrap_size(value: object) -> Any:
     """A user's integer as a size; other values pass."""
     return value.expr if isinstance(value, SymInt) else value

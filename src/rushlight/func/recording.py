@@ -15,9 +15,9 @@ from rushlight.autodiff.backward import SINK
 from rushlight.eager.autograd import driver
 from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import requires
+from rushlight.eager.batching.levels import Level, level_of, lower_to, raise_to
 from rushlight.eager.dispatch import STATE, Scope, call_user
 from rushlight.eager.handle import AUTOGRAD, Handle, mark_required
-from rushlight.eager.mapping import Level, level_of, lower_to, raise_to
 from rushlight.eager.pytree import Structure, count_of, flatten_tree, unflatten_tree
 from rushlight.ir.dtype import Kind
 from rushlight.ops import OPERATORS

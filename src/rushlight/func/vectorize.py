@@ -9,10 +9,11 @@ from typing import Any
 from rushlight.eager.arguments import fixed_integer, settled
 from rushlight.eager.autograd.function import MAPPED
 from rushlight.eager.autograd.mapped import apply_at_levels
+from rushlight.eager.batching.levels import Level, in_front, level_of, mapped, repeated
+from rushlight.eager.batching.mapping import run_mapped
 from rushlight.eager.boundary import checked
-from rushlight.eager.dispatch import STATE, Scope, call_user
+from rushlight.eager.dispatch import STATE, Key, Scope, call_user, register_fallback
 from rushlight.eager.handle import BATCHED, Handle
-from rushlight.eager.mapping import Level, in_front, level_of, mapped, repeated
 from rushlight.eager.pytree import Leaf, Structure, count_of, flatten_tree, unflatten_tree
 from rushlight.eager.symbols import holds, wrap_size
 from rushlight.ops import OPERATORS
@@ -143,7 +144,7 @@ def _run(
     return unflatten_tree(built, [_taken_out(leaf, dim, level) for leaf, dim in zip(value, places, strict=True)])
 
 
-def _places_out(out_dims: object, structure: Structure) -> list[Any]:
+def _places_out(out_dims: object, structure: Structure) -> list[object]:
     """Where each result has its batch. One result may have its place in a tuple."""
     if isinstance(structure, Leaf) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         (out_dims,) = out_dims
@@ -186,3 +187,6 @@ def _joined(parts: Sequence[object], out_dims: object) -> Any:
 
 
 MAPPED[0] = apply_at_levels
+
+
+register_fallback(Key.BATCHED, run_mapped, reenters=True)

@@ -9,14 +9,14 @@ from typing import Any
 from rushlight.eager.autograd.function import Function, FunctionNode
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.write import check_write
+from rushlight.eager.batching.levels import Level, VmapInfo, in_front, level_of, mapped, repeated
 from rushlight.eager.creation import zeros
 from rushlight.eager.dispatch import STATE, Key, Scope, call_below, call_function, call_user, dispatch
 from rushlight.eager.execution.operands import flatten, form_of_operand
 from rushlight.eager.functions import stack
 from rushlight.eager.handle import AUTOGRAD, Handle, allocate, make
-from rushlight.eager.mapping import Level, VmapInfo, in_front, level_of, mapped, repeated
 from rushlight.eager.mutation import COPY
-from rushlight.eager.symbols import wrap_size
+from rushlight.eager.symbols import wrap_size, wrap_sizes
 from rushlight.eager.tensor_meta import form_of_type
 from rushlight.eager.tracing import Tracer
 from rushlight.ir.graph import GraphBuilder
@@ -34,11 +34,11 @@ Operands = tuple[object, ...]
 
 
 def arguments_of(schema: Schema, named: Mapping[str, object]) -> tuple[list[object], dict[str, object]]:
-    """What a function of a schema is called with: by position, and by keyword. Lists are lists."""
+    """What a rule of a schema is called with: by position, and by keyword. Tuples are lists, sizes are integers."""
     args: list[object] = []
     kwargs: dict[str, object] = {}
     for parameter in schema.parameters:
-        value = named[parameter.name]
+        value = wrap_sizes(named[parameter.name])
         value = list(value) if isinstance(value, tuple) else value
         if parameter.keyword_only:
             kwargs[parameter.name] = value

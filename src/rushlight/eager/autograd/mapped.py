@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.eager.autograd.function import Function, FunctionNode
+from rushlight.eager.batching.levels import Level, VmapInfo, in_front, level_of, mapped, repeated
 from rushlight.eager.dispatch import STATE, Scope, call_user, tell_made
 from rushlight.eager.handle import BATCHED, Handle
-from rushlight.eager.mapping import Level, VmapInfo, in_front, level_of, mapped, repeated
 from rushlight.eager.symbols import wrap_size
 from rushlight.ops.record import OPERATORS
 from rushlight.support.errors import fail

@@ -78,7 +78,7 @@ _settle: list[Settling] = [lambda op, attrs: attrs]
 
 
 def set_settling(settle: Settling) -> None:
-    """Sets what makes attributes of those that were given as numbers of a trace, before any key answers."""
+    """Sets what turns numbers of a trace among attributes into sizes or constants."""
     _settle[0] = settle
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.eager.batching.levels import level_of, lower_to, raise_to
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle, fail_without_data
-from rushlight.eager.mapping import level_of, lower_to, raise_to
 from rushlight.eager.pytree import map_tree
 from rushlight.eager.tracing.loops import traced_while
 from rushlight.ops import OPERATORS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.eager.mapping import level_of
+from rushlight.eager.batching.levels import level_of
 
 __all__ = ["is_batchedtensor"]
 

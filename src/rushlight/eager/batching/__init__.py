@@ -1,0 +1,1 @@
+"""`vmap`: levels of batches, and what operators do over all places of one."""
