@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.capture.resume.interpreters import known
 from rushlight.distributed.optim import _apply_optimizer_in_backward as apply_in_backward
 from rushlight.support.errors import CompileError
 from rushlight.utils.checkpoint import checkpoint_sequential
@@ -241,3 +243,40 @@ def test_what_profiles_sees_the_operators_of_each_call() -> None:
 
     compiled = rl.compile(counted, backend="eager")
     assert counted(rl.ones(2)) and compiled(rl.ones(2)) and compiled(rl.ones(2))
+
+
+def test_programs_are_exported_and_written_down_at_each_call(tmp_path: Any) -> None:
+    def kept(x: Any, name: str) -> Any:
+        program = rl.export.export(nn.Linear(2, 2), (x * 2,))
+        rl.export.save(program, tmp_path / f"{name}.rl")
+        (tmp_path / f"{name}.txt").write_text(str(program), encoding="utf-8")
+        return program.module()(x + 1)
+
+    compiled = rl.compile(kept)
+    for name in ("first", "second", "third"):
+        given = rl.rand(3, 2)
+        rl.manual_seed(1)
+        wanted = kept(given, "eager")
+        rl.manual_seed(1)
+        assert compiled(given, name).tolist() == wanted.tolist()
+        assert (tmp_path / f"{name}.txt").read_bytes() == (tmp_path / "eager.txt").read_bytes()
+        assert rl.export.load(tmp_path / f"{name}.rl").module()(given + 1).tolist() == wanted.tolist()
+
+
+def test_a_function_that_is_compiled_within_sees_caches_emptied() -> None:
+    def counted(x: Any) -> tuple[int, Any]:
+        rl.compiler.reset()
+        y = rl.compile(lambda x: x.exp())(x)
+        return rl.compiler.graph_count(), y
+
+    compiled = rl.compile(counted, backend="eager")
+    for size in (2, 3):
+        assert compiled(rl.zeros(size))[1].tolist() == [1.0] * size
+
+
+def test_what_is_said_of_modules_of_ours_is_said_of_ones_that_exist() -> None:
+    for name in known.TRACED | known.NOT_TRACED:
+        assert find_spec(f"rushlight.{name}") is not None, name
+    assert known.is_traced("rushlight.nn.modules.linear")
+    assert not known.is_traced("rushlight.distributed.checkpoint.saving")
+    assert not known.is_traced("rushlight.one_that_is_new")

@@ -57,13 +57,11 @@ from rushlight.capture.resume.interpreters.known import (
     CONTAINERS,
     EFFECTS,
     IMMUTABLE,
-    INSIDE,
     KEEPING_WHOLE,
     MAKERS,
     MUTATING,
     OF_AUTOGRAD,
     OF_DTYPES,
-    OUTSIDE,
     PACKAGE,
     PURE,
     PURE_FUNCTIONS,
@@ -75,6 +73,7 @@ from rushlight.capture.resume.interpreters.known import (
     SPREADING,
     TAKES_NUMBERS,
     TEXTS,
+    is_traced,
 )
 from rushlight.capture.resume.interpreters.scalars import is_of_numbers, result_on_numbers
 from rushlight.capture.resume.interpreters.showing import ShowingInterpreter
@@ -387,7 +386,7 @@ def _stays_outside(function: Any, module: str) -> None:
     if module == CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return
     registers = module == RECORD and of_method in REGISTERING
-    if registers or (module.startswith(OUTSIDE) and module not in INSIDE):
+    if registers or (is_ours(module) and not is_traced(module)):
         name = f"{module}.{of_method}"
         if module == RANDOM:
             raise Break(breaks.DISABLED, f"{name} is kept out of graphs")

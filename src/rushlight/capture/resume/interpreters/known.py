@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from functools import cache
 from types import BuiltinFunctionType
 
 from rushlight.eager.subclass import attributes_of, state_of_object
@@ -100,34 +101,35 @@ IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, Builti
 CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 PACKAGE = __name__.partition(".")[0]
 
-_ENGINES = ("sym.", "term.", "ir.", "autodiff.", "schedule.", "codegen.", "runtime.", "build.", "tune.")
-_SERVICES = ("data.", "support.", "export.api", "compat.modes", "compat.cuda", "amp.grad_scaler")
-_TOOLS = ("multiprocessing", "profiler", "serialization", "utils.swapping")
-_OF_RANKS = (
-    *("tensor.rules", "tensor.loops", "optim.in_backward", "checkpoint."),
-    *("spawning", "launch", "stores", "simulation"),
+# Packages and modules of ours whose functions a trace runs as they are: operators, what is made of them, and what asks
+# for the state of the trace. Those of others have effects, or tell what differs from call to call.
+TRACED = frozenset(
+    {"amp", "autograd", "capture", "compat", "compiler", "distributed", "eager", "fft", "func", "fx", "library"}
+    | {"linalg", "masked", "nested", "nn", "ops", "optim", "overrides", "random", "recsys", "shapes", "signal"}
+    | {"sparse", "special", "testing", "tile", "torch", "utils", "export.module", "onnx.module", "onnx.ops"}
+    | {"ir.dtype", "ir.type", "ir.value", "ir.placement", "ir.process_group", "support.errors"}
 )
-_OF_TABLES = ("datasets.", "metrics", "modules.groups", "planner.", "quant.files")
-_OF_EAGER = (
-    "eager.autograd.check",
-    "eager.autograd.node",
-    "eager.dispatch.table",
-    "eager.execution.operands",
-    "eager.printing",
-)
-OUTSIDE = tuple(
-    [f"{PACKAGE}.{name}" for name in (*_ENGINES, *_SERVICES, *_TOOLS, *_OF_EAGER)]
-    + [f"{PACKAGE}.distributed.{name}" for name in _OF_RANKS]
-    + [f"{PACKAGE}.recsys.{name}" for name in _OF_TABLES]
-)  # modules of ours whose functions have effects, or tell what differs from call to call
+NOT_TRACED = frozenset(
+    {"amp.grad_scaler", "compat.cuda", "compat.cuda_amp", "compat.modes", "eager.autograd.check"}
+    | {"eager.autograd.node", "eager.dispatch.table", "eager.execution.operands", "eager.printing"}
+    | {"utils.data", "utils.swapping"}
+    | {"distributed.checkpoint", "distributed.launch", "distributed.optim.in_backward", "distributed.simulation"}
+    | {"distributed.spawning", "distributed.stores", "distributed.tensor.loops", "distributed.tensor.rules"}
+    | {"recsys.datasets", "recsys.metrics", "recsys.modules.groups", "recsys.planner", "recsys.quant.files"}
+    | {"support.errors.classes"}
+)  # within these
 
 
-_ERRORS = f"{PACKAGE}.support.errors"
-# Modules among these that have what programs use as values: dtypes, placements, groups of processes.
-INSIDE = frozenset(
-    {_ERRORS, *[f"{PACKAGE}.ir.{name}" for name in ("dtype", "type", "value", "placement", "process_group")]}
-)
-CLASSES_OF_ERRORS = f"{_ERRORS}.classes"
+@cache
+def is_traced(module: str) -> bool:
+    """Whether a trace runs the functions of a module of ours as they are: what is said of it, or of a package of it."""
+    parts = module.split(".")[1:]
+    names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    said = next((name for name in names if name in TRACED or name in NOT_TRACED), "")
+    return said in TRACED or not parts
+
+
+CLASSES_OF_ERRORS = f"{PACKAGE}.support.errors.classes"
 RECORD = f"{PACKAGE}.ops.record"
 # What registers operators and their rules there.
 REGISTERING = frozenset(
