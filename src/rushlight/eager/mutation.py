@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from rushlight.eager.dispatch import dispatch
-from rushlight.eager.symbols import wrap_sizes
+from rushlight.eager.symbols import unwrap_sizes, wrap_sizes
 from rushlight.ir.dtype import DType, Kind
 from rushlight.ir.graph import GraphBuilder, Node
 from rushlight.ir.type import TensorType
@@ -94,6 +94,14 @@ def arguments_of(
         else:
             args.append(value)
     return tuple(args), kwargs
+
+
+def bound(
+    op: Operator, args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[tuple[Any, ...], dict[str, object]]:
+    """What `arguments_of` made arguments of: operands, and attributes with sizes as expressions."""
+    operands, attrs = op.bind(tuple(args), kwargs)
+    return operands, {name: unwrap_sizes(value) for name, value in attrs.items()}
 
 
 def can_cast(source: DType, target: DType) -> bool:

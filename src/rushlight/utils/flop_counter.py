@@ -17,7 +17,7 @@ from typing import Any, Self
 from rushlight.eager.execution.decompose import as_node, decomposition
 from rushlight.eager.handle import Handle
 from rushlight.eager.interception import TorchDispatchMode
-from rushlight.eager.mutation import Mutation, arguments_of
+from rushlight.eager.mutation import Mutation, arguments_of, bound
 from rushlight.eager.override.operator_function import OperatorFunction, function_for
 from rushlight.ir.graph import Call, GraphBuilder
 from rushlight.ir.value import map_operands
@@ -188,7 +188,7 @@ class FlopCounterMode(TorchDispatchMode):
         if formula is not None:
             yield func, formula(*args, **kwargs, out_val=result)
         elif isinstance(operator, Operator) and operator.decompose_rule is not None:
-            operands, attrs = operator.bind(args, kwargs)
+            operands, attrs = bound(operator, args, kwargs)
             for call in decomposition(operator, operands, attrs).calls:
                 yield from self._of_call(call)
 

@@ -23,7 +23,7 @@ from rushlight.eager.dispatch import STATE, Key, call_function
 from rushlight.eager.execution.decompose import decomposition, run_decomposition
 from rushlight.eager.execution.operands import flatten, form_of_operand, structure_of, unflatten
 from rushlight.eager.handle import Handle
-from rushlight.eager.mutation import Mutation
+from rushlight.eager.mutation import Mutation, bound
 from rushlight.eager.symbols import wrap_size
 from rushlight.ir.graph import NUMBER
 from rushlight.ir.placement import Partial, Placement, Replicate, Shard
@@ -63,7 +63,7 @@ def run(op: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
     """Answers a call with divided tensors among its operands."""
     if isinstance(op, Mutation):
         return _write(op, args, dict(kwargs))
-    operands, attrs = op.bind(args, kwargs)
+    operands, attrs = bound(op, args, kwargs)
     return _call(op, operands, attrs)
 
 
@@ -359,7 +359,7 @@ def _write(op: Mutation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if op.base is None:
         value = args[1]
     else:
-        operands, attrs = op.base.bind(args, kwargs)
+        operands, attrs = bound(op.base, args, kwargs)
         value = _call(op.base, operands, attrs)
     if isinstance(value, Handle):
         op.check(target.form.type, value.form.type)
