@@ -1,7 +1,9 @@
 """Calls under way: in which order they begin, whoever moves them on."""
 
+import threading
 import time
 
+import rushlight as rl
 from rushlight.distributed.engine.progress import Progress
 
 
@@ -91,3 +93,20 @@ def test_a_thread_moves_calls_on_while_nobody_waits_and_none_once_it_is_closed()
     progress.in_background()
     time.sleep(0.05)
     assert (later.at, list(later.left)) == at
+
+
+def test_a_compiled_function_moves_calls_on_once_and_a_trace_none():
+    def function() -> tuple[int, list[str]]:
+        known = set(threading.enumerate())
+        log: list[str] = []
+        progress = Progress()
+        progress.add(Stages("first", log, "group", stages=2))
+        progress.push()
+        progress.in_background()
+        progress.close()
+        return len([thread for thread in threading.enumerate() if thread not in known]), log
+
+    compiled = rl.compile(function, backend="eager")
+    before = threading.active_count()
+    assert [compiled(), compiled()] == [(1, ["first0", "first1"])] * 2
+    assert threading.active_count() <= before + 2

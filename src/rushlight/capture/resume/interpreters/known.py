@@ -113,8 +113,14 @@ NOT_TRACED = frozenset(
     {"amp.grad_scaler", "compat.cuda", "compat.cuda_amp", "compat.modes", "eager.autograd.check"}
     | {"eager.autograd.node", "eager.dispatch.table", "eager.execution.operands", "eager.printing"}
     | {"utils.data", "utils.swapping"}
-    | {"distributed.checkpoint", "distributed.launch", "distributed.optim.in_backward", "distributed.simulation"}
-    | {"distributed.spawning", "distributed.stores", "distributed.tensor.loops", "distributed.tensor.rules"}
+    | {"distributed.checkpoint", "distributed.engine", "distributed.launch", "distributed.optim.in_backward"}
+    | {
+        "distributed.simulation",
+        "distributed.spawning",
+        "distributed.stores",
+        "distributed.tensor.loops",
+        "distributed.tensor.rules",
+    }
     | {"recsys.datasets", "recsys.metrics", "recsys.modules.groups", "recsys.planner", "recsys.quant.files"}
     | {"support.errors.classes"}
 )  # within these
