@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -12,8 +12,10 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.capture.resume.interpreters import known
 from rushlight.distributed.optim import _apply_optimizer_in_backward as apply_in_backward
+from rushlight.nn.utils import parametrize
 from rushlight.support.errors import CompileError
 from rushlight.utils.checkpoint import checkpoint_sequential
+from rushlight.utils.checkpoint.wrapper import checkpoint_wrapper
 
 log: list[object] = []
 
@@ -276,7 +278,56 @@ def test_a_function_that_is_compiled_within_sees_caches_emptied() -> None:
 
 def test_what_is_said_of_modules_of_ours_is_said_of_ones_that_exist() -> None:
     for name in known.TRACED | known.NOT_TRACED:
-        assert find_spec(f"rushlight.{name}") is not None, name
+        assert resolve_name(f"rushlight.{name}") is not None, name
     assert known.is_traced("rushlight.nn.modules.linear")
     assert not known.is_traced("rushlight.distributed.checkpoint.saving")
     assert not known.is_traced("rushlight.one_that_is_new")
+    assert not known.is_traced("rushlight.nn.utils.parametrize", "register_parametrization")
+
+
+class Scaled(nn.Module):
+    """A parametrization with a buffer that is computed from the weight."""
+
+    def __init__(self, weight: rl.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("scale", weight.detach().abs().amax())
+
+    def forward(self, weight: rl.Tensor) -> rl.Tensor:
+        return weight * self.scale
+
+
+def _twice(module: nn.Linear) -> None:
+    parametrize.register_parametrization(module, "weight", Scaled(module.weight))
+    parametrize.register_parametrization(module, "weight", Scaled(module.weight))
+
+
+def _there_and_back(module: nn.Linear) -> None:
+    parametrize.register_parametrization(module, "weight", Scaled(module.weight))
+    parametrize.remove_parametrizations(module, "weight")
+
+
+GIVING_CLASSES: dict[str, Callable[[nn.Linear], object]] = {
+    "parametrizations": _twice,
+    "one that is removed": _there_and_back,
+    "a spectral norm": nn.utils.parametrizations.spectral_norm,
+    "a weight norm": nn.utils.parametrizations.weight_norm,
+    "orthogonal": nn.utils.parametrizations.orthogonal,
+    "recomputed": checkpoint_wrapper,
+}
+
+
+@pytest.mark.parametrize("name", GIVING_CLASSES)
+def test_modules_are_given_classes_at_each_call(name: str) -> None:
+    def changed(module: Any, x: rl.Tensor) -> Any:
+        GIVING_CLASSES[name](module)
+        return module(x)
+
+    def told(function: Any) -> list[object]:
+        rl.manual_seed(0)
+        module = nn.Linear(3, 3)
+        found = function(module, rl.ones(2, 3)).tolist()
+        state = {name: value.tolist() for name, value in module.state_dict().items()}
+        return [found, state, [cls.__name__ for cls in type(module).__mro__]]
+
+    compiled = rl.compile(changed, backend="eager")
+    assert [told(compiled) for _ in range(3)] == [told(changed)] * 3

@@ -386,7 +386,7 @@ def _stays_outside(function: Any, module: str) -> None:
     if module == CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return
     registers = module == RECORD and of_method in REGISTERING
-    if registers or (is_ours(module) and not is_traced(module)):
+    if registers or (is_ours(module) and not is_traced(module, of_method)):
         name = f"{module}.{of_method}"
         if module == RANDOM:
             raise Break(breaks.DISABLED, f"{name} is kept out of graphs")

@@ -101,8 +101,8 @@ IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, Builti
 CONTAINERS = frozenset({list, dict, set, bytearray, deque, defaultdict, OrderedDict, Counter})
 PACKAGE = __name__.partition(".")[0]
 
-# Packages and modules of ours whose functions a trace runs as they are: operators, what is made of them, and what asks
-# for the state of the trace. Those of others have effects, or tell what differs from call to call.
+# Packages, modules and functions of ours that a trace runs as they are: operators, what is made of them, and what asks
+# for the state of the trace. Others have effects, as on the classes of modules, or tell what differs from call to call.
 TRACED = frozenset(
     {"amp", "autograd", "capture", "compat", "compiler", "distributed", "eager", "fft", "func", "fx", "library"}
     | {"linalg", "masked", "nested", "nn", "ops", "optim", "overrides", "random", "recsys", "shapes", "signal"}
@@ -114,25 +114,24 @@ NOT_TRACED = frozenset(
     | {"eager.autograd.node", "eager.dispatch.table", "eager.execution.operands", "eager.printing"}
     | {"utils.data", "utils.swapping"}
     | {"distributed.checkpoint", "distributed.engine", "distributed.launch", "distributed.optim.in_backward"}
-    | {
-        "distributed.simulation",
-        "distributed.spawning",
-        "distributed.stores",
-        "distributed.tensor.loops",
-        "distributed.tensor.rules",
-    }
+    | {"distributed.simulation", "distributed.spawning", "distributed.stores", "distributed.tensor.loops"}
+    | {"distributed.tensor.rules", "distributed.fsdp.api.fully_shard"}
+    | {f"utils.checkpoint.wrapper.{name}" for name in ("checkpoint_wrapper", "apply_activation_checkpointing")}
+    | {f"nn.utils.parametrize.{name}" for name in ("register_parametrization", "remove_parametrizations")}
+    | {"nn.utils.parametrize.transfer_parametrizations_and_params"}
+    | {f"nn.utils.parametrizations.{name}" for name in ("orthogonal", "spectral_norm", "weight_norm")}
     | {"recsys.datasets", "recsys.metrics", "recsys.modules.groups", "recsys.planner", "recsys.quant.files"}
     | {"support.errors.classes"}
 )  # within these
 
 
 @cache
-def is_traced(module: str) -> bool:
-    """Whether a trace runs the functions of a module of ours as they are: what is said of it, or of a package of it."""
-    parts = module.split(".")[1:]
+def is_traced(module: str, function: str = "") -> bool:
+    """Whether a trace runs a function of ours as it is: what is said of it, of its module, or of a package of that."""
+    parts = [*module.split(".")[1:], function]
     names = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
     said = next((name for name in names if name in TRACED or name in NOT_TRACED), "")
-    return said in TRACED or not parts
+    return said in TRACED or len(parts) == 1
 
 
 CLASSES_OF_ERRORS = f"{PACKAGE}.support.errors.classes"
