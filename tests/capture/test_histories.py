@@ -206,3 +206,42 @@ def test_a_backward_pass_under_another_default_dtype_is_that_of_its_graph(name, 
             found = seen(rl.compile(OF_INTEGERS[name], **options), passes)
             assert found.dtype is expected.dtype
             assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-6)
+
+
+class Once(rl.autograd.Function):
+    """Its gradient is not differentiated again."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    @rl.autograd.once_differentiable
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_gradients_that_are_not_differentiated_again_say_so_behind_a_graph(breaks):
+    def function(x):
+        (first,) = rl.autograd.grad((Once.apply(x) ** 2).sum(), x, create_graph=True)
+        if breaks:
+            print(end="")
+        return first.sum() + (x**2).sum()
+
+    for call in (function, rl.compile(function)):
+        for _ in range(2):
+            result = call(rl.ones(3, requires_grad=True))
+            assert result.item() == 57
+            with pytest.raises(RushlightError) as caught:
+                result.backward()
+            assert caught.value.code == "G008"
+
+
+def test_one_graph_gives_no_gradient_that_is_not_differentiated_again():
+    def function(x):
+        return rl.autograd.grad((Once.apply(x) ** 2).sum(), x, create_graph=True)[0]
+
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(function, fullgraph=True)(rl.ones(3, requires_grad=True))
+    assert caught.value.code == "C042"

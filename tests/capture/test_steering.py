@@ -197,6 +197,97 @@ def test_compiled_functions_call_compiled_functions(options):
         assert x.grad.tolist() == [8 * value + 8] * 3
 
 
+class Choosing(nn.Module):
+    """A module that asks for a value."""
+
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+    @rl.compile(fullgraph=True)
+    def method(self, x):
+        return self.forward(x)
+
+
+choosing = rl.compile(Choosing().forward, fullgraph=True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: choosing(x + 1) * 2,
+        lambda x: rl.compile(Choosing(), fullgraph=True)(x + 1) * 2,
+        lambda x: Choosing().method(x + 1) * 2,
+        lambda x: [choosing(x + step) for step in range(2)],
+        lambda x: list(map(choosing, [x, x + 1])),
+    ],
+)
+def test_what_is_promised_to_be_one_graph_is_refused_in_parts_of_others_too(function):
+    compiled = rl.compile(function)
+    for _ in range(2):
+        with pytest.raises(RushlightError) as caught:
+            compiled(rl.ones(3))
+        assert caught.value.code == "C002"
+
+
+def test_specifications_and_frozen_weights_count_in_parts_of_others():
+    @rl.compile(specs="f32[B, T] where B >= 2")
+    def folded(x):
+        return x * 2
+
+    compiled = rl.compile(lambda x: folded(x + 1) + 1)
+    assert rl.equal(compiled(rl.ones(2, 3)), rl.full((2, 3), 5.0))
+    with pytest.raises(RushlightError) as caught:
+        compiled(rl.ones(1, 3))
+    assert caught.value.code == "C022"
+    norm = rl.compile(nn.BatchNorm1d(3), freeze=True)
+    with pytest.raises(RushlightError) as caught:
+        rl.compile(lambda x: norm(x + 1))(rl.ones(2, 3))
+    assert caught.value.code == "C016"
+
+
+def test_stances_that_a_function_takes_are_those_of_each_call():
+    double = rl.compile(lambda x: x * 2, fullgraph=True)
+
+    @rl.compile
+    def function(x):
+        set_stance("force_eager")
+        try:
+            return double(x)
+        finally:
+            set_stance("default")
+
+    def graphs():
+        return len(double.traces())
+
+    for _ in range(3):
+        assert function(rl.ones(3)).tolist() == [2.0] * 3 and graphs() == 0
+
+    @rl.compile
+    def refusing(x):
+        with set_stance("fail_on_recompile"):
+            return double(x)
+
+    for _ in range(3):
+        with pytest.raises(CompileError) as caught:
+            refusing(rl.ones(3))
+        assert caught.value.code == "C040"
+
+
+def test_marks_that_a_function_sets_are_those_of_the_tensors_of_the_call():
+    def three(x):
+        return x + 1 if x.shape[0] == 3 else x
+
+    @rl.compile
+    def marks(x):
+        y = x * 2
+        rl.compiler.mark_dynamic(y, 0)
+        return three(y)
+
+    with pytest.raises(RushlightError) as caught:
+        marks(rl.ones(3, 2))
+    assert caught.value.code == "C011"
+
+
 @pytest.mark.parametrize("options", [{}, {"fullgraph": False}], ids=str)
 def test_decorators_on_methods_and_properties(options):
     compiled = rl.compile(**options)

@@ -50,6 +50,8 @@ def test_an_operator_that_was_defined_again_says_so_to_who_holds_it(operators: N
     again_times(3)
     for call in (held, held.default, compiled):
         assert code_of(lambda call=call: call(rl.ones(3))) == "A011"
+    unused = rl.compile(lambda x: (held(x), x + 1)[1], fullgraph=True)
+    assert code_of(lambda: unused(rl.ones(3))) == "A011"
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])

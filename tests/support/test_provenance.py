@@ -6,7 +6,10 @@ import timeit
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 import rushlight
+import rushlight as rl
 from rushlight.support import provenance
 from rushlight.support.provenance import Frame, Stack, user_frame, user_frames
 
@@ -70,6 +73,15 @@ def test_stack_made_by_another_thread_sees_this_one():
     with ThreadPoolExecutor(1) as pool:
         stack = pool.submit(lambda: Stack(3)).result()
     assert stack.frames() == user_frames(3)
+
+
+@pytest.mark.parametrize("call", [lambda function: function, rl.compile])
+def test_errors_name_what_the_users_line_has_called(call):
+    layer, value = rl.nn.Linear(2, 2), [1.0]
+    with pytest.raises(rl.RushlightError, match="Linear: a tensor is expected"):
+        call(lambda: layer(value))()
+    with pytest.raises(rl.RushlightError, match="linear: a tensor is expected"):
+        call(lambda: rl.nn.functional.linear(value, layer.weight))()
 
 
 def test_first_frame_is_cheap():

@@ -60,6 +60,11 @@ class CompiledModule:
         """What a trace calls in its place."""
         return self._orig_mod
 
+    @property
+    def __rushlight_promise__(self) -> str:
+        """What callers are promised of its graphs."""
+        return self._compiled.__rushlight_promise__
+
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the compiled module."""
         return self._compiled(*args, **kwargs)

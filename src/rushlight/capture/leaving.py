@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.code.effects import is_quiet
 from rushlight.eager.autograd.accumulate import AccumulateGrad, edge_of
-from rushlight.eager.autograd.function import FunctionNode
+from rushlight.eager.autograd.function import FunctionNode, OnceDifferentiable
 from rushlight.eager.autograd.history import requires
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import Handle, adopted
@@ -95,6 +95,8 @@ def refuse_unkept(tracer: Tracer, leaving: Sequence[Handle], since: int, ends: E
         made = [leaf for leaf in leaves if _is_made(tracer, leaf)]
         found += [(_moment(tracer, leaf, leaf), "a new tensor requires gradients") for leaf in made]
         found += [(_moment(tracer, key, None), text) for step in steps for key, text in _hooks(step, takes_hooks)]
+        once = [step for step in steps if isinstance(step, OnceDifferentiable)]
+        found += [(_moment(tracer, step, None), "a gradient that is no more differentiated") for step in once]
         loud = [step for step in steps if isinstance(step, FunctionNode) and not all(map(is_quiet, step.runs))]
         found += [(_moment(tracer, step, None), "a backward pass has effects") for step in loud if not takes_hooks]
     if found:

@@ -2,6 +2,7 @@
 
 from rushlight.capture import compile, graph_count, reset
 from rushlight.capture.marks import mark_dynamic, mark_static, mark_unbacked
+from rushlight.capture.stance import set_stance
 from rushlight.capture.steering import (
     allow_in_graph,
     assume_constant_result,
@@ -9,7 +10,6 @@ from rushlight.capture.steering import (
     disable,
     graph_break,
     nonstrict_trace,
-    set_stance,
     substitute_in_graph,
 )
 from rushlight.compiler import callback, compiled_autograd, partition

@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Flag, auto
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from rushlight.ir.dtype import Kind
 from rushlight.ir.graph import GraphBuilder, Node
@@ -27,6 +27,7 @@ from rushlight.ops.schema import Parameter, Schema, Signature, name_of, parse_sc
 from rushlight.support.errors import fail
 from rushlight.term import Op
 
+Inferred = TypeVar("Inferred")
 F = TypeVar("F", bound=Callable[..., Any])
 Gradients: TypeAlias = tuple[Value | None, ...]
 
@@ -334,11 +335,10 @@ class Operator(Op):
 
         Errors: S007 where a size is negative, which kernels rely on; A001 for a complex attribute of real results.
         """
-        inferred = self._typed(operands, attrs)
-        _check_result(self.name, attrs, inferred if isinstance(inferred, tuple) else (inferred,))
-        return inferred
+        return _checked_result(self.name, attrs, self._typed(operands, attrs))
 
     def _typed(self, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
+        require_registered(self)
         self.check_accepted(operands, attrs)
         named = self.named(operands, attrs)
         if self.meta_rule is not None:
@@ -407,12 +407,14 @@ def _check_sizes(op: str, shape: Iterable[Any], result: object) -> None:
             fail("S007", f"{op}: a size of the result would be negative", result=result)
 
 
-def _check_result(op: str, attrs: Mapping[str, Any], types: tuple[TensorType, ...]) -> None:
+def _checked_result(op: str, attrs: Mapping[str, Any], inferred: Inferred) -> Inferred:
+    types = cast("tuple[TensorType, ...]", inferred if isinstance(inferred, tuple) else (inferred,))
     for type_ in types:
         _check_sizes(op, type_.shape, type_)
     for name, value in attrs.items():
         if value.__class__ is complex and not any(type_.dtype.is_complex for type_ in types):
             fail("A001", f"{op}: {name} must be a real number", value=value)
+    return inferred
 
 
 def _owned(type_: TensorType) -> TensorType:
@@ -552,6 +554,13 @@ def undefine(name: str) -> None:
     del OPERATORS[name]
     _deferred.discard(name)
     GENERATION[0] += 1
+
+
+def require_registered(op: Operator) -> None:
+    """Fails for an operator of a program's that was taken back, or defined again. Errors: A011."""
+    if OPERATORS.get(op.name) is not op and Fact.FOREIGN in op.facts:
+        hint = "ask rl.ops, or the library, for what has its name now"
+        fail("A011", f"{op.name}: the operator was taken back, or defined again", hint=hint)
 
 
 def typed(node: Node | TensorType) -> TensorType:

@@ -7,11 +7,11 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType
-from typing import Protocol
+from typing import Protocol, cast
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # These live in the package but use public names only, so a line of theirs is a user's line.
@@ -89,6 +89,10 @@ class Interpreted(Protocol):
 
     def place(self) -> _Line:
         """The file, the line and the name of the function that runs."""
+        ...
+
+    def variables(self) -> Mapping[str, object]:
+        """The variables of the function."""
         ...
 
 
@@ -248,15 +252,35 @@ def called_name() -> str:
     ours = sys._getframe(1)
     while (caller := ours.f_back) is not None:
         filename = caller.f_code.co_filename
-        if is_users(filename) or filename.startswith(_INTERPRETER):
+        if is_users(filename):
+            break
+        if filename.startswith(_INTERPRETER):
+            interpreted = _ours_interpreted()
+            if interpreted is not None:
+                return _called(interpreted.place()[2], interpreted.variables())
             break
         ours = caller
-    name = ours.f_code.co_name
-    if name == "__new__" and "cls" in ours.f_locals:
-        return ours.f_locals["cls"].__name__
+    return _called(ours.f_code.co_name, ours.f_locals)
+
+
+def _ours_interpreted() -> Interpreted | None:
+    """The outermost function of the package above the user's, of those that the innermost loop runs."""
+    frames, below = _loops.entered[-1] if _loops.entered else ((), 0)
+    outermost = None
+    for frame in reversed(frames[below:]):
+        if is_users(frame.place()[0]):
+            break
+        outermost = frame
+    return outermost
+
+
+def _called(name: str, variables: Mapping[str, object]) -> str:
+    """What a call is named by a function's name and variables: by the class, where it makes or is an object."""
+    if name == "__new__" and "cls" in variables:
+        return getattr(variables["cls"], "__name__", name)
     if name in ("__init__", "__call__"):
-        variables = ours.f_locals
-        return type(variables["self"] if "self" in variables else variables["args"][0]).__name__
+        (owner, *_) = (variables["self"],) if "self" in variables else cast("tuple[object, ...]", variables["args"])
+        return type(owner).__name__
     return name.strip("_")
 
 

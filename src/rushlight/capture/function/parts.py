@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import Entry
@@ -32,8 +32,9 @@ from rushlight.capture.resume.continuation import Continuation
 from rushlight.capture.resume.driver import Driver, note_failure
 from rushlight.capture.resume.reached import is_object
 from rushlight.capture.resume.whole import FoundState, reached_objects
+from rushlight.capture.stance import STANCE
 from rushlight.capture.state.reachable import CellBox, StateWalk
-from rushlight.capture.steering import STANCE, as_function
+from rushlight.capture.steering import as_function
 from rushlight.capture.subclass.calls import UNKNOWN, WrapperCalls
 from rushlight.capture.user_paths import written_variables
 from rushlight.eager.dispatch import STATE
@@ -128,12 +129,15 @@ class PartFunction(WholeFunction):
         super()._yield_to(mode)
         raise Retrace(NOT_NOW, Reason(breaks.MODE, mode))
 
+    def _as_it_is(self, args: tuple[object, ...], kwargs: dict[str, object]) -> NoReturn:
+        raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
+
     def _runs_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         try:
             super()._runs_eagerly(args, kwargs)
         except CompileError as error:
             raise Forbidden(error) from None
-        raise Retrace(NOT_NOW, Reason(breaks.DISABLED, STANCE.name))
+        self._as_it_is(args, kwargs)
 
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
         if guard.kind == "memory":

@@ -30,10 +30,11 @@ from rushlight.capture.resume import breaks
 from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.whole import FoundState, refuse_shared, whole_call
 from rushlight.capture.source import TensorSource
+from rushlight.capture.stance import STANCE
 from rushlight.capture.state.freezing import Frozen
 from rushlight.capture.state.reachable import StateWalk, walk_function
 from rushlight.capture.state.reads import Reads, forget_unread
-from rushlight.capture.steering import STANCE, wrapped_by
+from rushlight.capture.steering import wrapped_by
 from rushlight.capture.stored.programs import Keeping, stored_order
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments
@@ -78,6 +79,11 @@ class CompiledFunction(ABC):
     def __rushlight_traced__(self) -> Any:
         """What a trace calls in its place."""
         return self.function
+
+    @property
+    def __rushlight_promise__(self) -> str:
+        """What callers are promised of its graphs, wherever it is called."""
+        return breaks.OWN_GRAPHS if self.options.freeze else ""
 
     @abstractmethod
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -137,10 +143,15 @@ class WholeFunction(CompiledFunction):
         self._wrapped: WrapperCalls[WrapperFunction] | None = None
         self._trees = TreeCalls(function, partial(TreeFunction, options=options))
 
+    @property
+    def __rushlight_promise__(self) -> str:
+        """What callers are promised of its graphs, wherever it is called."""
+        return super().__rushlight_promise__ or breaks.ONE_GRAPH
+
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the first entry whose guards hold; trace a new one when there is none."""
         if ((STATE.included or STATE.jacobian) and self.runs_as_it_is()) or STANCE.name == "force_eager":
-            return self.function(*args, **kwargs)
+            return self._as_it_is(args, kwargs)
         for entry in self.entries:
             result = entry.call(args, kwargs)
             if result is not MISS:
@@ -152,6 +163,10 @@ class WholeFunction(CompiledFunction):
         if STANCE.name != "default" and self._runs_eagerly(args, kwargs):
             return self.function(*args, **kwargs)
         return self._missed(args, kwargs)
+
+    def _as_it_is(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """What a call gives without graphs."""
+        return self.function(*args, **kwargs)
 
     def _missed(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """The result of a call that fits no entry. One that another thread has made meanwhile is asked first.
@@ -460,6 +475,11 @@ class SpecifiedFunction(WholeFunction):
         super().__init__(function, options)
         self.specs = specs
         self._made: dict[ParamsSpec, Entry] = {}
+
+    @property
+    def __rushlight_promise__(self) -> str:
+        """What callers are promised of its graphs, wherever it is called."""
+        return breaks.OWN_GRAPHS
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the artifact for the call; C022 where it fits no specification."""

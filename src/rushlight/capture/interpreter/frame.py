@@ -97,6 +97,7 @@ class Frame:
         "named",
         "names",
         "position",
+        "promised",
         "stack",
         "then",
     )
@@ -116,6 +117,7 @@ class Frame:
         self.names = names
         self.stack: list[Any] = []
         self.position = 0
+        self.promised: int | None = None  # of a trace: the instruction that calls what is to be one graph
         self.then: Then | None = None
         self.generator: Suspended | None = None
         self.function: FunctionType | None = None

@@ -11,6 +11,8 @@ from rushlight.support.errors import DataDependentError, InternalError, Rushligh
 from rushlight.support.frozen import frozen
 
 INLINED = "__rushlight_traced__"  # of what `rl.compile` returns: the function or module that a trace calls in its place
+PROMISE = "__rushlight_promise__"  # of it: what its caller was promised, one of these, or nothing
+ONE_GRAPH, OWN_GRAPHS = "one graph", "graphs of its own"
 OF_BACKEND = "__rushlight_backend__"  # of an error that a backend of the user's has raised
 APART = "__rushlight_disabled__"  # of a function that is kept out of graphs: the function as it was
 
@@ -181,8 +183,8 @@ VARIABLES = _register(
 DISABLED = _register(
     "B021",
     "The function is kept out of graphs",
-    "It is decorated with `rl.compiler.disable`, is `rl.compiler.graph_break`, or changes what later calls see, such as"
-    " a seed.",
+    "It is decorated with `rl.compiler.disable`, is `rl.compiler.graph_break`, changes what later calls see, such as"
+    " a seed, or is compiled by itself, with `specs` or `freeze`.",
     "take the decorator away, or call the function before or after the computation",
 )
 

@@ -246,6 +246,10 @@ class Continuation(Traced):
             raise Retrace(
                 interpreter.outside, Reason(SUSPENDED, f"a constructor or generator runs; {interpreter.reason}")
             )
+        reason = self.reason if interpreter.count == self.limit else interpreter.reason
+        broken = interpreter.broken()
+        if broken is not None and reason is not None:  # Python calls it, and its own graph fails, or holds all of it
+            raise Retrace(broken, reason)
         calls, fruitful = len(STATE.tracer.builder.calls), frozenset(interpreter.fruitful)
         saves = saved_by(STATE.tracer.builder.calls)
         refilled = list((reached.refilled or {}).values())
@@ -262,7 +266,6 @@ class Continuation(Traced):
         for copy, _ in refilled:
             copy.restore()
         shapes = () if returned else FrameShape.of(frames)
-        reason = self.reason if interpreter.count == self.limit else interpreter.reason
         if reason is not None and reason.kind is UNSUPPORTED:  # Python calls what was refused: see `unlike_eager`
             for moment in unlike_eager(STATE.tracer, writer.leaves):
                 raise Retrace(moment, reason)

@@ -219,6 +219,9 @@ class WholeInterpreter(TracingInterpreter):
         else:
             super().shows(value)
 
+    def promises(self, promise: str) -> None:
+        """Takes any function to be part of the one graph."""
+
     def warns(self, message: str) -> None:
         """Lets a warning be given, once, while the graph is traced."""
 

@@ -337,7 +337,10 @@ def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:
         results = gradients if isinstance(gradients, tuple) else (gradients,)
         for result in results:
             if isinstance(result, Handle) and differentiable(result):
-                attach(result, OnceDifferentiable(ctx.name()), 0)
+                node = OnceDifferentiable(ctx.name())
+                if STATE.tracer is not None:
+                    STATE.tracer.note_change(node, ctx)
+                attach(result, node, 0)
         return gradients
 
     made: Any = run

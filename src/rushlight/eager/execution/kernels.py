@@ -40,8 +40,8 @@ from rushlight.eager.tensor_meta import TensorMeta, form_of, form_of_type
 from rushlight.ir.graph import Call, Graph, GraphBuilder, Node
 from rushlight.ir.value import map_operands
 from rushlight.ops.pointwise.definition import array_type
-from rushlight.ops.record import OPERATORS, Fact, Operator
-from rushlight.support.errors import fail, require
+from rushlight.ops.record import Fact, Operator, require_registered
+from rushlight.support.errors import fail
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -159,9 +159,7 @@ class HostPlan:
         """The result: tensors with copies of the arrays that the implementation returns."""
         rule = self._op.kernels.get("cpu") or self._op.ref_rule
         if rule is None:
-            known = Fact.FOREIGN not in self._op.facts or OPERATORS.get(self._op.name) is self._op
-            hint = "ask rl.ops, or the library, for what has its name now"
-            require(known, "A011", f"{self._op.name}: the operator was taken back, or defined again", hint=hint)
+            require_registered(self._op)
             fail("X002", f"{self._op.name}: there is neither a kernel nor a ref rule")
         arrays = map_operands(operands, lambda operand: array_of(operand) if isinstance(operand, Handle) else operand)
         result = rule(**self._op.named(arrays, self._attrs))

@@ -216,9 +216,10 @@ class Tracer(TensorValues):
             fail("G016", f"{change}: the tensor is an input of the function that is traced", tensor=tensor)
         self.note_change(tensor)
 
-    def note_change(self, changed: object) -> None:
-        """Notes when something was set of a tensor, or of a table of hooks, that no graph has."""
-        self.changes.setdefault(id(changed), (changed, self.moment))
+    def note_change(self, changed: object, cause: object = None) -> None:
+        """Notes when what no graph has was set of a tensor, or of a table of hooks, or when its `cause` was."""
+        moment = self.changes[id(cause)][1] if id(cause) in self.changes else self.moment
+        self.changes.setdefault(id(changed), (changed, moment))
 
     def origin(self, tensor: Handle) -> Origin:
         """Where a tensor's elements come from: an argument, or a call and its line."""

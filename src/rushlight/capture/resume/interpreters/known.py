@@ -110,7 +110,15 @@ TRACED = frozenset(
     | {"ir.dtype", "ir.type", "ir.value", "ir.placement", "ir.process_group", "support.errors"}
 )
 NOT_TRACED = frozenset(
-    {"amp.grad_scaler", "compat.cuda", "compat.cuda_amp", "compat.modes", "eager.autograd.check"}
+    {
+        "amp.grad_scaler",
+        "capture.marks",
+        "capture.stance",
+        "compat.cuda",
+        "compat.cuda_amp",
+        "compat.modes",
+        "eager.autograd.check",
+    }
     | {"eager.autograd.node", "eager.dispatch.table", "eager.execution.operands", "eager.printing"}
     | {"utils.data", "utils.swapping"}
     | {"distributed.checkpoint", "distributed.engine", "distributed.launch", "distributed.optim.in_backward"}

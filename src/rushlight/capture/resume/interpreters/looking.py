@@ -11,7 +11,7 @@ from rushlight.capture.interpreter.frame import Frame
 from rushlight.capture.interpreter.hooks import CallParts
 from rushlight.capture.interpreter.operations import Operation
 from rushlight.capture.interpreter.slots import lookup
-from rushlight.capture.resume.breaks import INLINED, Break
+from rushlight.capture.resume.breaks import INLINED, PROMISE, Break
 from rushlight.capture.resume.interpreters.cautious import CautiousInterpreter
 from rushlight.capture.resume.reached import ReachedObjects
 from rushlight.capture.state.reachable import MARK, variables_of
@@ -95,12 +95,18 @@ class LookingInterpreter(CautiousInterpreter):
             self.looks.into_variables(variables, tuple(variables))
         return super().owner(value, name)
 
+    def promises(self, promise: str) -> None:
+        """Is told what callers of a compiled function are promised, which is called."""
+
     def callee(self, function: object) -> object:
         """What is called in place of a function: of a compiled one, what was compiled.
 
         Of a partial the keywords stand in a dict.
         """
-        called = super().callee(getattr(function, INLINED) if hasattr(type(function), INLINED) else function)
+        if hasattr(type(function), INLINED):
+            self.promises(getattr(function, PROMISE))
+            function = getattr(function, INLINED)
+        called = super().callee(function)
         if type(called) is partial:
             self.looks.into((called.keywords,))
         return called

@@ -14,7 +14,8 @@ from rushlight.capture.interpreter.generators import Resumable, native_ends_quie
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break, Reason, Retrace
 from rushlight.capture.resume.classes import detach
-from rushlight.capture.resume.interpreters.timing import CALL_BACK, TimedInterpreter
+from rushlight.capture.resume.interpreters.promising import PromisingInterpreter
+from rushlight.capture.resume.interpreters.timing import CALL_BACK
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot
 from rushlight.capture.values import is_tuple
@@ -45,7 +46,7 @@ def is_within(frame: Frame) -> bool:
     return frame.then is not None or frame.generator is not None or frame.names is not None
 
 
-class TracingInterpreter(TimedInterpreter):
+class TracingInterpreter(PromisingInterpreter):
     """Interprets frames under a tracer. `limit` says how many instructions of the outermost loop it may carry out."""
 
     __slots__ = (
@@ -164,7 +165,7 @@ class TracingInterpreter(TimedInterpreter):
             frame = frames[-1]
             at = frame.position
             stack = frame.stack[:]
-            self.used = False
+            self.used = self.promised = False
             frame.position = at + 1
             try:
                 self.operations_of(frame.body)[at](self, frame, frame.body.operands[at])
