@@ -39,6 +39,7 @@ READS: Mapping[str, Callable[[Any, Any], Any]] = {
     "offsets_within": lambda x, rows: F.embedding_bag(X[0].long(), x.t() * 1, rl.stack([rows[1], rows[0]])),
     "lengths_within": lambda x, rows: lengths_within(rows, 2),
     "not_negative": lambda x, rows: rl.cov(x[:, :2], aweights=rows + 0.5),
+    "asserted": lambda x, rows: rl.quantile(x[0], rows.float() / 2),
     "max_unpool": lambda x, rows: F.max_unpool1d(x[None, :1, :2], rows[None, None], 2, output_size=(3,)),
     "nll_loss": lambda x, rows: F.nll_loss(x[:2, :3], rows),
     "one_hot": lambda x, rows: F.one_hot(rows, 3),
@@ -96,6 +97,43 @@ def test_indices_of_results_that_nobody_uses_are_checked(name: str, way: dict[st
         with pytest.raises(RushlightError) as problem:
             compiled(X, rl.tensor([-5, 0]))
         assert problem.value.code == code_of(drops, X, rl.tensor([-5, 0]))
+
+
+# By name: a function of a tensor, what it takes, and what it refuses.
+REFUSING: Mapping[str, tuple[Callable[[Any], Any], rl.Tensor, rl.Tensor]] = {
+    "cholesky": (rl.linalg.cholesky, rl.eye(2), -rl.eye(2)),
+    "inverse": (rl.linalg.inv, rl.eye(2), rl.zeros(2, 2)),
+    "pivots": (lambda x: rl.lu_unpack(rl.eye(3), x.int()), rl.tensor([1, 2, 3]), rl.tensor([1, 2, 7])),
+    "poisson": (rl.poisson, rl.ones(3), -rl.ones(3)),
+    "bernoulli": (rl.bernoulli, rl.ones(3), rl.full((3,), 1.5)),
+    "bernoulli_": (lambda x: rl.ones(3).bernoulli_(x), rl.ones(3), rl.full((3,), float("nan"))),
+    "multinomial": (lambda x: rl.multinomial(x, 1), rl.ones(3), rl.tensor([1.0, -1.0, 2.0])),
+    "a parameter": (lambda x: rl.distributions.Normal(0.0, x), rl.ones(3), rl.zeros(3)),
+    "a sample": (lambda x: rl.distributions.Gamma(1.0, 1.0).log_prob(x), rl.ones(3), -rl.ones(3)),
+    "a covariance": (
+        lambda x: rl.distributions.MultivariateNormal(rl.zeros(2), precision_matrix=x),
+        rl.eye(2),
+        rl.tensor([[2.0, 1.0], [0.0, 2.0]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("name", REFUSING)
+def test_values_that_eager_code_refuses_are_refused_where_nobody_uses_the_result(name: str, fullgraph: bool):
+    function, taken, refused = REFUSING[name]
+
+    def drops(x: Any, written: Any) -> Any:
+        written.add_(1)
+        function(x)
+        return written * 2
+
+    compiled, written = rl.compile(drops, fullgraph=fullgraph), rl.zeros(2)
+    for _ in range(2):
+        compiled(taken, written)
+        before = written.clone()
+        assert code_of(compiled, refused, written) == code_of(drops, refused, rl.zeros(2))
+        assert not fullgraph or written.equal(before)
 
 
 def test_indices_that_nobody_uses_are_checked_before_a_write_and_in_training():

@@ -64,6 +64,33 @@ def test_views_of_what_is_made_are_eagers(seed):
     assert whole == expected or whole in ("A006", "S012")  # of gaps, which no graph knows
 
 
+def test_views_keep_their_strides_and_base_where_a_graph_ends_for_another_reason():
+    class Log(list):
+        def tell(self, x):
+            print(end="")
+            self.append((x.stride(), x.storage_offset(), x._base is not None))
+
+    log = Log()
+
+    def program(x):
+        y = (x + 1)[:, 1:3]
+        log.tell(y)
+        y.mul_(2)
+        with pytest.raises(rl.ShapeError, match="strides"):
+            rl.view_as_complex(y[:, :2])
+        return (y * x[:, 1:3]).sum() + y._base.sum()
+
+    x = rl.ones(3, 3, requires_grad=True)
+    compiled = rl.compile(program, fullgraph=False, backend="eager")
+    outcomes = []
+    for function in (program, compiled, compiled):
+        x.grad = None
+        result = function(x)
+        result.backward()
+        outcomes.append((result.item(), x.grad.tolist()))
+    assert outcomes[0] == outcomes[1] == outcomes[2] and log == [((3, 1), 1, True)] * 3
+
+
 def test_a_refused_slice_in_a_list_of_a_module():
     class Halves(rl.nn.Module):
         def forward(self, x):

@@ -86,6 +86,16 @@ def test_shapes_behind_a_break_are_numbers_of_each_call() -> None:
         assert variance.shape == (rows, 3)
 
 
+def test_a_constraint_that_a_property_makes_is_new_in_each_graph():
+    def told(distribution: Any, value: rl.Tensor) -> Any:
+        return value + 1, distribution.support.base_constraint, repr(distribution.support)
+
+    mixture = MixtureSameFamily(Categorical(logits=rl.tensor([0.1, 0.2])), Normal(rl.ones(2), 1))
+    for fullgraph in (False, True):
+        result, base, text = rl.compile(told, backend="eager", fullgraph=fullgraph)(mixture, rl.zeros(2))
+        assert (result.tolist(), base, text) == ([1.0, 1.0], mixture.support.base_constraint, repr(mixture.support))
+
+
 FILLED = {
     "chances of logits": lambda: Bernoulli(logits=rl.tensor([0.3, 0.4])),
     "chances of a mixture": lambda: MixtureSameFamily(Categorical(logits=rl.tensor([0.1, 0.2])), Normal(rl.ones(2), 1)),

@@ -114,9 +114,25 @@ def test_numbers_are_refused_where_pytorch_refuses_them(name: str, n: int):
         call(n)
 
 
-@pytest.mark.parametrize("name", ["repeat", "tile", "ri", "narrow", "unfold", "chunk"])
+COMPILED = ["repeat", "tile", "ri", "narrow", "unfold", "chunk", "tri", "tri2", "adapt", "expand2", "rand", "randint"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_compiled_too(name: str):
     call, refused = CASES[name]
     for n in refused:
         with pytest.raises(rl.RushlightError):
             rl.compile(lambda x, n=n: call(n))(V)
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_with_a_number_of_the_call_whose_result_nobody_uses(name: str, fullgraph: bool):
+    call, refused = CASES[name]
+    compiled = rl.compile(lambda x, n: (call(n), x + n)[1], fullgraph=fullgraph)
+    for n in (1, -2):
+        if n in refused:
+            with pytest.raises(rl.RushlightError):
+                compiled(V, n)
+        else:
+            assert compiled(V, n).tolist() == (V + n).tolist()

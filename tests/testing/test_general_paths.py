@@ -14,7 +14,7 @@ from rushlight.eager.symbols import SymInt, holds
 from rushlight.eager.tracing.loops import agree
 from rushlight.ir.dtype import complex64, float32, float64, int64
 from rushlight.ir.graph import GraphBuilder
-from rushlight.ir.type import Layout, TensorType, in_elements_of
+from rushlight.ir.type import CPU, Layout, TensorType, in_elements_of
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
@@ -160,6 +160,8 @@ CALLS = (
     lambda world: infer("view_dtype", TensorType((3, world.size()), float32), dtype=complex64),
     lambda world: infer("view_dtype", TensorType((3, 2), float32, strides=(2, world.size())), dtype=complex64),
     lambda world: agree(world.size(), world.size()),
+    lambda world: infer("tril_indices", row=world.size(-5), col=3, offset=0, dtype=None, device=CPU),
+    lambda world: infer("random_bits", WEAK, WEAK, size=(world.size(-5),), dtype=None, device=CPU),
     lambda world: holds(SymInt(world.size()) == SymInt(world.size())),
 )
 

@@ -7,14 +7,15 @@ and an index that is known to be in range has none (`ops.index_bounds`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
+from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from rushlight.ir.graph import NUMBER, Call, Graph, GraphBuilder, Node, ValueAssert, type_of
+from rushlight.ir.graph import NUMBER, RESULT, Call, Graph, GraphBuilder, Node, ValueAssert, type_of
 from rushlight.ops.create import count_of
 from rushlight.ops.index_bounds import is_within
 from rushlight.ops.index_ranges import RULES, Range, any_outside, ranges_of
+from rushlight.ops.record import OPERATORS, Fact, Operator
 
 
 def with_index_asserts(graph: Graph) -> Graph:
@@ -26,12 +27,34 @@ def with_index_asserts(graph: Graph) -> Graph:
 def with_asserts_of_dead_calls(graph: Graph, others: Container[int] = ()) -> Graph:
     """The graph without calls of which nothing is needed, and an assert for each such index of theirs.
 
-    Eager code makes these calls too. `others` are calls that it does not make, by identity.
+    Eager code makes these calls too: those that the host may refuse for values are made. `others` are calls that eager
+    code does not make, by identity.
     """
     living = graph.without_dead_calls()
     kept = {id(call) for call in living.calls}
-    dead = {id(call) for call in graph.calls if call.op in RULES and id(call) not in kept and id(call) not in others}
-    return _Asserting(graph, dead).run().without_dead_calls() if dead else living
+    made = [call for call in graph.calls if id(call) not in kept and id(call) not in others]
+    refusing = [call for call in made if Fact.REFUSING in getattr(call.op, "facts", Fact.NONE)]
+    dead = {id(call) for call in made if call.op in RULES}
+    if not dead and not refusing:
+        return living
+    graph = _Asserting(graph, dead).run() if dead else graph
+    return (_with_calls_made(graph, refusing) if refusing else graph).without_dead_calls()
+
+
+def _with_calls_made(graph: Graph, calls: Iterable[Call]) -> Graph:
+    """The graph with asserts of calls on the host, which they need: they end where the host refuses none."""
+    builder = GraphBuilder(graph.name, calls=list(graph.calls))
+    results: dict[int, list[Call]] = {}
+    for call in graph.calls:
+        if call.op is RESULT:
+            results.setdefault(id(call.operands[0]), []).append(call)
+    asserts = list(graph.asserts)
+    for call in calls:
+        builder.frames, builder.region = call.frames, call.region
+        values = [Node(builder, value) for value in results.get(id(call), [call])]
+        refused = OPERATORS["refused"](values)
+        asserts.append(ValueAssert(refused.call, "X001", f"{call.op.name}: what was refused has an error of its own"))
+    return replace(graph, calls=tuple(builder.calls), asserts=tuple(asserts))
 
 
 class _Asserting:
@@ -65,9 +88,9 @@ class _Asserting:
             others = one.others(named)
             key = (id(index), one.low, one.high, one.ignored, one.derived, *map(id, others))
             if key not in self.asserts:
-                self.asserts[key] = self._assert(call, index, one, others)
+                self.asserts[key] = self._assert(call, op, index, one, others)
 
-    def _assert(self, call: Call, index: Call, one: Range, others: list[Call]) -> ValueAssert:
+    def _assert(self, call: Call, op: Operator, index: Call, one: Range, others: list[Call]) -> ValueAssert:
         builder = self.builder
         builder.frames, builder.region = call.frames, call.region
         node = Node(builder, index)
@@ -77,6 +100,6 @@ class _Asserting:
         frame = next(iter(call.frames), None)
         if one.high is None or one.derived is not None:
             code = "A002" if one.derived is None else one.derived.code
-            return ValueAssert(outside.call, code, f"{call.op.name}: {one.requirement}", 0, frame)
+            return ValueAssert(outside.call, code, one.requirement(op), 0, frame)
         message = f"{call.op.name}: an index is out of range for a dim of size {{size}}"
         return ValueAssert(outside.call, "I001", message, one.high, frame)

@@ -139,7 +139,7 @@ class _Cutter:
         self.waves = [_Wave() for _ in range(count)]
         self.asserts = [[] for _ in range(count)]
         for check in self.graph.asserts:
-            self.asserts[earliest[id(check.fails)]].append(check)
+            self.asserts[earliest[id(check.fails)] + is_host(check.fails)].append(check)
         for call in self.graph.calls:
             if is_host(call) or call.op.unbacked_outputs:
                 self.waves[earliest[id(call)]].between.append(call)

@@ -32,7 +32,11 @@ class SharedView(NamedTuple):
 
 
 def shared_views(tracer: Tracer, leaving: Iterable[Handle], ends: Ends) -> dict[int, SharedView]:
-    """Those of the tensors that the trace made that are views of others of them, by identity."""
+    """Those of the tensors that the trace made that are views of others of them, by identity.
+
+    Where the trace ends within the function, so are views with gaps of what the function has left: it goes on with
+    their strides. As a result of the function such a view is a dense copy, for which all else need not be computed.
+    """
     by_cell: dict[int, list[Handle]] = {}
     for tensor in leaving:
         cell = tracer.binding(tensor).cell
@@ -40,9 +44,11 @@ def shared_views(tracer: Tracer, leaving: Iterable[Handle], ends: Ends) -> dict[
             by_cell.setdefault(id(cell), []).append(tensor)
     views: dict[int, SharedView] = {}
     for tensors in by_cell.values():
-        if len(tensors) == 1:
+        if len(tensors) == 1 and (not tracer.goes_on or _is_dense(tensors[0])):
             continue
         base = _base_of(tracer, tensors)
+        if base is None and len(tensors) == 1:
+            continue
         for tensor in tensors:
             binding, shown = tracer.binding(tensor), tensor.view_of
             if base is None or not (binding.steps or tensor is base):
@@ -65,10 +71,14 @@ def unlike_eager(tracer: Tracer, leaving: Iterable[object]) -> list[int]:
     for tensor, binding in zip(results, bindings, strict=True):
         if binding.cell.source is not None:
             continue
-        dense = tensor.offset == 0 and dense_order(tuple(tensor.form.shape), tensor.form.strides) is not None
-        if tracer.in_doubt(tensor) or not (dense or cells[id(binding.cell)] > 1):
+        kept = _is_dense(tensor) or cells[id(binding.cell)] > 1 or _base_of(tracer, [tensor]) is not None
+        if tracer.in_doubt(tensor) or not kept:
             found.append(binding.moment)
     return found
+
+
+def _is_dense(tensor: Handle) -> bool:
+    return tensor.offset == 0 and dense_order(tuple(tensor.form.shape), tensor.form.strides) is not None
 
 
 def _base_of(tracer: Tracer, tensors: Sequence[Handle]) -> Handle | None:

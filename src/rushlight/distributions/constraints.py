@@ -320,17 +320,19 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
-        square_ = value.ndim >= 2 and value.shape[-1] == value.shape[-2]
-        return rl.full(tuple(value.shape[:-2]), square_, dtype=rl.bool)
+        return rl.full(tuple(value.shape[:-2]), _is_square(value), dtype=rl.bool)
+
+
+def _is_square(value: Tensor) -> bool:
+    return value.ndim >= 2 and value.shape[-1] == value.shape[-2]
 
 
 class _Symmetric(_Square):
     """Symmetric matrices, to 1e-6."""
 
     def check(self, value: Tensor) -> Tensor:
-        fits = super().check(value)
-        if not bool(fits.all()):
-            return fits
+        if not _is_square(value):
+            return super().check(value)
         return rl.isclose(value, value.mT, atol=1e-6).flatten(value.ndim - 2).all(-1)
 
 
@@ -339,7 +341,9 @@ class _PositiveSemidefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         fits = super().check(value)
-        return (rl.linalg.eigvalsh(value) >= 0).all(-1) if bool(fits.all()) else fits
+        if not _is_square(value):
+            return fits
+        return fits & (rl.linalg.eigvalsh(rl.where(fits[..., None, None], value, 0.0)) >= 0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
@@ -347,7 +351,7 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         fits = super().check(value)
-        return rl.linalg.cholesky_ex(value).info == 0 if bool(fits.all()) else fits
+        return fits & (rl.linalg.cholesky_ex(value).info == 0) if _is_square(value) else fits
 
 
 class cat(Constraint):  # noqa: N801 - PyTorch's name

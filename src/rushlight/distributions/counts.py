@@ -19,7 +19,7 @@ from rushlight.distributions.constraints import Constraint
 from rushlight.distributions.distribution import ExponentialFamily
 from rushlight.distributions.gammas import gamma_numbers
 from rushlight.distributions.parameters import Number, Shape, broadcast_all, is_number
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.asserting import asks_values, require_values
 from rushlight.support.errors import require
 
 __all__ = ["Binomial", "Geometric", "Multinomial", "NegativeBinomial", "Poisson"]
@@ -82,9 +82,8 @@ class Geometric(BinaryDistribution):
         self, probs: Number | None = None, logits: Number | None = None, validate_args: bool | None = None
     ) -> None:
         super().__init__(self._take(probs, logits), validate_args=validate_args)
-        if self._validate_args and probs is not None and STATE.tracer is None:
-            positive = bool((self.probs > 0).all())
-            require(positive, "A002", "Geometric: probs must be greater than 0", probs=self.probs)
+        if self._validate_args and probs is not None and asks_values():
+            require_values(self.probs > 0, "A002", "Geometric: probs must be greater than 0", probs=self.probs)
 
     @property
     def mean(self) -> Tensor:

@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight import Tensor
 from rushlight.distributions import constraints
 from rushlight.distributions.parameters import Shape, Undefined, lazy_property
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.asserting import asks_values, require_values
 from rushlight.support.errors import fail, require
 
 
@@ -17,7 +17,7 @@ class Distribution:
     """A family of random variables: `batch_shape` independent ones, each with values of `event_shape`.
 
     Subclasses list constraints of their parameters in `arg_constraints`, which are checked unless `validate_args` is
-    False; a traced program has no values to check. A sample has the shape `sample_shape + batch_shape + event_shape`.
+    False; a graph checks them at each call. A sample has the shape `sample_shape + batch_shape + event_shape`.
     """
 
     # What subclasses define as an attribute or as a property.
@@ -43,7 +43,7 @@ class Distribution:
         self._event_shape = rl.Size(tuple(event_shape))
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args and STATE.tracer is None:
+        if self._validate_args and asks_values():
             self._check_arguments()
 
     def _check_arguments(self) -> None:
@@ -54,9 +54,8 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property):
                 continue
             value = getattr(self, name)
-            if not bool(constraint.check(value).all()):
-                message = f"{type(self).__name__}: {name} does not satisfy {constraint!r}"
-                fail("A002", message, **{name: value})
+            message = f"{type(self).__name__}: {name} does not satisfy its constraint"
+            require_values(constraint.check(value), "A002", message, constraint=constraint, **{name: value})
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its batch dims expanded to a shape."""
@@ -159,12 +158,11 @@ class Distribution:
             if size != 1 and expected != 1 and size != expected:
                 fail("A002", "the value does not broadcast with batch and event dims", value=value, shape=expected)
         support = self.support
-        if not bool(support.check(value).all()):
-            message = f"{type(self).__name__}: the value does not lie in the support, {support!r}"
-            fail("A002", message, value=value)
+        message = f"{type(self).__name__}: the value does not lie in the support"
+        require_values(support.check(value), "A002", message, support=support, value=value)
 
     def _checked(self, value: Tensor) -> None:
-        if self._validate_args and STATE.tracer is None:
+        if self._validate_args and asks_values():
             self._validate_sample(value)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from rushlight.distributions.gammas import gamma_numbers
 from rushlight.distributions.multivariate import MatrixParameter, log_diagonal, require_one_matrix
 from rushlight.distributions.parameters import Number, Shape, broadcast_all
 from rushlight.distributions.simplex import Beta
-from rushlight.eager.dispatch import STATE
+from rushlight.eager.asserting import asks_values, require_values
 from rushlight.support.errors import require
 
 __all__ = ["LKJCholesky", "Wishart"]
@@ -93,9 +93,8 @@ class Wishart(MatrixParameter, ExponentialFamily):
         self.df = freedom.expand(*batch)
         least = constraints.greater_than(matrix.shape[-1] - 1)
         self.arg_constraints = {**type(self).arg_constraints, "df": least}
-        if STATE.tracer is None:
-            enough = bool(least.check(self.df).all())
-            require(enough, "A002", "Wishart: df must exceed the matrix's size less 1", df=self.df)
+        if asks_values():
+            require_values(least.check(self.df), "A002", "Wishart: df must exceed the matrix's size less 1", df=self.df)
         self.__dict__.update({name: parameter for name, parameter in given.items() if parameter is not None})
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
         self._take_matrix(tuple(matrix.shape[-2:]), batch, **given)

@@ -27,6 +27,7 @@ from rushlight.eager.arguments import (
     required_tensor,
     shape_of,
 )
+from rushlight.eager.asserting import asks_values, require_values
 from rushlight.eager.boundary import checked, checked_methods
 from rushlight.eager.creation import OPTIONS, empty, with_gradient
 from rushlight.eager.dispatch import (
@@ -294,7 +295,7 @@ def normal(
 def bernoulli(input: object, p: object = None, *, generator: object = None) -> Tensor:
     """1 with the chance that each element says, or with chance `p`, else 0.
 
-    Eager calls outside of `vmap` check that chances lie between 0 and 1 (A002).
+    Outside of `vmap` chances must lie between 0 and 1 (A002).
     """
     _require_chance(input if p is None else p, "bernoulli")
     chances = input if p is None else OPERATORS["full_like"](required_tensor(input), p)
@@ -305,14 +306,14 @@ def bernoulli(input: object, p: object = None, *, generator: object = None) -> T
 def multinomial(input: object, num_samples: int, replacement: bool = False, *, generator: object = None) -> Tensor:
     """Indices along the last dim, each with a chance in proportion to its element.
 
-    Eager calls outside of `vmap` check that elements are finite and not negative, some of each row positive (A002).
+    Outside of `vmap` elements must be finite and not negative, and some of each row positive (A002).
     Without replacement no index occurs twice: the elements are divided by exponentially distributed numbers, and the
     largest ones are taken (Efraimidis and Spirakis, 2006).
     """
     count, weights = fixed_integer(num_samples), required_tensor(input)
     require(weights.ndim in (1, 2), "S002", "multinomial: the input must have 1 or 2 dims", input=weights)
     require(count >= 0, "A002", "multinomial: the number of samples must not be negative", num_samples=count)
-    if STATE.tracer is None and not STATE.maps:
+    if asks_values():
         _require_chances(weights)
     if not replacement and count > 1 and weights.ndim and weights.dtype.is_floating_point:
         enough = count <= weights.shape[-1]
@@ -329,19 +330,17 @@ def _known(value: object) -> TypeGuard[float]:
 
 
 def _require_chance(chance: object, name: str) -> None:
-    """Check a number, or the elements of a tensor where they are known now."""
-    if isinstance(chance, Handle):
-        if STATE.tracer is not None or STATE.maps or not chance.dtype.is_floating_point:
-            return
-        inside = bool(required_tensor((chance >= 0) & (chance <= 1)).all())
-    else:
-        inside = not _known(chance) or 0 <= chance <= 1
-    require(inside, "A002", f"{name}: chances lie between 0 and 1", p=chance)
+    """Check a number that is known now, or the elements of a tensor."""
+    message = f"{name}: chances lie between 0 and 1"
+    if not isinstance(chance, Handle):
+        require(not _known(chance) or 0 <= chance <= 1, "A002", message, p=chance)
+    elif asks_values() and chance.dtype.is_floating_point:
+        require_values((chance >= 0) & (chance <= 1), "A002", message, p=chance)
 
 
 def _require_chances(weights: Tensor) -> None:
     whole = ((weights >= 0) & weights.isfinite()).all(-1) & (weights.sum(-1) > 0)
-    require(bool(whole.all()), "A002", "multinomial: elements are finite chances, and some of each row positive")
+    require_values(whole, "A002", "multinomial: elements are finite chances, and some of each row positive")
 
 
 @checked_methods

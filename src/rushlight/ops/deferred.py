@@ -5,6 +5,27 @@ from rushlight.ops.record import Declaration, Fact
 
 FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
     (
+        "rushlight.ops.asserted",
+        (
+            Declaration(
+                "asserted(Tensor holds, str code, str message) -> Tensor",
+                "The bools themselves, all of which are True; else the call is the error `code`.",
+                Fact.NONDIFFERENTIABLE,
+                "all",
+                None,
+                "",
+            ),
+            Declaration(
+                "refused(Tensor[] values) -> Tensor",
+                "False, once the values have been computed: the host has refused none of what they are computed from.",
+                Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.STORED,
+                "all",
+                None,
+                "",
+            ),
+        ),
+    ),
+    (
         "rushlight.ops.collective",
         (
             Declaration(
@@ -498,7 +519,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "checked_envelope(Tensor input, float least) -> Tensor",
                 "The input, the sums of squares of windows; error R002 where the magnitude of one is not above `least`.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 None,
                 "",
@@ -971,7 +992,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "cholesky(Tensor input, bool upper=False) -> Tensor",
                 "The Cholesky factor of Hermitian positive-definite matrices.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method out",
@@ -979,7 +1000,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "cholesky_inverse(Tensor input, bool upper=False) -> Tensor",
                 "The inverse of A, by its Cholesky factor.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method out",
@@ -987,7 +1008,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "cholesky_solve(Tensor input, Tensor input2, bool upper=False) -> Tensor",
                 "X of A X = input, by the Cholesky factor of A.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method out",
@@ -995,7 +1016,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "det(Tensor input) -> Tensor",
                 "The determinants of square matrices.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1003,7 +1024,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "inverse(Tensor input) -> Tensor",
                 "The inverse of square matrices.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method out",
@@ -1011,7 +1032,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Tensor",
                 "X of A X = b, by the factors of A.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method out",
@@ -1019,7 +1040,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
                 "P, L and U of factors in one matrix; what is not unpacked is empty.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1027,7 +1048,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "orgqr(Tensor input, Tensor tau) -> Tensor",
                 "Another name of linalg.householder_product.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1035,7 +1056,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "pinverse(Tensor input, float rcond=1e-15) -> Tensor",
                 "The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1043,7 +1064,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)",
                 "A unitary and an upper triangular matrix whose product is the input; square Q unless `some`.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1051,7 +1072,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "slogdet(Tensor input) -> (Tensor sign, Tensor logabsdet)",
                 "The signs of determinants, and the logarithms of their magnitudes.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1059,7 +1080,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
                 "Singular values and vectors; V is not conjugated, and zeros stand for vectors that are not computed.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1067,7 +1088,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "triangular_solve(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
                 "X of A X = b for triangular A, or of its transpose, and a copy of A.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1080,7 +1101,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)",
                 "The complex eigenvalues of square matrices, and eigenvectors of length 1 as columns.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1088,7 +1109,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
                 "The eigenvalues of Hermitian matrices, ascending, and their eigenvectors as columns; one triangle is read.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1096,7 +1117,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_eigvals(Tensor A) -> Tensor",
                 "The complex eigenvalues of square matrices.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1104,7 +1125,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_eigvalsh(Tensor A, str UPLO='L') -> Tensor",
                 "The eigenvalues of Hermitian matrices, ascending; one triangle is read.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1112,7 +1133,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
                 "The singular values of matrices, descending, and their left and right vectors.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1120,7 +1141,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
                 "The singular values of matrices, descending.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1133,7 +1154,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_cholesky(Tensor A, *, bool upper=False) -> Tensor",
                 "The Cholesky factor of Hermitian positive-definite matrices; error R007 for others.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1141,7 +1162,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_cholesky_ex(Tensor A, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
                 "The Cholesky factor of Hermitian positive-definite matrices, and for each the order of the leading minor that is not positive-definite, or 0. With `check_errors` that is error R007.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1149,7 +1170,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
                 "A unitary and an upper triangular matrix whose product is A. The mode is 'reduced', 'complete', or 'r' for R alone and an empty Q.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1162,7 +1183,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "geqrf(Tensor input) -> (Tensor a, Tensor tau)",
                 "LAPACK's form of a QR factorisation: R above the Householder vectors, and the vectors' factors.",
-                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1170,7 +1191,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_householder_product(Tensor A, Tensor tau) -> Tensor",
                 "The first columns of the product of Householder reflectors 1 - tau v v^H, v being a column of A below its 1.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1178,7 +1199,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "matrix_exp(Tensor input) -> Tensor",
                 "The exponentials of square matrices, by scaling, a Padé approximant and squaring.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 None,
                 "function method",
@@ -1186,7 +1207,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "matrix_power(Tensor input, int n) -> Tensor",
                 "The n-th powers of square matrices; negative ones are of the inverse.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "number",
                 "lower",
                 "function method out",
@@ -1194,7 +1215,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor",
                 "A matrix times the product of Householder reflectors, or its adjoint, from the left or the right.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method out",
@@ -1202,7 +1223,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "pseudo_inverse(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian) -> Tensor",
                 "The Moore-Penrose inverses of matrices, of which singular values up to max(atol, rtol * the largest) count as 0.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "",
@@ -1215,7 +1236,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)",
                 "The factors of A = P L U in one matrix, the rows that were exchanged (from 1), and which pivot is 0, or 0.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1223,7 +1244,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
                 "X of A X = B, or of X A = B unless `left`, by the factors of A, or of its adjoint.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1231,7 +1252,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "permutation_of(Tensor pivots, Size size) -> Tensor",
                 "The rows of a matrix in the order to which exchanges, one after the other, bring them.",
-                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "all",
                 "float32",
                 "",
@@ -1329,7 +1350,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "cofactors(Tensor A) -> Tensor",
                 "The derivatives of the determinant by each element, which singular matrices have too.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "",
@@ -1337,7 +1358,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_det(Tensor A) -> Tensor",
                 "The determinants of square matrices.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1345,7 +1366,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_inv(Tensor A) -> Tensor",
                 "The inverse of square matrices; error R007 where one is singular.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1353,7 +1374,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
                 "The inverse of square matrices, and which pivot of each is 0, or 0. With `check_errors` that is error R007.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1361,7 +1382,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
                 "The signs of determinants, and the logarithms of their magnitudes.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1369,7 +1390,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
                 "X of A X = B, or of X A = B unless `left`; error R007 where A is singular.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1377,7 +1398,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
                 "X of A X = B, or of X A = B unless `left`, for matrices or vectors B, and which pivot of each A is 0, or 0.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1385,7 +1406,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "logdet(Tensor input) -> Tensor",
                 "The logarithms of determinants; NaN of negative ones.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function method",
@@ -1393,7 +1414,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "solve_matrix(Tensor A, Tensor B, bool check_errors, str op) -> (Tensor result, Tensor info)",
                 "X of A X = B for batches of matrices, and which pivot of each A is 0, or 0.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "",
@@ -1406,7 +1427,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)",
                 "The factors of symmetric, or Hermitian, A = L D L^T in one matrix; the rows that were exchanged, from 1 and negative for blocks of two; and which block of D is 0, or 0. The lower triangle is read.",
-                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function",
@@ -1414,7 +1435,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
                 "X of A X = B, by the factors of `ldl_factor`.",
-                Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1427,7 +1448,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
                 "X of A X = B, or of X A = B unless `left`, for triangular A; the other triangle, and the diagonal if it is unitriangular, are not read. Zeros on the diagonal give infinities and NaN.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "inexact",
                 "float32",
                 "function out",
@@ -1477,7 +1498,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "ctc_losses(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
                 "-log of the likelihood of each text, of log probabilities (steps, texts, classes). Targets are (texts, longest), or one text after another.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",
@@ -1485,7 +1506,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "ctc_occupancies(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
                 "How probable it is, given each text, that its path has a class at a step; NaN where no path gives the text.",
-                Fact.HOST,
+                Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",
@@ -2110,7 +2131,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "binomial(Tensor count, Tensor prob, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
                 "Binomial numbers: successes of `count` trials, each with the chance `prob`.",
-                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",
@@ -2118,7 +2139,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "poisson(Tensor input, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
                 "Poisson numbers, each with its element as the rate.",
-                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",
@@ -2131,7 +2152,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "dirichlet(Tensor input, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
                 "Vectors of non-negative numbers that add up to 1, with the concentrations along the last dim.",
-                Fact.RANDOM | Fact.HOST,
+                Fact.RANDOM | Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",
@@ -2139,7 +2160,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "standard_gamma(Tensor input, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
                 "Gamma numbers of rate 1, each with its element as the concentration.",
-                Fact.RANDOM | Fact.HOST,
+                Fact.RANDOM | Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",
@@ -2147,7 +2168,7 @@ FAMILIES: tuple[tuple[str, tuple[Declaration, ...]], ...] = (
             Declaration(
                 "von_mises(Tensor loc, Tensor concentration, *, Tensor? seed=None, Tensor? ordinal=None) -> Tensor",
                 "Angles of [-pi, pi] around `loc`, with densities of exp(concentration cos(angle - loc)).",
-                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST,
+                Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING,
                 "float",
                 None,
                 "",

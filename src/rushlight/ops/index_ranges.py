@@ -44,12 +44,14 @@ class Range(NamedTuple):
     ignored: int | None = None
     member: int | None = None  # of a list operand
     derived: Derived | None = None
+    message: str | None = None  # of the error, in place of `requirement`
 
-    @property
-    def requirement(self) -> str:
-        """What the operand must be, where that is no index."""
+    def requirement(self, op: Operator) -> str:
+        """What the operand must be, where that is no index: the text of the error."""
+        if self.message is not None:
+            return self.message
         must = f"not be below {self.low}" if self.derived is None else self.derived.must
-        return f"{self.operand} must {must}"
+        return f"{op.name}: {self.operand} must {must}"
 
     def others(self, named: Mapping[str, Any]) -> list[Any]:
         """The further operands that it is asked of."""
@@ -131,6 +133,10 @@ def _not_negative(named: Named) -> list[Range]:
     return [Range("input", 0, None)]
 
 
+def _holding(named: Named) -> list[Range]:
+    return [Range("holds", 1, None, derived=Derived(_themselves, "", (), named["code"]), message=named["message"])]
+
+
 def _steps(index: Value) -> Value:
     return OPERATORS["sub"](OPERATORS["slice"](index, -1, 1, None), OPERATORS["slice"](index, -1, 0, -1))
 
@@ -209,6 +215,7 @@ _RULES: dict[str, Rule] = {
     "one_hot": _of_classes,
     "cov": _observed,
     "not_negative": _not_negative,
+    "asserted": _holding,
     "ids_within": _rows_of_features,
     "offsets_within": _offsets,
     "lengths_within": _lengths,

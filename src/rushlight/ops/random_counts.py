@@ -13,7 +13,7 @@ from rushlight.ops.promote import broadcast, device_of
 from rushlight.ops.record import Fact, Sample, define
 from rushlight.support.errors import require
 
-_FACTS = Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST
+_FACTS = Fact.RANDOM | Fact.NONDIFFERENTIABLE | Fact.HOST | Fact.REFUSING
 _STATE = "Tensor? seed=None, Tensor? ordinal=None"
 _MOST = 9.2e18  # numpy counts in 64 bits
 

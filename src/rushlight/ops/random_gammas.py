@@ -32,7 +32,7 @@ from rushlight.ops.special.incomplete import decaying_nodes, gamma_slope
 from rushlight.ops.view.reorder import unsqueeze
 from rushlight.support.errors import require
 
-_FACTS = Fact.RANDOM | Fact.HOST
+_FACTS = Fact.RANDOM | Fact.HOST | Fact.REFUSING
 _STATE = "Tensor? seed=None, Tensor? ordinal=None"
 
 # A power series is taken up to this argument, where this many terms suffice.

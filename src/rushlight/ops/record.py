@@ -25,6 +25,7 @@ from rushlight.ir.type import Layout, TensorType, dense_order, row_major
 from rushlight.ir.value import SYNTAX, Value
 from rushlight.ops.schema import Parameter, Schema, Signature, name_of, parse_schema, signature_of
 from rushlight.support.errors import fail
+from rushlight.sym import ge, required
 from rushlight.term import Op
 
 Inferred = TypeVar("Inferred")
@@ -77,6 +78,7 @@ class Fact(Flag):
     ROW_MAJOR = auto()  # in graphs its operands are row-major
     PLACED = auto()  # a view that depends on where its operand's elements lie: it shows other ones there, or refuses
     INLINED = auto()  # a function of the program's: graphs hold the calls that it consists of, never itself
+    REFUSING = auto()  # the host refuses some values: a program's call is made even where nothing needs its result
 
 
 # What a rule is where a record has none, by the slot that holds it.
@@ -403,7 +405,8 @@ def _with_sizes_checked(op: str, rule: Callable[..., Any]) -> Callable[..., Any]
 
 def _check_sizes(op: str, shape: Iterable[Any], result: object) -> None:
     for size in shape:
-        if isinstance(size, int) and size < 0:
+        negative = size < 0 if size.__class__ is int else not required(ge(size, 0), f"{op}: no size is negative")
+        if negative:
             fail("S007", f"{op}: a size of the result would be negative", result=result)
 
 

@@ -13,7 +13,7 @@ from rushlight.ops.create import CREATION
 from rushlight.ops.dims import Array, At
 from rushlight.ops.record import Sample, define
 from rushlight.support.errors import require
-from rushlight.sym import Size, axis_symbol, floordiv, maximum, minimum
+from rushlight.sym import Size, axis_symbol, floordiv, ge, maximum, minimum, required
 
 tril_indices = define(
     "tril_indices(Size row, Size col, Offset offset=0, *, DType? dtype=None, Device? device=None) -> Tensor",
@@ -43,7 +43,7 @@ def _before(row: Size, col: Size, offset: Size) -> Size:
 
 def _checked(row: Size, col: Size, dtype: DType | None, op: str) -> DType:
     for size in (row, col):
-        require(not isinstance(size, int) or size >= 0, "S007", f"{op}: a size is negative", row=row, col=col)
+        require(required(ge(size, 0)), "S007", f"{op}: a size is negative", row=row, col=col)
     dtype_ = dtype or int64
     require(dtype_.is_integer, "D001", f"{op}: indices must be integers", dtype=dtype_)
     return dtype_

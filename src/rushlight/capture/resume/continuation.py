@@ -269,6 +269,7 @@ class Continuation(Traced):
         if reason is not None and reason.kind is UNSUPPORTED:  # Python calls what was refused: see `unlike_eager`
             for moment in unlike_eager(STATE.tracer, writer.leaves):
                 raise Retrace(moment, reason)
+        STATE.tracer.goes_on = not returned
         names = tuple([name for _, name, _ in written])
         result = None if shapes or names else recipe.leaf
         return Exit(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.eager import functions as ops
 from rushlight.eager.arguments import fixed_integer, flag, is_tensor, number, required_tensor
+from rushlight.eager.asserting import asks_values, require_values
 from rushlight.eager.autocast import autocasts
 from rushlight.eager.composite.forms import with_out
 from rushlight.eager.creation import full
-from rushlight.eager.dispatch import STATE
 from rushlight.eager.tracing.number import TracedNumber
 from rushlight.ir.dtype import int64
 from rushlight.ops.dims import wrap_dim
@@ -77,9 +77,8 @@ def _levels(name: str, input: Any, q: Any) -> Any:
         levels: Any = q
         require(levels.ndim <= 1, "S002", f"{name}: q is a number or a vector", q=levels)
         require(levels.dtype is input.dtype, "D002", f"{name}: q and input differ in dtype", q=levels, input=input)
-        if STATE.tracer is None and levels.numel():
-            least, most = [bound.item() for bound in (levels.amin(), levels.amax())]
-            require(least >= 0 and most <= 1, "A002", f"{name}: q must be between 0 and 1", q=levels)
+        if asks_values():
+            require_values((levels >= 0) & (levels <= 1), "A002", f"{name}: q must be between 0 and 1", q=levels)
         return levels
     value = number(q.item() if isinstance(q, TracedNumber) else q)
     fits = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -83,8 +83,8 @@ def run_checks(op: Operator, checks: Sequence[Check], operands: Sequence[Any]) -
         if first_element(check.plan.run((index, *others, *check.numbers))):
             values = array_of(index).reshape(-1).tolist()
             if one.derived is not None:
-                fail(one.derived.code, f"{op.name}: {one.requirement}", index=index)
+                fail(one.derived.code, one.requirement(op), index=index)
             if one.high is None:
-                fail("A002", f"{op.name}: {one.requirement}", given=min(values))
+                fail("A002", one.requirement(op), given=min(values))
             wrong = next(value for value in values if not one.low <= value < one.high and value != one.ignored)
             fail("I001", f"{op.name}: index {wrong} is out of range for a dim of size {one.high}", index=index)

@@ -85,6 +85,7 @@ class Tracer(TensorValues):
         # Tensors of subclasses that hold others, by identity: those of the trace, and which of them stand for inputs.
         self.wrappers: dict[int, Handle] = {}
         self.given: set[int] = set()
+        self.goes_on = False  # whether the trace ends within the function, which goes on with what the graph gives
         self._stack: Stack | None = None
         self._within: list[int] = []  # the regions that have been entered and not left
         self._starts: list[int] = []  # sequence numbers of the tape from which on steps are of `_regions`

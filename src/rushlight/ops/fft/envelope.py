@@ -15,7 +15,7 @@ from rushlight.support.errors import require
 checked_envelope = define(
     "checked_envelope(Tensor input, float least) -> Tensor",
     "The input, the sums of squares of windows; error R002 where the magnitude of one is not above `least`.",
-    facts=Fact.HOST,
+    facts=Fact.HOST | Fact.REFUSING,
     dtypes="inexact",
     variants="",
 )

@@ -32,7 +32,9 @@ def host(
     schema: str, doc: str, *, variants: str = "", facts: Fact = Fact.NONE, autocast: str | None = "float32"
 ) -> Operator:
     """An operator that LAPACK or a loop of ours computes on the host, or a composite of such."""
-    return define(schema, doc, facts=Fact.HOST | facts, dtypes="inexact", autocast=autocast, variants=variants)
+    return define(
+        schema, doc, facts=Fact.HOST | Fact.REFUSING | facts, dtypes="inexact", autocast=autocast, variants=variants
+    )
 
 
 def require_matrix(op: str, type_: TensorType, name: str = "A") -> None:

@@ -26,7 +26,7 @@ ctc_losses = define(
     "ctc_losses(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) -> Tensor",
     "-log of the likelihood of each text, of log probabilities (steps, texts, classes). Targets are (texts, longest), "
     "or one text after another.",
-    facts=Fact.HOST,
+    facts=Fact.HOST | Fact.REFUSING,
     dtypes="float",
     variants="",
 )
@@ -34,7 +34,7 @@ ctc_occupancies = define(
     "ctc_occupancies(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank) "
     "-> Tensor",
     "How probable it is, given each text, that its path has a class at a step; NaN where no path gives the text.",
-    facts=Fact.HOST,
+    facts=Fact.HOST | Fact.REFUSING,
     dtypes="float",
     variants="",
 )

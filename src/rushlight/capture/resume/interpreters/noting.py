@@ -12,7 +12,9 @@ from typing import Any
 
 from rushlight.capture.interpreter.frame import Body, Frame
 from rushlight.capture.interpreter.operations import Operation
+from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.resume import breaks
+from rushlight.capture.resume.blueprint import is_of_program
 from rushlight.capture.resume.breaks import Break
 from rushlight.capture.resume.interpreters.cautious import is_mutable
 from rushlight.capture.resume.interpreters.looking import LookingInterpreter, looking
@@ -54,14 +56,18 @@ class NotingInterpreter(LookingInterpreter):
         self.note(frame.stack[-1])
 
     def note_fresh(self, frame: Frame, operand: object) -> None:
-        """Writes down a container or iterator on top that nothing else refers to. Breaks for numbers of objects."""
+        """Writes down what is on top, but for plain values, if nothing else refers to it.
+
+        Breaks for numbers of objects.
+        """
         if frame.stack and type(frame.stack[-1]) is str and "0x" in frame.stack[-1]:
             self._look_for_numbers(frame.stack[-1])
         if not frame.stack or sys.getrefcount(frame.stack[-1]) > 2:
             return
-        if is_mutable(type(frame.stack[-1])):
+        kind = type(frame.stack[-1])
+        if is_mutable(kind) or (kind.__flags__ & HEAP_TYPE and is_of_program(kind)):  # ours makes it, called as it is
             self.note(frame.stack[-1])
-        elif type(frame.stack[-1]) is tuple:
+        elif kind is tuple:
             self.note_parts(frame.stack[-1])
 
     def _look_for_numbers(self, text: str) -> None:
