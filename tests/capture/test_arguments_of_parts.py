@@ -292,3 +292,52 @@ def test_a_schedule_in_a_list_takes_each_step() -> None:
         return held[-1].last_epoch, optimizer.param_groups[0]["lr"]
 
     assert rl.compile(function, backend="eager")(8) == function(8)
+
+
+def test_texts_of_each_turn_that_a_graph_only_carries_make_no_further_graphs() -> None:
+    def named(names: list[str], x: typing.Any) -> tuple[list[str], typing.Any]:
+        found: list[str] = []
+        for name in names:
+            x = x + 1
+            print(end="")  # ends a graph
+            x = x * 2
+            print(end="")
+            found.append(name)
+        return found, x
+
+    names = [f"name {number}" for number in range(20)]
+    before = rl.compiler.graph_count()
+    found, y = rl.compile(named, backend="eager")(names, rl.ones(2))
+    assert found == names
+    assert y.tolist() == named(names, rl.ones(2))[1].tolist()
+    assert rl.compiler.graph_count() - before < 20
+
+
+def test_bytes_of_each_turn_make_no_further_graphs() -> None:
+    def bits(x: typing.Any) -> bytes:
+        return (x * 2).contiguous().numpy().tobytes()
+
+    def equal(pairs: list[typing.Any]) -> list[bool]:
+        return [bits(one) == bits(other) for one, other in pairs]
+
+    pairs = [(rl.rand(3), rl.rand(3)) for _ in range(20)] + [(rl.ones(3), rl.ones(3))]
+    before = rl.compiler.graph_count()
+    assert rl.compile(equal, backend="eager")(pairs) == [False] * 20 + [True]
+    assert rl.compiler.graph_count() - before < 20
+
+
+def test_texts_that_a_graph_looks_at_are_guarded() -> None:
+    def scaled(mode: str, x: typing.Any, default: str) -> typing.Any:
+        y = x + 1
+        print(end="")
+        if mode == "twice":
+            y = y * 2
+        elif mode == default:
+            y = y * 10
+        return y, mode
+
+    modes = ["twice", "once", "tenfold", "none", "".join(["ten", "fold"]), "twice", "once", "tenfold", "more"]
+    compiled = rl.compile(scaled, backend="eager")
+    for mode in modes * 2:
+        (found, same), (wanted, _) = compiled(mode, rl.ones(2), modes[2]), scaled(mode, rl.ones(2), modes[2])
+        assert found.tolist() == wanted.tolist() and same == mode

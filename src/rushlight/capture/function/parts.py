@@ -42,6 +42,7 @@ from rushlight.ir.spec.propose import Observed
 from rushlight.support.errors import CompileError, RushlightError
 
 _CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
+MOST_TEXTS = 2  # graphs for texts, bytes or None in one place, before it is tried to pass by them
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
@@ -149,6 +150,8 @@ class PartFunction(WholeFunction):
             (self.reshaped if reshaped else self.changing).add(position)
 
     def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
+        texts = Counter([_position(entry, guard) for entry, guard in failed if guard.kind == "constant"])
+        self.reshaped.update([at for at, count in texts.items() if at is not None and count == MOST_TEXTS])
         failed = [(entry, guard) for entry, guard in failed if guard.kind in OF_STATE]
         counts = Counter([(_position(entry, guard), guard.path, _most_misses(guard)) for entry, guard in failed])
         others = [(position, path) for (position, path, most), count in counts.items() if count >= most]

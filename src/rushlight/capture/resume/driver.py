@@ -173,10 +173,14 @@ class Part:
             if compiled.changing or compiled.reshaped or self._trial:
                 self._learn(ended.instructions)
             alone = len(compiled.entries) == 1 if self._limit is None else len(self._ends) == MOST_LIMITED_GRAPHS
-            if alone and not ended.calls:  # there is no graph with operators here
+            if alone and not ended.calls and not self._was_tried(compiled):  # there is no graph with operators here
                 self.steps = 0 if self._limit else ended.instructions
                 compiled.reset()
             return ended, leaves
+
+    def _was_tried(self, compiled: Compiled) -> bool:
+        """Whether a trial, which ended too early, has made graphs that no later call asks for."""
+        return compiled is not self.compiled and bool(self.compiled.entries)
 
     def _learn(self, instructions: int) -> None:
         """Has later graphs pass by what is another object at each call, and containers that they do not need.
