@@ -341,3 +341,39 @@ def test_texts_that_a_graph_looks_at_are_guarded() -> None:
     for mode in modes * 2:
         (found, same), (wanted, _) = compiled(mode, rl.ones(2), modes[2]), scaled(mode, rl.ones(2), modes[2])
         assert found.tolist() == wanted.tolist() and same == mode
+
+
+DEFAULT = "tenfold"
+
+
+class Moded:
+    mode = ""
+
+
+WHICH_TEXT: dict[str, typing.Callable[[str], tuple[typing.Callable[..., typing.Any], tuple[typing.Any, ...]]]] = {
+    "two arguments": lambda mode: (lambda x, one, other: x * 10 if one is other else x, (mode, DEFAULT)),
+    "an argument and a global": lambda mode: (lambda x, one: x * 10 if one is DEFAULT else x, (mode,)),
+    "in a tuple": lambda mode: (lambda x, pair: x * 10 if pair[0] is not DEFAULT else x, ((mode, 1),)),
+    "bytes": lambda mode: (lambda x, one, other: x * 10 if one is other else x, (mode.encode(), mode.encode())),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", WHICH_TEXT)
+def test_which_object_a_text_is_is_asked_at_each_call(name: str, fullgraph: bool) -> None:
+    function, _ = WHICH_TEXT[name]("")
+    compiled = rl.compile(function, backend="eager", fullgraph=fullgraph)
+    for mode in (DEFAULT, "".join(["ten", "fold"]), DEFAULT, "none", "".join(["tenf", "old"]), DEFAULT):
+        arguments = rl.ones(1), *WHICH_TEXT[name](mode)[1]
+        assert compiled(*arguments).item() == function(*arguments).item()
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_which_object_the_text_of_an_attribute_is_is_asked_at_each_call(fullgraph: bool) -> None:
+    def scaled(owner: Moded, x: typing.Any) -> typing.Any:
+        return x * 10 if owner.mode is DEFAULT else x
+
+    owner, compiled = Moded(), rl.compile(scaled, backend="eager", fullgraph=fullgraph)
+    for mode in (DEFAULT, "".join(["ten", "fold"]), DEFAULT, "none"):
+        owner.mode = mode
+        assert compiled(owner, rl.ones(1)).item() == scaled(owner, rl.ones(1)).item()

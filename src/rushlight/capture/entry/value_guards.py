@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from types import BuiltinFunctionType, MethodType
 from typing import Any
 
-from rushlight.capture.arguments import Names
+from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import misfit_of
 from rushlight.capture.guard import Guard
+from rushlight.capture.state.reachable import StateWalk
 from rushlight.ir.type import TensorType
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
@@ -31,6 +32,14 @@ def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
     same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
     differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
     return Guard("constant", path, repr(value), differs)
+
+
+def text_guards(arguments: Arguments, walk: StateWalk, names: Names) -> list[Guard]:
+    """That texts are the same objects, of which a trace has asked which they are."""
+    texts = walk.assumed.texts
+    told = [(name, name, value) for name, value in arguments.leaves if id(value) in texts]
+    told += [(leaf.text(names), leaf.path, leaf.value) for leaf in walk.leaves if id(leaf.value) in texts]
+    return [Guard("constant", path, f"this {value!r}", f"{text} is not {names(value)}") for text, path, value in told]
 
 
 def number_differs(text: str, value: float, names: Names) -> str:

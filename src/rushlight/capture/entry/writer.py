@@ -23,6 +23,7 @@ from rushlight.capture.entry.value_guards import (
     defined_guards,
     is_partial,
     number_differs,
+    text_guards,
     type_guard,
 )
 from rushlight.capture.entry.value_texts import ValueTexts, replay_view
@@ -320,6 +321,7 @@ class Writer(ValueTexts):
         ]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
         self.guards += walk.assumed.guards(names)
+        self.guards += text_guards(arguments, walk, names)
         self.guards += mode_guards(names)
         self.guards += number_guards(program, names)
         self.guards += _read_gradients(program, self.owner)

@@ -57,9 +57,9 @@ class Assumed:
     `tensors` are those that its operators are given, `asked` those whose form it has looked at, `apart` those that it
     has told from others, `told` the arguments that it has told from others. What `stands_for` a tensor among the
     arguments is told by identity, `unnamed` has what one was found not to have, and `bare` are those that were found to
-    have no attributes of the program's. Which objects those are that are `specified` nothing compares.
-    `libraries` are the modules whose functions it has interpreted and that are not compared; if it `orders`, it has
-    walked through a set.
+    have no attributes of the program's. Of `texts` it has asked which object they are. Which objects those are that are
+    `specified` nothing compares. `libraries` are the modules whose functions it has interpreted and that are not
+    compared; if it `orders`, it has walked through a set.
     """
 
     __slots__ = (
@@ -83,6 +83,7 @@ class Assumed:
         "specified",
         "stands_for",
         "tensors",
+        "texts",
         "told",
         "unnamed",
     )
@@ -97,6 +98,7 @@ class Assumed:
         self.specified: set[int] = set()
         self.unnamed: dict[int, set[str]] = {}
         self.bare: set[int] = set()
+        self.texts: set[int] = set()
         self.libraries: set[str] = set()
         self.orders = False
         self._absent: dict[int, tuple[dict[str, object], set[str], str]] = {}

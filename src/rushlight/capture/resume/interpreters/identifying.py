@@ -26,6 +26,7 @@ from rushlight.ir.dtype import Kind
 _STANDING_FOR: dict[type, type] = {SymInt: int, SymBool: bool, SymFloat: float, Identity: int}
 _CLASSES = {Kind.FLOAT: float, Kind.BOOL: bool, Kind.COMPLEX: complex, Kind.INT: int}
 NUMBERS = frozenset({TracedNumber, SymInt, SymBool, SymFloat})  # of the run time
+_TEXTS = frozenset({str, bytes})
 _SMALL = range(-5, 257)  # of each of these numbers CPython has one object
 
 
@@ -90,6 +91,8 @@ class IdentifyingInterpreter(AccessingInterpreter):
                 return False
             if not all(map(self._is_known, (value, other))):
                 raise Break(breaks.IDENTITY, "identity of two tensors")
+        if type(value) in _TEXTS and type(other) is type(value) and value == other:
+            self.reached.walk.assumed.texts |= {id(each) for each in (value, other) if id(each) not in self.made}
         tuples = value is not other and type(value) is tuple and type(other) is tuple and len(value) == len(other)
         if tuples and (id(value) in self.given or id(other) in self.given):
             raise Break(breaks.IDENTITY, "identity of a tuple that is an argument")
