@@ -320,8 +320,7 @@ class Writer(ValueTexts):
             *state_guards(others, leaves, names),
         ]
         self.guards += [*collection_guards(walk, names), *replaced_guards(walk.leaves, names)]
-        self.guards += walk.assumed.guards(names)
-        self.guards += text_guards(arguments, walk, names)
+        self.guards += [*walk.assumed.guards(names), *text_guards(arguments, walk, names)]
         self.guards += mode_guards(names)
         self.guards += number_guards(program, names)
         self.guards += _read_gradients(program, self.owner)
