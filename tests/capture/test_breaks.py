@@ -253,8 +253,8 @@ def test_a_program_makes_the_break_and_does_what_it_does_uncompiled(code):
 
 
 OF_COMPILE = {"B008"}  # which `compile` itself records; see test_steering.py
-OF_LATER_CALLS = {"B025", "B026", "B027", "B028", "B029"}
-"""See test_without_end.py, test_long_loops.py, test_effects.py and test_cost_of_parts.py."""
+OF_LATER_CALLS = {"B025", "B026", "B027", "B028", "B029", "B030"}
+"""See test_without_end.py, test_long_loops.py, test_effects.py, test_cost_of_parts.py and test_large_containers.py."""
 OF_ONE_GRAPH = {"B001": "C002", "B016": "C002", "B018": "A006", "B021": "C039", "B024": "C036"}  # others are C003
 OF_THE_PROGRAM = {"B014": ValueError, "B019": LookupError}
 

@@ -19,7 +19,7 @@ import pytest
 from tests.optim.training import OPTIMIZERS, Pair
 
 import rushlight as rl
-from rushlight.capture.state.reachable import CellBox
+from rushlight.capture.state.places import CellBox
 
 NOP = dis.opmap["NOP"]
 

@@ -30,7 +30,8 @@ from rushlight.capture.state.changes import (
     state_sources,
 )
 from rushlight.capture.state.freezing import Frozen
-from rushlight.capture.state.reachable import Leaf, StateWalk
+from rushlight.capture.state.places import Leaf
+from rushlight.capture.state.reachable import StateWalk
 from rushlight.capture.symbolic import symbolic_type
 from rushlight.capture.values import (
     Container,

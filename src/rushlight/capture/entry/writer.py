@@ -43,7 +43,8 @@ from rushlight.capture.source import (
     StateSource,
     TensorSource,
 )
-from rushlight.capture.state.reachable import Leaf, StateWalk, differs
+from rushlight.capture.state.places import Leaf, differs
+from rushlight.capture.state.reachable import StateWalk
 from rushlight.capture.state.snapshot import Memory, Snapshot, StateGuards
 from rushlight.capture.values import Output, Reached, Template
 from rushlight.eager.dispatch import STATE, backend_key, bit

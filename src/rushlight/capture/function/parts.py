@@ -33,7 +33,8 @@ from rushlight.capture.resume.driver import Driver, note_failure
 from rushlight.capture.resume.reached import is_object
 from rushlight.capture.resume.whole import FoundState, reached_objects
 from rushlight.capture.stance import STANCE
-from rushlight.capture.state.reachable import CellBox, StateWalk
+from rushlight.capture.state.places import CellBox
+from rushlight.capture.state.reachable import StateWalk
 from rushlight.capture.steering import as_function
 from rushlight.capture.subclass.calls import UNKNOWN, WrapperCalls
 from rushlight.capture.user_paths import written_variables

@@ -285,7 +285,8 @@ class WholeFunction(CompiledFunction):
             unset |= missing
         written = {id(effect.container) for effect in program.effects.entries if effect.key is not TAIL}
         roots = [*self._leaves(arguments), *self._found.named()]
-        forget_unread(walk, reads, written, partial(walk_function, self.function, roots, restless=walk.restless))
+        past = {"restless": walk.restless, "opened": walk.opened}
+        forget_unread(walk, reads, written, partial(walk_function, self.function, roots, **past))
         refuse_shared(arguments, walk, self._found)
         walk.add_assumed()
         if self.options.freeze:

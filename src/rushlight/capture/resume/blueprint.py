@@ -35,7 +35,8 @@ from rushlight.support.frozen import frozen
 Given = list[Any]
 """The parts from which an object is built, each of a class of its own."""
 _PACKAGE = __name__.partition(".")[0]
-_PROGRAMS = frozenset({"bench", "demo", "distributions", "models"})  # of ours, that are written as users write theirs
+# Packages of ours that are written as users write theirs.
+_PROGRAMS = frozenset({"bench", "cli", "conformance", "demo", "distributions", "models"})
 _OF_PARTS = f"{_PACKAGE}.distributions."  # of ours, whose objects hold parts alone
 _OF_C_ALONE = (1 << 7) | (1 << 8)  # flags of classes of C: that cannot be called, and that cannot be changed
 _METHODS_OF_C = frozenset({MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType})

@@ -265,6 +265,16 @@ UNPAID = _register(
 )
 
 
+LARGE = _register(
+    "B030",
+    "A large container is looked into",
+    "A list, dict, set or their like of more than 1,000 entries without tensors, as a vocabulary or a table of data, is"
+    " read by Python: a graph would compare what it read of it at each call. With fullgraph=True a graph does, which"
+    " takes time for each entry when it is made.",
+    "look up what the function needs outside, and pass it as an argument",
+)
+
+
 @frozen
 class Reason:
     """Why a graph ends: the kind, and what it is here."""

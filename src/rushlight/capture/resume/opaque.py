@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from weakref import getweakrefcount
 
 from rushlight.capture.resume import breaks
@@ -17,7 +19,7 @@ _SPECIAL = (
 )
 
 
-_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque})
+_CONTAINERS = frozenset({list, tuple, set, frozenset, deque})
 _DEEPEST, _MOST_PARTS = 3, 64  # where it is looked for what dies with an object
 
 
@@ -37,8 +39,16 @@ def is_mortal(value: object, depth: int = 0) -> bool:
         return False  # of which its bases know
     if hasattr(kind, "__del__") or getweakrefcount(value) > 0:
         return True
-    holds = depth < _DEEPEST and (kind in _CONTAINERS or hasattr(kind, "__next__"))
-    return holds and any(is_mortal(part, depth + 1) for part in gc.get_referents(value)[:_MOST_PARTS])
+    return depth < _DEEPEST and any(is_mortal(part, depth + 1) for part in _held_by(value, kind))
+
+
+def _held_by(value: object, kind: type) -> Sequence[object]:
+    """The first of what a container or an iterator holds. A container is not copied for it."""
+    if kind is dict and isinstance(value, dict):
+        return [*islice(value, _MOST_PARTS), *islice(value.values(), _MOST_PARTS)]
+    if kind in _CONTAINERS and isinstance(value, Iterable):
+        return list(islice(value, _MOST_PARTS))
+    return gc.get_referents(value)[:_MOST_PARTS] if hasattr(kind, "__next__") else ()
 
 
 class Opaque:

@@ -32,17 +32,8 @@ from rushlight.capture.resume.blueprint import is_of_program, is_ours, native_ba
 from rushlight.capture.resume.breaks import OUTSIDE, PASSED_BY, VARIABLES, Break
 from rushlight.capture.state.changes import Copy, is_written
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
-from rushlight.capture.state.reachable import (
-    MARK,
-    PLAIN,
-    Entries,
-    Leaf,
-    SlotBox,
-    StateWalk,
-    Variable,
-    is_walked,
-    variables_of,
-)
+from rushlight.capture.state.places import Entries, Leaf, SlotBox, Variable
+from rushlight.capture.state.reachable import MARK, PLAIN, StateWalk, is_walked, variables_of
 from rushlight.capture.state.reads import looks_of
 from rushlight.capture.values import is_tuple
 from rushlight.eager.handle import Handle

@@ -28,7 +28,8 @@ from rushlight.capture.resume.interpreters.tracing import (
 )
 from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, Shared, resizes
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
-from rushlight.capture.state.reachable import StateWalk, Variable, walk_prepared
+from rushlight.capture.state.places import Variable
+from rushlight.capture.state.reachable import StateWalk, walk_prepared
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.ops.record import Fact
@@ -68,7 +69,10 @@ class FoundState:
         self.restless.update(set(paths) - self._needed)
 
     def look_again(self, walk: StateWalk) -> None:
-        """Takes restless state as it is, where a trace of a whole call has looked at it. Errors: Reroot."""
+        """Takes restless state as it is, and opens large containers, where a whole call looks at them.
+
+        Errors: Reroot.
+        """
         path = "" if walk.looks is None else walk.looks.stirred
         if path:
             self._needed.add(path)
@@ -84,7 +88,7 @@ class FoundState:
         self, function: object, leaves: Sequence[tuple[str, object]], prepared: list[Callable[[], None]] | None = None
     ) -> StateWalk:
         """What a function reaches, by itself and from the leaves of its arguments."""
-        walk = walk_prepared(function, [*leaves, *self.named()], prepared, self.restless)
+        walk = walk_prepared(function, [*leaves, *self.named()], prepared, self.restless, self._needed)
         walk.add_variables(self.variables)
         return walk
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.source import StateSource
-from rushlight.capture.state.reachable import MISSING, PLAIN, Leaf, StateWalk, entries_of, restore, variables_of
+from rushlight.capture.state.places import MISSING, Leaf, entries_of, restore
+from rushlight.capture.state.reachable import PLAIN, StateWalk, variables_of
 from rushlight.capture.values import TAIL, Container, Deleted, Effect, Reached, Template, plain_key
 from rushlight.eager.handle import AUTOGRAD, Handle
 from rushlight.eager.symbols import SymInt

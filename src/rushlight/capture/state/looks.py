@@ -38,10 +38,11 @@ class Looks:
     What the `known` objects hold, by identity, is not looked through. `hidden` are tensors that stand in containers
     alone that were closed at the beginning, with these. `unread` are variables, by container and key, that the trace
     would have read by itself. `restless` are variables, and containers by identity, with their paths, of which a graph
-    is to look at none: `stirred` is the path of one at which the trace has looked, or empty.
+    is to look at none: `stirred` is the path of one at which the trace has looked, or empty. Containers at `large`
+    paths are among these, since they hold much.
     """
 
-    __slots__ = ("_known", "closed", "hidden", "restless", "stirred", "unread")
+    __slots__ = ("_known", "closed", "hidden", "large", "restless", "stirred", "unread")
 
     def __init__(
         self,
@@ -50,12 +51,14 @@ class Looks:
         hidden: Mapping[int, Set[int]],
         unread: Iterable[tuple[int, object]],
         restless: Mapping[object, str],
+        large: Set[str],
     ) -> None:
         self.closed = set(closed)
         self.unread = set(unread)
         self.hidden = hidden
         self._known = known
         self.restless = restless
+        self.large = large
         self.stirred = ""
 
     def into(self, values: Iterable[object]) -> None:

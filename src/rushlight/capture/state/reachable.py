@@ -8,12 +8,12 @@ learning rate). Of other objects the attributes count that the function's own co
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from gc import get_referents
-from operator import is_, is_not
+from itertools import islice
 from threading import local
 from types import (
     BuiltinFunctionType,
@@ -21,40 +21,31 @@ from types import (
     CodeType,
     FunctionType,
     MappingProxyType,
-    MemberDescriptorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
 )
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from rushlight.capture.code.instructions import globals_in
-from rushlight.capture.interpreter.slots import HEAP_TYPE, lookup
+from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
 from rushlight.capture.state.globals import ReachableGlobals, is_of_users, module_of_globals, names_in, variables_in
 from rushlight.capture.state.looks import Looks
+from rushlight.capture.state.places import MISSING, CellBox, Entries, Leaf, Variable, differs, entries_of, restore
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
 _Opened = TypeVar("_Opened")
 MARK = "__rushlight_state__"
 PREPARE = "__rushlight_prepare__"  # of a class: called before its instance is walked, with a list for what undoes that
-MISSING = object()
 PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = (set, deque, bytearray)
+_SIZED = frozenset({list, dict, set, deque, bytearray, OrderedDict, defaultdict, Counter})
+_MANY, _FIRST = 1000, 64  # entries of a container that is large, and those that are looked at for tensors
 _PARTS: dict[type, tuple[str, ...]] = {partial: ("args", "keywords"), slice: ("start", "stop", "step")}
 _ASKS_BY_NAME = frozenset({"globals", "eval", "exec", "vars", "locals", "dir"})  # what they look at nobody notes
 _NO_STATE = (type, local, FunctionType, BuiltinFunctionType, MethodType, ModuleType, CellType, Handle)
-
-
-class Entries(Protocol):
-    """What holds values by key and can be assigned to: a dict, a list, a CellBox."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, key: Any, /) -> Any: ...
-
-    def __setitem__(self, key: Any, value: Any, /) -> None: ...
 
 
 class Traced(ABC):
@@ -66,135 +57,6 @@ class Traced(ABC):
 
 
 @dataclass(slots=True)
-class Leaf:
-    """A value in a container.
-
-    `path` names it in messages. If `runtime`, a number is known only at run time. `stand_in` takes its place while a
-    function is traced. If `type_only`, the program depends only on the value's type; if `unread`, not on the value.
-    """
-
-    container: Entries
-    key: Any
-    value: Any
-    path: str
-    runtime: bool
-    stand_in: object = None
-    type_only: bool = False
-    unread: bool = False
-
-    @property
-    def owner_id(self) -> int:
-        """What tells the container, or the cell, from others."""
-        container = self.container
-        if isinstance(container, CellBox):
-            return id(container.cell)
-        return id(container.owner if isinstance(container, (ClassBox, SlotBox)) else container)
-
-    def substitute(self, value: object) -> None:
-        """Puts a stand-in in its place."""
-        self.stand_in = value
-        _set_entry(self.container, self.key, value)
-
-    def now(self) -> object:
-        """The value in its place, MISSING if there is none."""
-        try:
-            return _entry(self.container, self.key)
-        except (KeyError, ValueError):
-            return MISSING
-
-    def text(self, names: Callable[[object], str]) -> str:
-        """Its place in the text of an entry's function, which calls objects by `names`."""
-        key = repr(self.key) if type(self.key) in (int, str) else names(self.key)
-        kind = type(self.container)
-        if issubclass(kind, (dict, list)) and type(lookup(kind, "__getitem__")) is FunctionType:
-            getter = dict.__getitem__ if issubclass(kind, dict) else list.__getitem__
-            return f"{names(getter)}({names(self.container)}, {key})"
-        return f"{names(self.container)}[{key}]"
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it is a number."""
-        return type(self.value) in (int, float)
-
-    @property
-    def is_numbers(self) -> bool:
-        """Whether it is a tuple of numbers, such as Adam's betas."""
-        return type(self.value) is tuple and all(type(number) in (int, float) for number in self.value)
-
-
-class CellBox:
-    """A closure's variable as a container of one value, under the key 0."""
-
-    __slots__ = ("cell",)
-
-    def __init__(self, cell: CellType) -> None:
-        self.cell = cell
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, key: int) -> object:
-        return self.cell.cell_contents
-
-    def __setitem__(self, key: int, value: object) -> None:
-        self.cell.cell_contents = value
-
-
-class ClassBox:
-    """The attributes that a class itself has as a container."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: type) -> None:
-        self.owner = owner
-
-    def __len__(self) -> int:
-        return len(vars(self.owner))
-
-    def __getitem__(self, key: str) -> object:
-        return vars(self.owner)[key]
-
-    def __setitem__(self, key: str, value: object) -> None:
-        setattr(self.owner, key, value)
-
-
-class SlotBox:
-    """An object's slot as a container of one value, under the slot's name."""
-
-    __slots__ = ("owner", "slot")
-
-    def __init__(self, owner: object, slot: MemberDescriptorType) -> None:
-        self.owner = owner
-        self.slot = slot
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, key: str) -> object:
-        try:
-            return self.slot.__get__(self.owner)
-        except AttributeError as empty:
-            raise KeyError(key) from empty
-
-    def __setitem__(self, key: str, value: object) -> None:
-        self.slot.__set__(self.owner, value)
-
-
-class Variable(NamedTuple):
-    """A variable that a trace has read and that no name in the function's code told of."""
-
-    container: Entries
-    key: Any
-    path: str
-
-    def leaf(self) -> Leaf | None:
-        """The variable with its value; None if it has none."""
-        leaf = Leaf(self.container, self.key, None, self.path, False)
-        leaf.value = leaf.now()
-        return None if leaf.value is MISSING else leaf
-
-
-@dataclass(slots=True)
 class StateWalk:
     """All containers and leaves that a function reaches, each once.
 
@@ -203,7 +65,8 @@ class StateWalk:
     has, by identity, the containers that these tuples and the objects stand in, and 0 where they are reached without
     one. `collections`, as sets, are not to change while the function is traced. `added` are globals that the trace
     binds, and that were not there before. `assumed` is what a trace takes to stay as it is, `looks` what it has
-    looked into, if that is known. What is `closed`, by identity, is not opened. Paths that are `restless` lead to
+    looked into, if that is known. What is `closed`, by identity, is not opened, nor are `large` containers without
+    tensors, but those whose paths are to be `opened`, or all. Paths that are `restless` lead to
     another value at each call; those in tuples are `passed` by. Lists, sets and deques that are `resized` may have
     other entries behind the trace, and another number of them.
     """
@@ -220,12 +83,14 @@ class StateWalk:
     skipped: Collection[tuple[int, object]] = ()
     closed: Collection[int] = ()
     restless: Collection[str] = ()
+    opened: Collection[str] | None = None
     own: frozenset[tuple[int, object]] = frozenset()
     added: list[Leaf] = field(default_factory=list)
     assumed: Assumed = field(default_factory=Assumed)
     looks: Looks | None = None
     resized: set[int] = field(default_factory=set)
     passed: list[tuple[object, str]] = field(default_factory=list)
+    large: list[tuple[object, str]] = field(default_factory=list)
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
@@ -377,6 +242,9 @@ class StateWalk:
     ) -> Iterator[tuple[object, object, str]]:
         if id(container) in self.closed or (id(container) in self.before and not self._opens_all(container, kind)):
             return
+        if self.opened is not None and path not in self.opened and kind is not self.objects and _is_large(container):
+            self.large.append((container, path))
+            return
         known: Collection[object] = self.names if id(container) in self.before else ()
         entries = self.before[id(container)] = entries_of(container)
         kind.append((container, path))
@@ -399,6 +267,17 @@ class StateWalk:
             yield index, entry, f"{path}[{index}]"
 
 
+def _is_large(container: object) -> bool:
+    """Whether a container holds much, and no tensor or module among the first."""
+    if type(container) not in _SIZED or not isinstance(container, Collection) or len(container) <= _MANY:
+        return False
+    first = [*islice(container, _FIRST)]
+    if isinstance(container, dict):
+        first += islice(container.values(), _FIRST)
+    kinds = set(map(type, first))
+    return not any(issubclass(kind, Handle) or hasattr(kind, MARK) for kind in kinds)
+
+
 def variables_of(value: object) -> dict[str, object] | None:
     """The `__dict__` of an object, unasked where its class has a `__getattribute__` of its own."""
     try:
@@ -419,57 +298,6 @@ def is_walked(value: object) -> bool:
     return issubclass(type(value), Handle) or bool(walk.before or walk.tensors)
 
 
-def entries_of(container: Any) -> dict[object, object]:
-    """The entries of a container, by key or by place, as C has them: methods of the program's are not asked."""
-    if isinstance(container, dict):
-        return {key: dict.__getitem__(container, key) for key in kind_of(container).__iter__(container)}
-    return dict(enumerate(list.__iter__(container) if isinstance(container, list) else container))
-
-
-def kind_of(container: dict[Any, Any]) -> type[dict[Any, Any]]:
-    """The class of C that has the order of a dict."""
-    return OrderedDict if isinstance(container, OrderedDict) else dict
-
-
-def _entry(container: Any, key: Any) -> object:
-    """One entry. Errors: KeyError."""
-    if isinstance(container, list):
-        return list.__getitem__(container, key)
-    if not isinstance(container, dict):
-        return container[key]
-    if not dict.__contains__(container, key):  # a class may make what is missing
-        raise KeyError(key)
-    return dict.__getitem__(container, key)
-
-
-def _set_entry(container: Any, key: Any, value: object) -> None:
-    if isinstance(container, dict):
-        kind_of(container).__setitem__(container, key, value)
-    elif isinstance(container, list):
-        list.__setitem__(container, key, value)
-    else:
-        container[key] = value
-
-
-def differs(container: Collection[object], before: tuple[object, ...]) -> bool:
-    """Whether a collection has other objects, or the same in another order."""
-    return len(container) != len(before) or any(map(is_not, container, before))
-
-
-def restore(container: Any, before: dict[object, object]) -> None:
-    """Gives a container the entries that it had, in their order."""
-    if not isinstance(container, dict):
-        list.__setitem__(container, slice(None), [*before.values()])
-        return
-    now = entries_of(container)
-    if not (all(map(is_, now, before)) and len(now) == len(before)):
-        now.clear()
-        kind_of(container).clear(container)
-    for key, value in before.items():
-        if now.get(key, MISSING) is not value:
-            _set_entry(container, key, value)
-
-
 def _key_text(key: object) -> str:
     return f"tensor at {id(key):#x}" if isinstance(key, Handle) else repr(key)
 
@@ -480,18 +308,19 @@ def walk_function(
     skipped: Collection[tuple[int, object]] = (),
     closed: Collection[int] = (),
     restless: Collection[str] = (),
+    opened: Collection[str] | None = None,
 ) -> StateWalk:
     """What a function reaches, but through `skipped` leaves (the container's identity, and the key).
 
     What is in containers that are `closed`, by identity, is not reached through these, nor that to which `restless`
-    paths lead.
+    paths lead, nor what large ones hold whose paths are not `opened`.
 
     Itself, its bound object, its closure, its defaults, the globals in its code, arguments; of functions that it may
     call plain values alone.
     """
     roots, bound = code_roots(function)
     names = frozenset([name for root in roots for name in names_in(root.__code__)])
-    without = skipped, closed, restless
+    without = skipped, closed, restless, opened
     walk = _walked(roots, bound, arguments, names, without)
     values = [leaf.value for leaf in walk.leaves]
     classes = {type(instance): None for instance in [*walk.marked, *values]}
@@ -521,10 +350,10 @@ def _walked(
     bound: object,
     arguments: list[tuple[str, object]],
     names: frozenset[str],
-    without: tuple[Collection[tuple[int, object]], Collection[int], Collection[str]],
+    without: tuple[Collection[tuple[int, object]], Collection[int], Collection[str], Collection[str] | None],
 ) -> StateWalk:
-    skipped, closed, restless = without
-    walk = StateWalk(names=names, skipped=skipped, closed=closed, restless=restless)
+    skipped, closed, restless, opened = without
+    walk = StateWalk(names=names, skipped=skipped, closed=closed, restless=restless, opened=opened)
     named: set[tuple[int, str]] = set()
     for root in roots:
         for name, cell in zip(root.__code__.co_freevars, root.__closure__ or (), strict=True):
@@ -583,13 +412,14 @@ def walk_prepared(
     arguments: list[tuple[str, object]],
     undo: list[Callable[[], None]] | None = None,
     restless: Collection[str] = (),
+    opened: Collection[str] | None = None,
 ) -> StateWalk:
     """What a function reaches, once that is ready for it. What takes back how it was made ready is added to `undo`."""
-    walk = walk_function(function, arguments, restless=restless)
+    walk = walk_function(function, arguments, restless=restless, opened=opened)
     prepared = [getattr(instance, PREPARE) for instance in walk.marked if hasattr(type(instance), PREPARE)]
     for prepare in prepared:
         prepare([] if undo is None else undo)
-    return walk_function(function, arguments, restless=restless) if prepared else walk
+    return walk_function(function, arguments, restless=restless, opened=opened) if prepared else walk
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Set
 
 from rushlight.capture.state.looks import CONTAINERS, Looks
-from rushlight.capture.state.reachable import MARK, PLAIN, Leaf, StateWalk, variables_of
+from rushlight.capture.state.places import Leaf
+from rushlight.capture.state.reachable import MARK, PLAIN, StateWalk, variables_of
 from rushlight.eager.handle import Handle
 
 _LOCK = threading.Lock()
@@ -30,7 +31,7 @@ class Reads:
     def __init__(self, walk: StateWalk) -> None:
         self._walk = walk
         self._owners = {id(vars(owner)): owner for owner in walk.marked if getattr(type(owner), MARK) == "static"}
-        watched = walk.marked if walk.restless else self._owners.values()
+        watched = walk.marked if walk.restless or walk.large else self._owners.values()
         self._classes = {_marked_class(type(owner)) for owner in watched}
         self._names: dict[int, set[str]] = {}
         self._by_us: dict[int, set[str]] = {}  # those that were read by what is not interpreted
@@ -137,7 +138,10 @@ def looks_of(walk: StateWalk) -> Looks:
     closed = kinds - _kept_by_us(walk, _given_to_modules(walk))
     marked = {id(owner) for owner in walk.marked}
     hidden = _hidden(walk, closed)
-    return Looks(closed, marked, hidden, walk.own, _restless(walk, closed) if walk.restless else {})
+    large = {id(container): path for container, path in walk.large if id(container) not in walk.before}
+    closed |= large.keys()
+    restless = _restless(walk, closed) if walk.restless else {}
+    return Looks(closed, marked, hidden, walk.own, {**restless, **large}, frozenset(large.values()))
 
 
 def _restless(walk: StateWalk, closed: set[int]) -> dict[object, str]:

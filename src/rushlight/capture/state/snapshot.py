@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rushlight.capture.arguments import Names
 from rushlight.capture.guard import Guard
 from rushlight.capture.state.assumed import Part
-from rushlight.capture.state.reachable import MISSING, Entries, Leaf, kind_of
+from rushlight.capture.state.places import MISSING, Entries, Leaf, kind_of
 from rushlight.eager.handle import Handle, moves
 from rushlight.eager.tensor_meta import TensorMeta
 from rushlight.runtime.allocator import Storage

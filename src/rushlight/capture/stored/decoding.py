@@ -19,7 +19,7 @@ from rushlight.capture.entry.writer import snapshot_guards
 from rushlight.capture.guard import is_same
 from rushlight.capture.hooks import NO_HOOKS, HookGuard
 from rushlight.capture.state.assumed import Part
-from rushlight.capture.state.reachable import Leaf
+from rushlight.capture.state.places import Leaf
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.stored.digests import code_digest, function_digest
 from rushlight.capture.stored.encoding import OF_FIELDS, code_in, maker_name

@@ -50,7 +50,8 @@ from rushlight.capture.source import (
 )
 from rushlight.capture.state.assumed import Part
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
-from rushlight.capture.state.reachable import MARK, CellBox, ClassBox, Leaf, variables_of
+from rushlight.capture.state.places import CellBox, ClassBox, Leaf
+from rushlight.capture.state.reachable import MARK, variables_of
 from rushlight.capture.state.snapshot import Snapshot, StateGuards
 from rushlight.capture.stored.digests import code_digest, function_digest
 from rushlight.capture.stored.exits import Unwritable, exit_row

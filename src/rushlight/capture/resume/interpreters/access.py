@@ -20,7 +20,8 @@ from rushlight.capture.resume.iterators import VIEWS
 from rushlight.capture.resume.opaque import Opaque, lives
 from rushlight.capture.resume.reached import ReachedObjects, has_walked
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
-from rushlight.capture.state.reachable import MARK, CellBox, ClassBox, variables_of
+from rushlight.capture.state.places import CellBox, ClassBox
+from rushlight.capture.state.reachable import MARK, variables_of
 from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle

@@ -43,7 +43,8 @@ from rushlight.capture.resume.interpreters.identifying import IdentifyingInterpr
 from rushlight.capture.resume.opaque import Opaque
 from rushlight.capture.resume.reached import ReachedObjects, Reroot, is_namespace
 from rushlight.capture.state.globals import is_of_users, module_of_class, module_of_globals
-from rushlight.capture.state.reachable import PLAIN, ClassBox, is_walked
+from rushlight.capture.state.places import ClassBox
+from rushlight.capture.state.reachable import PLAIN, is_walked
 from rushlight.eager.handle import Handle
 
 _MOST_DICTS = 4  # of variables that one trace takes as state: those of new objects are others in each trace

@@ -193,7 +193,8 @@ class TracingInterpreter(PromisingInterpreter):
             if self._deaths:
                 self.look_for_deaths()
             if self.looks.stirred:
-                raise Retrace(self.count, Reason(breaks.RESTLESS, self.looks.stirred))
+                kind = breaks.LARGE if self.looks.stirred in self.looks.large else breaks.RESTLESS
+                raise Retrace(self.count, Reason(kind, self.looks.stirred))
             self.count += 1
             if len(frames) != depth:
                 self._follow(frames)
