@@ -377,3 +377,54 @@ def test_which_object_the_text_of_an_attribute_is_is_asked_at_each_call(fullgrap
     for mode in (DEFAULT, "".join(["ten", "fold"]), DEFAULT, "none"):
         owner.mode = mode
         assert compiled(owner, rl.ones(1)).item() == scaled(owner, rl.ones(1)).item()
+
+
+def _logged(turns: int, x: typing.Any, log: list[str]) -> typing.Any:
+    for turn in range(turns):
+        x = x + turn
+        log.append(f"turn {turn} of {turns}, half {turn / 2}")
+        print(end="")  # ends a graph
+        x = x * 0.5
+    return x
+
+
+def _by_name(turns: int, x: typing.Any, log: list[str]) -> typing.Any:
+    found = {}
+    for turn in range(turns):
+        x = x * 0.5 + turn
+        print(end="")
+        found[f"turn {turn}"] = x + 1
+    log.extend(found)
+    return sum(found.values())
+
+
+def _values(turns: int, x: typing.Any, log: list[str]) -> typing.Any:
+    found: dict[int, float] = {}
+    for turn in range(turns):
+        x = x * 0.5 + turn
+        print(end="")
+        found[turn] = x.sum().item()
+    log.append(str(found))
+    return x
+
+
+@pytest.mark.parametrize("function", [_logged, _by_name, _values])
+def test_texts_of_counters_and_dicts_that_grow_make_no_graph_for_each_turn(function: typing.Any) -> None:
+    log: list[str] = []
+    wanted: list[str] = []
+    compiled, before = rl.compile(function, backend="eager"), rl.compiler.graph_count()
+    assert compiled(40, rl.ones(2), log).tolist() == function(40, rl.ones(2), wanted).tolist()
+    assert log == wanted
+    assert rl.compiler.graph_count() - before < 20
+
+
+def test_texts_of_an_argument_that_counts_make_no_graph_for_each_call() -> None:
+    def step(x: typing.Any, number: int) -> tuple[typing.Any, str]:
+        y = x * 2 + number
+        return y, f"step {number}"
+
+    compiled, before = rl.compile(step, backend="eager"), rl.compiler.graph_count()
+    for number in range(20):
+        (y, text), (wanted, said) = compiled(rl.ones(2), number), step(rl.ones(2), number)
+        assert y.tolist() == wanted.tolist() and text == said
+    assert rl.compiler.graph_count() - before < 8

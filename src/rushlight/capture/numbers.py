@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
 from rushlight.sym import Origin, Scope, SizeExpr
+
+NAMES = re.compile(r"\ba\d+\b")  # of arguments, in the text of a number
 
 
 class ProgramNumbers:
@@ -15,11 +17,11 @@ class ProgramNumbers:
 
     `fixed` are the values that it relies on, by the numbers' text; `sizes` the symbols of integers that are sizes,
     indices, or compared. `written` is how users write a number, by its text; `given` tells the same of the arguments,
-    and of what has been read of objects among these. `variables` are what long texts are called, with these; without
-    `abbreviates` there are none.
+    and of what has been read of objects among these. Arguments that are `restless` are other numbers at each call.
+    `variables` are what long texts are called, with these; without `abbreviates` there are none.
     """
 
-    __slots__ = ("abbreviates", "fixed", "given", "made", "scope", "sizes", "variables", "written")
+    __slots__ = ("abbreviates", "fixed", "given", "made", "restless", "scope", "sizes", "variables", "written")
 
     def __init__(self, scope: Scope, given: Callable[[], dict[str, str]], abbreviates: bool = True) -> None:
         self.scope = scope
@@ -30,6 +32,11 @@ class ProgramNumbers:
         self.fixed: dict[str, float] = {}
         self.sizes: dict[str, SizeExpr] = {}
         self.made: dict[str, TracedNumber] = {}
+        self.restless: Collection[str] = ()
+
+    def changes(self, number: TracedNumber) -> bool:
+        """Whether a number is computed from an argument that is another one at each call."""
+        return bool(self.restless) and not set(NAMES.findall(number.text)).isdisjoint(self.restless)
 
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on a number's value."""

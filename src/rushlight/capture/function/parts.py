@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from rushlight.capture.arguments import Arguments, Names
@@ -24,6 +25,7 @@ from rushlight.capture.function.whole import (
     wrapper_calls,
 )
 from rushlight.capture.guard import Guard
+from rushlight.capture.numbers import NAMES
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder
 from rushlight.capture.resume import breaks
@@ -78,6 +80,7 @@ class PartFunction(WholeFunction):
         self._found = FoundState(shares=False, restless=continuation.restless)
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
+        self._counting: set[int] = set()  # arguments that were fixed to several numbers
 
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         try:
@@ -123,6 +126,11 @@ class PartFunction(WholeFunction):
         super().reset()
         self.changing.clear()
         self.reshaped.clear()
+        self._counting.clear()
+
+    def _restless_numbers(self, arguments: Arguments) -> Collection[str]:
+        told = [(line.partition(" = ")[0], _POSITION.fullmatch(line.partition(" = ")[2])) for line in arguments.unpack]
+        return {name for name, position in told if position is not None and int(position[1]) in self._counting}
 
     def _is_counted(self, program: Program) -> bool:
         return bool(program.graph.calls)
@@ -153,6 +161,10 @@ class PartFunction(WholeFunction):
     def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
         texts = Counter([_position(entry, guard) for entry, guard in failed if guard.kind == "constant"])
         self.reshaped.update([at for at, count in texts.items() if at is not None and count == MOST_TEXTS])
+        numbers = Counter([at for entry, guard in failed if guard.kind == "number" for at in _numbers(entry, guard)])
+        self._counting.update([at for at, count in numbers.items() if count >= MOST_CONTAINERS])
+        if not self.continuation.is_start:  # whose caller may pass fewer
+            self.changing.update(_growing(failed))
         failed = [(entry, guard) for entry, guard in failed if guard.kind in OF_STATE]
         counts = Counter([(_position(entry, guard), guard.path, _most_misses(guard)) for entry, guard in failed])
         others = [(position, path) for (position, path, most), count in counts.items() if count >= most]
@@ -168,10 +180,31 @@ def _position(entry: Entry, guard: Guard) -> int | None:
     return None if position is None else int(position[1])
 
 
+def _numbers(entry: Entry, guard: Guard) -> set[int]:
+    """Which arguments a guard of a number is about."""
+    positions = [_POSITION.fullmatch(_unpacked(entry, name)) for name in set(NAMES.findall(guard.path))]
+    return {int(position[1]) for position in positions if position is not None}
+
+
 def _unpacked(entry: Entry, name: str) -> str:
     """What a name stands for in the function of an entry."""
     leaf = f"{name} = "
     return next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), name)
+
+
+def _growing(failed: Sequence[tuple[Entry, Guard]]) -> list[int]:
+    """Which arguments are dicts that grow: what each graph was made for is the beginning of what the next was."""
+    held: dict[int, list[str]] = {}
+    for entry, guard in failed:
+        position = _position(entry, guard)
+        if guard.kind == "arguments" and guard.expected.startswith("dict") and position is not None:
+            held.setdefault(position, []).append(guard.expected.removesuffix("]"))
+    return [
+        position
+        for position, keys in held.items()
+        if len(set(keys)) >= MOST_CONTAINERS
+        and all(more.startswith(less) for less, more in pairwise(sorted(keys, key=len)))
+    ]
 
 
 def _shared_containers(entry: Entry, guard: Guard) -> list[int]:

@@ -30,6 +30,10 @@ class Numbers(Protocol):
 
     made: dict[str, TracedNumber]
 
+    def changes(self, number: TracedNumber) -> bool:
+        """Whether the number is another one at each call, so that nothing may rely on its text."""
+        ...
+
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on the number's value."""
         ...

@@ -202,6 +202,8 @@ def concrete(value: Any, seen: dict[int, object]) -> Any:
     `seen` has what stands for lists and dicts around it, by their identity: one may contain itself.
     """
     kind = type(value)
+    if kind is TracedNumber and value.numbers.changes(value):
+        raise Break(breaks.PASSED_BY, "the text of a number that is another one at each call")
     if kind in NUMBERS:
         return fixed_number(value)
     if issubclass(kind, Handle):
