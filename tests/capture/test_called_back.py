@@ -12,7 +12,10 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.capture.resume.interpreters import known
 from rushlight.distributed.optim import _apply_optimizer_in_backward as apply_in_backward
+from rushlight.ir.graph import GraphBuilder
+from rushlight.ir.type import TensorType
 from rushlight.nn.utils import parametrize
+from rushlight.ops.promote import unbroadcast
 from rushlight.support.errors import CompileError
 from rushlight.utils.checkpoint import checkpoint_sequential
 from rushlight.utils.checkpoint.wrapper import checkpoint_wrapper
@@ -331,3 +334,17 @@ def test_modules_are_given_classes_at_each_call(name: str) -> None:
 
     compiled = rl.compile(changed, backend="eager")
     assert [told(compiled) for _ in range(3)] == [told(changed)] * 3
+
+
+def test_graphs_that_a_program_builds_itself_get_each_call_once() -> None:
+    def function(x: Any) -> tuple[list[str], Any]:
+        y = x * 2
+        builder = GraphBuilder()
+        one = builder.parameter("one", TensorType((2, 3), rl.float32))
+        unbroadcast(one + one, builder.parameter("like", TensorType((2, 1), rl.float32)))
+        return [call.op.name for call in builder.calls], y + 1
+
+    names, _ = function(rl.ones(1))
+    compiled = rl.compile(function)
+    for _ in range(3):
+        assert compiled(rl.ones(1))[0] == names

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -70,3 +71,18 @@ def test_messages_of_functions_of_ours_fix_no_sizes():
         x, lengths = rl.rand(size, size + 1, 2), rl.full((size + 1,), size)
         assert bool((compiled(x, lengths) == x.reshape(-1, 2)).all())
     assert rl.compiler.graph_count() == 1
+
+
+def test_texts_that_differ_at_each_turn_are_passed_by_where_graphs_differ_elsewhere_too() -> None:
+    def shown(found: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value.detach().numpy().copy() if isinstance(value, rl.Tensor) else value
+            for name, value in found.items()
+        }
+
+    found = {f"value {at}": rl.full((at + 1,), float(at)) if at % 4 else at for at in range(24)}
+    compiled = rl.compile(shown)
+    for _ in range(2):  # without a warning
+        assert {name: np.sum(value) for name, value in compiled(found).items()} == {
+            name: np.sum(value) for name, value in shown(found).items()
+        }

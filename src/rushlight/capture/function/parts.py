@@ -167,7 +167,12 @@ class PartFunction(WholeFunction):
             self.changing.update(_growing(failed))
         failed = [(entry, guard) for entry, guard in failed if guard.kind in OF_STATE]
         counts = Counter([(_position(entry, guard), guard.path, _most_misses(guard)) for entry, guard in failed])
-        others = [(position, path) for (position, path, most), count in counts.items() if count >= most]
+        full = len(self.entries) >= QUIET_GRAPHS  # the other entries may differ there too, behind another guard
+        others = [
+            (position, path)
+            for (position, path, most), count in counts.items()
+            if count >= most or (full and count >= QUIET_GRAPHS // 2)
+        ]
         self.changing.update([position for position, _ in others if position is not None])
         self.continuation.restless.update([path for position, path in others if position is None])
         of_call = self.continuation.is_start and any(position is not None for position, _ in others)

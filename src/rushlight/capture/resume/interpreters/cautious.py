@@ -86,6 +86,7 @@ from rushlight.capture.state.reachable import variables_of
 from rushlight.eager.autograd.accumulate import is_recorded, kept_gradient
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
+from rushlight.ir.graph import Node
 
 
 def module_of(function: Any) -> str:
@@ -436,6 +437,8 @@ def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
     if type(value) is Opaque or (known and not (_only_reads(function) and interpreter.reached.shows_all(value))):
         raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
     kind = type(value)
+    if kind is Node:
+        raise Break(breaks.CALL, "a call is given a node of a graph of the program's, which it may add to")
     if kind is FunctionType and issubclass(type(getattr(function, "__self__", None)), BaseExceptionGroup):
         raise Break(breaks.CALLED_BACK, "C asks a function about the parts of an exception group")
     within = value if type(value) in (list, tuple) and not _keeps_whole(function) else ()

@@ -34,5 +34,5 @@ class PromisingInterpreter(TimedInterpreter):
             self.promised, frame.promised = False, self.count
 
     def broken(self) -> int | None:
-        """The instruction that calls the outermost function that is promised to be one graph, and has not ended."""
+        """The instruction that calls the outermost of the promised functions that have not ended."""
         return next((frame.promised for frame in self.frames if frame.promised is not None), None)
