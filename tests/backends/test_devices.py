@@ -202,6 +202,21 @@ def test_gradients_of_numbers_of_the_cpu_are_there():
         rl.testing.assert_close((first, number.grad, x.grad.cpu()), (wanted, other.grad, y.grad))
 
 
+def test_what_is_computed_of_numbers_of_the_cpu_stays_there():
+    """Code of a device would put it into the device's memory, where the host reads nothing."""
+
+    def function(x, number):
+        return x * number, number + 1
+
+    x, number = rl.ones(3, device="mica"), rl.tensor(2.0)
+    compiled = rl.compile(function)
+    for _ in range(2):
+        there, here = compiled(x, number)
+        assert (there.device.type, here.device.type, (here + 1).item()) == ("mica", "cpu", 4.0)
+    with refused("V002"):
+        rl.compile(function, fullgraph=True)(x, number)
+
+
 @pytest.mark.filterwarnings("ignore::rushlight.DeviceWarning")
 def test_a_kernel_of_a_library_runs_where_it_was_registered_for():
     """It gets tensors that are there, and is differentiated; the kernel for all gets copies on the CPU."""

@@ -53,9 +53,13 @@ def compile_graph(graph: Graph, backend: str | None = None, chooser: Chooser | N
 
 
 def device_of(graph: Graph) -> Device:
-    """Where a graph's tensors with data are. Those without dims on the CPU may go with any others. Errors: V002."""
-    types = [call.type for call in (*graph.parameters, *graph.outputs)]
-    devices = dict.fromkeys([type_.device for type_ in types if type_.shape or type_.device != CPU])
+    """Where a graph's tensors with data are. Operands without dims on the CPU go with any. Errors: V002.
+
+    What is computed of these alone is no result beside others: code of a device gives what is there.
+    """
+    taken = [call.type for call in graph.parameters]
+    types = [*[type_ for type_ in taken if type_.shape or type_.device != CPU], *[call.type for call in graph.outputs]]
+    devices = dict.fromkeys([type_.device for type_ in types])
     devices.pop(META, None)
     if len(devices) > 1:
         names = ", ".join(map(str, devices))

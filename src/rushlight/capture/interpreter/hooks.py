@@ -35,7 +35,7 @@ class Hooks:
         """What a call gives that is not interpreted."""
         return function(*args, **kwargs)
 
-    def calls_leaf(self, method: FunctionType) -> None:
+    def calls_leaf(self, method: FunctionType, cls: type | None = None) -> None:
         """Is told of a special method that C is going to call as it is."""
 
     def given_to(self, function: object, args: tuple[object, ...]) -> tuple[object, ...]:

@@ -68,7 +68,7 @@ def python_method(interpreter: Evaluator, cls: type, name: str) -> FunctionType 
     if type(method) is not FunctionType:
         return None
     if interpreter.is_leaf(method):
-        interpreter.calls_leaf(method)
+        interpreter.calls_leaf(method, cls)
         return None
     return method
 

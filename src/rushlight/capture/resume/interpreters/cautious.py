@@ -242,8 +242,9 @@ class CautiousInterpreter(ShowingInterpreter):
             raise Break(breaks.ITERATOR, f"a {type(iterator).__name__} goes on that was there before")
         self.used = True
 
-    def calls_leaf(self, method: FunctionType) -> None:
-        """Breaks before C calls a special method of ours that has effects."""
+    def calls_leaf(self, method: FunctionType, cls: type | None = None) -> None:
+        """Breaks before C calls a special method of ours, of some class, that has effects."""
+        _adds_to(cls)
         if method.__code__ not in self.graphless:
             _stays_outside(method, module_of(method))
 
@@ -394,6 +395,12 @@ def _stays_outside(function: Any, module: str) -> None:
         raise Break(breaks.CALL, f"{name} is called")
 
 
+def _adds_to(kind: type | None) -> None:
+    """Breaks before a call with an operand of this class, if it may add to a graph that the program builds itself."""
+    if kind is Node:
+        raise Break(breaks.CALL, "a node of a graph of the program's is an operand")
+
+
 def _was_there(interpreter: CautiousInterpreter, value: object) -> bool:
     """Whether a value is an iterator that was there before, and is none whose methods are interpreted."""
     kind = type(value)
@@ -437,8 +444,7 @@ def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
     if type(value) is Opaque or (known and not (_only_reads(function) and interpreter.reached.shows_all(value))):
         raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
     kind = type(value)
-    if kind is Node:
-        raise Break(breaks.CALL, "a call is given a node of a graph of the program's, which it may add to")
+    _adds_to(kind)
     if kind is FunctionType and issubclass(type(getattr(function, "__self__", None)), BaseExceptionGroup):
         raise Break(breaks.CALLED_BACK, "C asks a function about the parts of an exception group")
     within = value if type(value) in (list, tuple) and not _keeps_whole(function) else ()
