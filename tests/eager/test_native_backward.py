@@ -189,12 +189,17 @@ def aimed_tape(seed):
     if keep:
         rl.autograd.backward(roots, starts, inputs=wanted[:2])
     kept = [bits(value.grad) for value in values if value.is_leaf or value.retains_grad]
-    return log, [bits(one) for one in found], kept, [step.grad_fn.released for step in values[3:]]
+    return (log, [bits(one) for one in found], kept), [step.grad_fn.released for step in values[3:]]
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_gradients_at_given_places_are_those_of_python_passes(seed):
-    both(lambda: aimed_tape(seed))
+    both(lambda: aimed_tape(seed)[0])
+
+
+def test_gradients_at_given_places_free_the_steps_that_python_passes_free():
+    for seed in range(24):
+        both(lambda seed=seed: aimed_tape(seed)[1])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
