@@ -6,6 +6,7 @@
 import argparse
 import random
 
+from rushlight.compiler import disable
 from rushlight.eager.dispatch import STATE, Dispatched, Key, bit, dispatch, register, table
 from rushlight.support.errors import RushlightError
 from rushlight.term import Op
@@ -76,6 +77,7 @@ def build(ops, log, registered):
     return made
 
 
+@disable  # it sets the state of the dispatcher, which a trace uses
 def differing(seed, registered):
     """The calls of a set of random registrations in which the dispatcher and the reference differ."""
     rng = random.Random(seed)
