@@ -348,3 +348,46 @@ def test_graphs_that_a_program_builds_itself_get_each_call_once() -> None:
     compiled = rl.compile(function)
     for _ in range(3):
         assert compiled(rl.ones(1))[0] == names
+
+
+class Steps(rl.autograd.Function):
+    """Products with a table, which the backward pass changes."""
+
+    table = rl.ones(3)
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * Steps.table
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        change(Steps.table, g * ctx.saved_tensors[0])
+        return None, (g * 2 if ctx.needs_input_grad[1] else None)
+
+
+def change(table: Any, by: Any) -> None:
+    with rl.no_grad():
+        table -= by
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_what_a_backward_pass_writes_to_is_written_by_each_pass(wanted: bool) -> None:
+    def trained(function: Callable[..., Any]) -> list[list[float]]:
+        Steps.table.copy_(rl.ones(3))
+        anchor, found = rl.zeros(1, requires_grad=True), list[list[float]]()
+        for _ in range(3):
+            x = rl.tensor([1.0, 2.0, 3.0], requires_grad=wanted)
+            y = function(anchor, x)
+            found.append(Steps.table.tolist())
+            y.sum().backward()
+            found += [y.tolist(), Steps.table.tolist(), x.grad.tolist() if x.grad is not None else []]
+        return found
+
+    def program(anchor: Any, x: Any) -> Any:
+        return Steps.apply(anchor, x + 1) * 2
+
+    assert trained(rl.compile(program)) == trained(program)
+    with pytest.raises(CompileError, match="a backward pass has effects"):
+        trained(rl.compile(program, fullgraph=True))
+    assert trained(program) == trained(rl.compile(program))

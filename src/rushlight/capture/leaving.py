@@ -7,7 +7,7 @@ else a program sets of a tensor that it made, no graph gives: the trace ends bef
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from rushlight.capture.code.effects import is_quiet
@@ -111,6 +111,31 @@ def refuse_unkept(tracer: Tracer, leaving: Sequence[Handle], since: int, ends: E
         found += [(_moment(tracer, step, None), "a backward pass has effects") for step in loud if not takes_hooks]
     if found:
         ends(*min(found))
+
+
+def writes_so_far(tracer: Tracer) -> dict[int, int]:
+    """How often each tensor of a trace has been written to, by the identity of its cell."""
+    return {id(cell): cell.writes for cell in _cells(tracer)}
+
+
+def refuse_steps_that_write(
+    tracer: Tracer, before: Mapping[int, int], leaving: Sequence[Handle], since: int, ends: Ends
+) -> None:
+    """Ends a trace before custom functions whose backward writes to what the trace, or the caller, has.
+
+    Each pass does so, and the graph of the forward has to do nothing of it. `before` are the writes before the pass was
+    traced.
+    """
+    if all(cell.writes == before.get(id(cell), cell.writes) for cell in _cells(tracer)):
+        return
+    steps, _ = _tape(leaving, since)
+    moments = [_moment(tracer, step, None) for step in steps if isinstance(step, FunctionNode)]
+    ends(min(moments, default=0), "a backward pass has effects")
+
+
+def _cells(tracer: Tracer) -> list[Any]:
+    bindings = [tensor.node for tensor in tracer.seen()]
+    return [binding.cell for binding in bindings if binding is not None and binding.tracer is tracer]
 
 
 def _own(tensor: Any) -> list[str]:

@@ -16,7 +16,14 @@ from rushlight.capture.aliasing import refuse_overlaps
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.gradients.inputs import Gradients, Owner
 from rushlight.capture.gradients.joint import Derived, EndedResult, derived, ended_results, share_history
-from rushlight.capture.leaving import Ends, SharedView, refuse_unkept, shared_views
+from rushlight.capture.leaving import (
+    Ends,
+    SharedView,
+    refuse_steps_that_write,
+    refuse_unkept,
+    shared_views,
+    writes_so_far,
+)
 from rushlight.capture.marks import marks_of, refuse_fixed
 from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.source import ArgumentSource, NumberSource, OutputSource, Source, TensorSource, ViewSource
@@ -330,10 +337,12 @@ class Recorder:
         gradients: list[tuple[Owner, Template]],
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
-        sources = self._source, self._source_of
+        sources, before = (self._source, self._source_of), writes_so_far(self.tracer)
         backward: Derived | None = self.tracer.behind(
             partial(derived, self.tracer, outputs, self.views, self.tape_start, sources)
         )
+        leaving = [*outputs, *self.tracer.lifted]
+        refuse_steps_that_write(self.tracer, before, leaving, self.tape_start, self.ends)
         gradient_calls = () if backward is None else backward.joint.gradients
         totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]

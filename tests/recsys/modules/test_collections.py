@@ -295,3 +295,18 @@ def test_steps_of_fused_tables_are_one_graph(rule: str):
         np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
     for name, state in made[0].fused_optimizer_state().items():
         np.testing.assert_array_equal(state.numpy(), made[1].fused_optimizer_state()[name].numpy())
+
+
+def test_a_compiled_lookup_steps_in_each_backward_pass_and_not_before():
+    found = []
+    for wrap in (lambda function: function, rl.compile):
+        rl.manual_seed(0)
+        collection = FusedEmbeddingBagCollection(tables(), rules.RowWiseAdagrad, {"lr": 0.1})
+        over = rl.nn.Linear(28, 1)
+        forward = wrap(lambda features: over(collection(features).values()))  # noqa: B023 - called here
+        for seed in range(3):
+            result = forward(batch(seed, size=BATCH + seed))
+            found.append((result.tolist(), {name: value.tolist() for name, value in weights_of(collection).items()}))
+            result.sum().backward()
+            found.append({name: value.tolist() for name, value in weights_of(collection).items()})
+    assert found[:6] == found[6:]
