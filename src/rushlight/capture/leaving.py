@@ -128,7 +128,7 @@ def refuse_steps_that_write(
     """
     if all(cell.writes == before.get(id(cell), cell.writes) for cell in _cells(tracer)):
         return
-    steps, _ = _tape(leaving, since)
+    steps, _ = _tape([*leaving, *tracer.lifted], since)
     moments = [_moment(tracer, step, None) for step in steps if isinstance(step, FunctionNode)]
     ends(min(moments, default=0), "a backward pass has effects")
 

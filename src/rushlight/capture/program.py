@@ -341,8 +341,7 @@ class Recorder:
         backward: Derived | None = self.tracer.behind(
             partial(derived, self.tracer, outputs, self.views, self.tape_start, sources)
         )
-        leaving = [*outputs, *self.tracer.lifted]
-        refuse_steps_that_write(self.tracer, before, leaving, self.tape_start, self.ends)
+        refuse_steps_that_write(self.tracer, before, outputs, self.tape_start, self.ends)
         gradient_calls = () if backward is None else backward.joint.gradients
         totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]
         cells = [(position, tensor, tensor.node.cell) for position, tensor in enumerate(self.tracer.lifted)]

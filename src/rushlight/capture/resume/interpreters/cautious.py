@@ -396,7 +396,7 @@ def _stays_outside(function: Any, module: str) -> None:
 
 
 def _adds_to(kind: type | None) -> None:
-    """Breaks before a call with an operand of this class, if it may add to a graph of the program's."""
+    """Breaks before a call with an operand of this class that may add to a program's graph."""
     if kind is Node:
         raise Break(breaks.CALL, "a node of a graph of the program's is an operand")
 
