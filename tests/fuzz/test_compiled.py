@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.capture import program as capture_program
 from rushlight.capture import segmented
 from tools.fuzz import compiled
 from tools.fuzz.program import Input, Program, operands
@@ -63,9 +64,10 @@ def test_one_pool_of_ten_has_programs_whose_sizes_data_tells() -> None:
 
 
 def test_an_index_out_of_range_that_compiled_code_takes_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    program, skipped = compiled.generate(43, 217), Counter[str]()
+    program, skipped = compiled.generate(43, 700), Counter[str]()
     assert compiled.judge(program, skipped) is None
     monkeypatch.setattr(segmented, "with_index_asserts", lambda graph: graph)
+    monkeypatch.setattr(capture_program, "with_asserts_of_dead_calls", lambda graph, _: graph.without_dead_calls())
     rl.compiler.reset()
     finding = compiled.judge(program, skipped)
     assert finding is not None and finding.kind == "accepted"

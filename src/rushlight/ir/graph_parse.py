@@ -19,7 +19,6 @@ from rushlight.support.errors import RushlightError, error
 from rushlight.support.provenance import Frame
 from rushlight.sym import (
     Branch,
-    Condition,
     Guard,
     Origin,
     OriginKind,
@@ -27,12 +26,9 @@ from rushlight.sym import (
     Scope,
     Size,
     SizeExpr,
-    eq,
-    ge,
-    le,
-    ne,
     parse_size,
 )
+from rushlight.sym.condition import normalized
 from rushlight.term import Op, Reader, TermSyntaxError
 
 
@@ -65,7 +61,6 @@ class ParsedOp(Protocol):
 
 _DTYPES: dict[str, DType] = {short: dtype for dtype, short in SHORT_NAMES.items()}
 _OWN_OPS: dict[str, Op] = {op.name: op for op in (RESULT, RELAYOUT)}
-_RELATIONS: dict[str, Callable[[Size, Size], bool | Condition]] = {"==": eq, "!=": ne, "<=": le, ">=": ge}
 _FACTS = re.compile(
     r"^size (?P<name>\w+)(?: = (?P<hint>-?\d+))?(?: about (?P<preferred>-?\d+))?"
     r"(?: from (?P<lower>-?\d+|-inf))?(?: to (?P<upper>-?\d+))?(?: step (?P<step>\d+))?"
@@ -303,9 +298,9 @@ class GraphReader(TypeReader):
         match = _CONDITION.match(line)
         if match is None:
             _fail("expected `given SIZE == 0`, with ==, !=, <= or >=")
-        condition = _RELATIONS[match["relation"]](self._size(match["size"]), 0)
+        condition = normalized(match["relation"], self._size(match["size"]))
         if isinstance(condition, bool):
-            return  # it holds, or fails, for all values
+            return  # it holds, or fails, for all values, which takes no proof
         if match["word"] == "check":
             said = "" if match["said"] is None else lazy.json.loads(match["said"])
             self.scope.asserts.append(RuntimeAssert(condition, self._frame_at(match["place"]), said))

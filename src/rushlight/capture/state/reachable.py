@@ -293,9 +293,9 @@ def _may_change_class(value: object) -> bool:
 
 def is_walked(value: object) -> bool:
     """Whether a value is a tensor, or may change in itself."""
-    walk = StateWalk()
+    walk = StateWalk(opened=())
     walk.add(value, "")
-    return issubclass(type(value), Handle) or bool(walk.before or walk.tensors)
+    return issubclass(type(value), Handle) or bool(walk.before or walk.large or walk.tensors)
 
 
 def _key_text(key: object) -> str:
