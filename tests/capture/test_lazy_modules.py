@@ -1,6 +1,7 @@
 """Modules whose first call gives their parameters shapes: compiled, it happens once, before the graph is traced."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,3 +77,14 @@ def test_random_numbers_before_the_first_call_keep_their_order():
     with pytest.raises(rl.CompileError, match="first call of a LazyLinear") as refused:
         rl.compile(make(), fullgraph=True)(rl.ones(3, 5))
     assert refused.value.code == "C039"
+
+
+def test_lazy_modules_that_a_function_makes_take_states() -> None:
+    def loaded() -> Any:
+        module = nn.LazyBatchNorm1d()
+        before = isinstance(module.running_mean, nn.UninitializedBuffer)
+        module.load_state_dict(nn.BatchNorm1d(2).state_dict() | {"weight": rl.tensor([2.0, 3.0])})
+        return before, module.weight.tolist(), type(module), module(rl.ones(3, 2)).tolist(), type(module)
+
+    compiled = rl.compile(loaded)
+    assert loaded() == compiled() == compiled()

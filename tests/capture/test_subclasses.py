@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.nn import functional as F
 from rushlight.overrides import TorchFunctionMode, _disabled_torch_function_impl
 from rushlight.support import events
 from rushlight.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
@@ -406,3 +408,37 @@ def test_int8_weights_have_the_bits_of_uncompiled_ones() -> None:
 
     assert run(compiled) == run(model)
     assert rl.compiler.graph_count() == 1
+
+
+class Noted(rl.Tensor):
+    """Writes down what it is asked for."""
+
+    asked: ClassVar[list[str]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.asked.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+NOTED = rl.arange(3.0).as_subclass(Noted)
+OF_VIEWS: dict[str, Callable[[], Any]] = {
+    "a view": lambda: NOTED.view(1, 3),
+    "a place": lambda: NOTED[1],
+    "of a view": lambda: NOTED.view(3) * 2,
+    "a function of a view": lambda: F.interpolate(NOTED[None, None], size=6),
+    "a layer of a view": lambda: F.layer_norm(NOTED.view(3), (3,)),
+    "of a result": lambda: (NOTED * 2).view(3).exp(),
+}
+
+
+@pytest.mark.parametrize("name", OF_VIEWS)
+def test_views_of_subclasses_are_of_their_class_and_each_call_is_asked_once(name: str) -> None:
+    function, found = OF_VIEWS[name], list[Any]()
+    for call in (function, rl.compile(function)):
+        for _ in range(2):
+            Noted.asked.clear()
+            result = call()
+            found.append((type(result), [*Noted.asked], result.tolist()))
+    assert found[:2] == found[2:] and found[0][0] is Noted
+    assert type(rl.compile(function, fullgraph=True)()) is Noted

@@ -113,6 +113,12 @@ def refuse_unkept(tracer: Tracer, leaving: Sequence[Handle], since: int, ends: E
         ends(*min(found))
 
 
+def refuse_class(view: Any, ends: Ends) -> None:
+    """Ends a trace before a view of an input that is of a class of its own: calls make plain ones again."""
+    if type(view) is not adopted():
+        ends(view.node.moment, f"a new {type(view).__name__}")
+
+
 def writes_so_far(tracer: Tracer) -> dict[int, int]:
     """How often each tensor of a trace has been written to, by the identity of its cell."""
     return {id(cell): cell.writes for cell in _cells(tracer)}

@@ -19,6 +19,7 @@ from rushlight.capture.gradients.joint import Derived, EndedResult, derived, end
 from rushlight.capture.leaving import (
     Ends,
     SharedView,
+    refuse_class,
     refuse_steps_that_write,
     refuse_unkept,
     shared_views,
@@ -311,8 +312,9 @@ class Recorder:
         if not binding.steps:  # else it is another tensor on the same storage
             return source if tensor is base else self.sources.setdefault(id(tensor), TensorSource(tensor))
         if id(tensor) not in self.views:
-            recorded = tensor.view_of is None or tensor.view_of.recorded
-            self.views[id(tensor)] = tensor, ViewSource(source, binding.steps, recorded)
+            refuse_class(tensor, self.ends)
+            shown = tensor.view_of
+            self.views[id(tensor)] = tensor, ViewSource(source, binding.steps, shown is None or shown.recorded)
         return self.views[id(tensor)][1]
 
     def shared_views(self, leaving: Sequence[Handle]) -> dict[int, SharedView]:
@@ -338,9 +340,8 @@ class Recorder:
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
         sources, before = (self._source, self._source_of), writes_so_far(self.tracer)
-        backward: Derived | None = self.tracer.behind(
-            partial(derived, self.tracer, outputs, self.views, self.tape_start, sources)
-        )
+        traced = partial(derived, self.tracer, outputs, self.views, self.tape_start, sources)
+        backward: Derived | None = self.tracer.behind(traced)
         refuse_steps_that_write(self.tracer, before, outputs, self.tape_start, self.ends)
         gradient_calls = () if backward is None else backward.joint.gradients
         totals = [Node(self.builder, call) for gradient in gradient_calls for call in gradient.total]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NoReturn, Self
 from rushlight.eager.arguments import element_type, place, shape_of
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, require_gradient
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import PYTHON, Handle, share
 from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Parameter, Tensor
@@ -79,6 +80,9 @@ class UninitializedTensorMixin(Tensor):
 
     def materialize(self, shape: int | Sequence[int], device: object = None, dtype: object = None) -> None:
         """Become a tensor with undefined elements of a shape; device and dtype are kept where none are given."""
+        if STATE.tracer is not None:
+            hint = "load its state, or call it once, before the function is compiled"
+            fail("C003", "compile: a lazy module gets its tensors in the function", hint=hint)
         kept_device, kept_dtype = place(device) or self.device, element_type(dtype) or self.dtype
         self._show(empty(shape_of((shape,)), device=kept_device, dtype=kept_dtype))
         become(self, self.cls_to_become)

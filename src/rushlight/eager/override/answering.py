@@ -65,10 +65,12 @@ def relevant(values: Iterable[object]) -> list[Any]:
 def answer(function: Any, asked: Sequence[object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
     """What the innermost mode, or else the first of `asked` that does not decline, makes of a call.
 
-    Errors: A001 where all decline.
+    Errors: A001 where all decline, C036 in a trace.
     """
     types = tuple({type(value): None for value in asked})
     modes = STATE.functions
+    if asked or modes:
+        _refuse_traced(getattr(function, "__name__", ""))
     if modes:
         with _modes(modes[:-1]):
             result = modes[-1].__torch_function__(function, types, args, kwargs)
@@ -83,6 +85,13 @@ def answer(function: Any, asked: Sequence[object], args: tuple[object, ...], kwa
     raise error("A001", f"no implementation found for {getattr(function, '__name__', function)} on types {names}")
 
 
+def _refuse_traced(name: str) -> None:
+    """C036 where a trace would ask the program: what it answers, and does, is of each call."""
+    tracer = STATE.tracer
+    if tracer is not None and tracer.refuses_python and (STATE.functions or not tracer.takes_wrappers):
+        fail("C036", f"{name}: __torch_function__ is asked while a function is compiled")
+
+
 def _modes(modes: tuple[object, ...]) -> Scope:
     included = STATE.included | FUNCTION if modes else STATE.included & ~FUNCTION
     return Scope(functions=modes, included=included)
@@ -95,9 +104,7 @@ def intercept(op: Op, active: int, operands: tuple[object, ...], attrs: Mapping[
         if foreign is not None:
             fail("A001", f"{op.name}: a tensor or a number is expected", value=foreign.value)
         return call_below(Key.FUNCTION, op, active, operands, attrs)
-    tracer = STATE.tracer
-    if tracer is not None and tracer.refuses_python and (STATE.functions or not tracer.takes_wrappers):
-        fail("C036", f"{op.name}: __torch_function__ is asked while a function is compiled")
+    _refuse_traced(op.name)
     site, outer = _sites()
     if outer is not None:
         raise Overridden(outer)
