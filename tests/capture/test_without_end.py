@@ -12,6 +12,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.support import events
 
+NUMBERS = [1.0 + number / 64 for number in range(64)]
 CALLS = 40
 SETTLED = 30
 
@@ -421,3 +422,20 @@ def test_one_graph_looks_at_a_list_that_is_another_at_each_call() -> None:
         for call in range(12):
             module.rates, module.other = [float(call)], [call]
             assert compiled(rl.ones(2)).tolist() == [float(call)] * 2
+
+
+@pytest.mark.filterwarnings("ignore::rushlight.CaptureWarning")
+@pytest.mark.parametrize("taken", [lambda x, at: x * NUMBERS[at], lambda x, at: x + len([0 for _ in range(at)])])
+def test_a_counter_that_graphs_rely_on_makes_few_graphs(taken: Callable[[Any, int], Any]) -> None:
+    def program(x: Any, turns: int) -> Any:
+        for turn in range(turns):
+            print(end="")
+            x = taken(x, turn) * 0.5
+        return x
+
+    rl.compiler.reset()
+    compiled = rl.compile(program, backend="eager")
+    assert compiled(rl.ones(2), 20).tolist() == program(rl.ones(2), 20).tolist()
+    made = rl.compiler.graph_count()
+    assert compiled(rl.ones(2), 40).tolist() == program(rl.ones(2), 40).tolist()
+    assert rl.compiler.graph_count() <= made + 2 <= 22

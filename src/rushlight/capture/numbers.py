@@ -17,11 +17,24 @@ class ProgramNumbers:
 
     `fixed` are the values that it relies on, by the numbers' text; `sizes` the symbols of integers that are sizes,
     indices, or compared. `written` is how users write a number, by its text; `given` tells the same of the arguments,
-    and of what has been read of objects among these. Arguments that are `restless` are other numbers at each call.
-    `variables` are what long texts are called, with these; without `abbreviates` there are none.
+    and of what has been read of objects among these. Arguments that are `restless` are other numbers at each call, and
+    of those that are `endless` too many graphs were made: `end` ends a graph that would rely on one. `variables` are
+    what long texts are called, with these; without `abbreviates` there are none.
     """
 
-    __slots__ = ("abbreviates", "fixed", "given", "made", "restless", "scope", "sizes", "variables", "written")
+    __slots__ = (
+        "abbreviates",
+        "end",
+        "endless",
+        "fixed",
+        "given",
+        "made",
+        "restless",
+        "scope",
+        "sizes",
+        "variables",
+        "written",
+    )
 
     def __init__(self, scope: Scope, given: Callable[[], dict[str, str]], abbreviates: bool = True) -> None:
         self.scope = scope
@@ -33,13 +46,17 @@ class ProgramNumbers:
         self.sizes: dict[str, SizeExpr] = {}
         self.made: dict[str, TracedNumber] = {}
         self.restless: Collection[str] = ()
+        self.endless: Collection[str] = ()
+        self.end: Callable[[str], object] = _refuse_endless
 
     def changes(self, number: TracedNumber) -> bool:
         """Whether a number is computed from an argument that is another one at each call."""
-        return bool(self.restless) and not set(NAMES.findall(number.text)).isdisjoint(self.restless)
+        return _names_one_of(number, self.restless)
 
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on a number's value."""
+        if _names_one_of(number, self.endless):
+            self.end("an index or a count is another one at each call")
         self.fixed[number.text] = number.value
 
     def named(self, text: str) -> str:
@@ -74,3 +91,12 @@ class ProgramNumbers:
         written = self.given() | self.written  # objects are opened as the program goes
         names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in written]) or "(?!)")
         return names.sub(lambda match: written[match[0]], text)
+
+
+def _names_one_of(number: TracedNumber, names: Collection[str]) -> bool:
+    """Whether a number is computed from one of these arguments."""
+    return bool(names) and not set(NAMES.findall(number.text)).isdisjoint(names)
+
+
+def _refuse_endless(reason: str) -> None:
+    """What a whole call does, of which nothing is endless."""

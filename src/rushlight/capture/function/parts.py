@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -25,7 +25,7 @@ from rushlight.capture.function.whole import (
     wrapper_calls,
 )
 from rushlight.capture.guard import Guard
-from rushlight.capture.numbers import NAMES
+from rushlight.capture.numbers import NAMES, ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder
 from rushlight.capture.resume import breaks
@@ -46,6 +46,7 @@ from rushlight.support.errors import CompileError, RushlightError
 
 _CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
 MOST_TEXTS = 2  # graphs for texts, bytes or None in one place, before it is tried to pass by them
+_MOST_NUMBERS = 2 * QUIET_GRAPHS  # graphs for numbers of one place, before none relies on one
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
@@ -80,7 +81,7 @@ class PartFunction(WholeFunction):
         self._found = FoundState(shares=False, restless=continuation.restless)
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
-        self._counting: set[int] = set()  # arguments that were fixed to several numbers
+        self._counting: Counter[int] = Counter()  # arguments, and to how many numbers they were fixed
 
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         try:
@@ -128,9 +129,12 @@ class PartFunction(WholeFunction):
         self.reshaped.clear()
         self._counting.clear()
 
-    def _restless_numbers(self, arguments: Arguments) -> Collection[str]:
+    def _notes_numbers(self, numbers: ProgramNumbers, arguments: Arguments) -> None:
         told = [(line.partition(" = ")[0], _POSITION.fullmatch(line.partition(" = ")[2])) for line in arguments.unpack]
-        return {name for name, position in told if position is not None and int(position[1]) in self._counting}
+        counts = {name: self._counting[int(position[1])] for name, position in told if position is not None}
+        numbers.restless = {name for name, count in counts.items() if count >= MOST_CONTAINERS}
+        numbers.endless = {name for name, count in counts.items() if count >= _MOST_NUMBERS}
+        numbers.end = _end
 
     def _is_counted(self, program: Program) -> bool:
         return bool(program.graph.calls)
@@ -162,7 +166,7 @@ class PartFunction(WholeFunction):
         texts = Counter([_position(entry, guard) for entry, guard in failed if guard.kind == "constant"])
         self.reshaped.update([at for at, count in texts.items() if at is not None and count == MOST_TEXTS])
         numbers = Counter([at for entry, guard in failed if guard.kind == "number" for at in _numbers(entry, guard)])
-        self._counting.update([at for at, count in numbers.items() if count >= MOST_CONTAINERS])
+        self._counting |= numbers
         if not self.continuation.is_start:  # whose caller may pass fewer
             self.changing.update(_growing(failed))
         failed = [(entry, guard) for entry, guard in failed if guard.kind in OF_STATE]
@@ -177,6 +181,10 @@ class PartFunction(WholeFunction):
         self.continuation.restless.update([path for position, path in others if position is None])
         of_call = self.continuation.is_start and any(position is not None for position, _ in others)
         return bool(others) and not of_call  # whose caller may pass fewer
+
+
+def _end(reason: str) -> NoReturn:
+    raise breaks.Break(breaks.PASSED_BY, reason)
 
 
 def _position(entry: Entry, guard: Guard) -> int | None:

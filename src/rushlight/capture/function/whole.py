@@ -7,7 +7,7 @@ import gc
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -317,9 +317,8 @@ class WholeFunction(CompiledFunction):
         """How users write the leaves of a call's arguments, which `unpack` takes apart."""
         return written_arguments(self.function, unpack)
 
-    def _restless_numbers(self, arguments: Arguments) -> Collection[str]:
-        """Names of arguments that are other numbers at each call, of which graphs make no text."""
-        return ()
+    def _notes_numbers(self, numbers: ProgramNumbers, arguments: Arguments) -> None:
+        """Says which arguments are other numbers at each call."""
 
     def _is_counted(self, program: Program) -> bool:
         """Whether a trace is one of the graphs that `graph_count` tells."""
@@ -339,7 +338,7 @@ class WholeFunction(CompiledFunction):
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
         numbers = ProgramNumbers(scope, partial(self._written, arguments.args, arguments.unpack))
-        numbers.restless = self._restless_numbers(arguments)
+        self._notes_numbers(numbers, arguments)
         recorder = Recorder(walk, names, frozen, numbers)
 
         def stand_in(position: int, name: str, value: object) -> object:
