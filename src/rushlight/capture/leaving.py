@@ -115,8 +115,8 @@ def refuse_unkept(tracer: Tracer, leaving: Sequence[Handle], since: int, ends: E
 
 def refuse_class(view: Any, ends: Ends) -> None:
     """Ends a trace before a view of an input that is of a class of its own: calls make plain ones again."""
-    if type(view) is not adopted():
-        ends(view.node.moment, f"a new {type(view).__name__}")
+    for text in _of_class(view):
+        ends(view.node.moment, text)
 
 
 def writes_so_far(tracer: Tracer) -> dict[int, int]:
@@ -149,7 +149,7 @@ def _own(tensor: Any) -> list[str]:
     if isinstance(tensor, TracedNumber):
         return []
     record = tensor.gradient
-    found = [] if type(tensor) is adopted() else [f"a new {type(tensor).__name__}"]
+    found = _of_class(tensor)
     if record is None:
         return found
     if record.required and record.node is None:
@@ -159,6 +159,11 @@ def _own(tensor: Any) -> list[str]:
     if record.retained:
         found.append("a new tensor keeps its gradient")
     return found
+
+
+def _of_class(tensor: object) -> list[str]:
+    """What a tensor is by its class, besides a tensor."""
+    return [] if type(tensor) is adopted() else [f"a new {type(tensor).__name__}"]
 
 
 def _moment(tracer: Tracer, changed: object, tensor: Any) -> int:

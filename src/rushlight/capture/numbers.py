@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
 from rushlight.sym import Origin, Scope, SizeExpr
-
-NAMES = re.compile(r"\ba\d+\b")  # of arguments, in the text of a number
 
 
 class ProgramNumbers:
@@ -17,24 +15,11 @@ class ProgramNumbers:
 
     `fixed` are the values that it relies on, by the numbers' text; `sizes` the symbols of integers that are sizes,
     indices, or compared. `written` is how users write a number, by its text; `given` tells the same of the arguments,
-    and of what has been read of objects among these. Arguments that are `restless` are other numbers at each call, and
-    of those that are `endless` too many graphs were made: `end` ends a graph that would rely on one. `variables` are
-    what long texts are called, with these; without `abbreviates` there are none.
+    and of what has been read of objects among these. `variables` are what long texts are called, with these; without
+    `abbreviates` there are none.
     """
 
-    __slots__ = (
-        "abbreviates",
-        "end",
-        "endless",
-        "fixed",
-        "given",
-        "made",
-        "restless",
-        "scope",
-        "sizes",
-        "variables",
-        "written",
-    )
+    __slots__ = ("abbreviates", "fixed", "given", "made", "scope", "sizes", "variables", "written")
 
     def __init__(self, scope: Scope, given: Callable[[], dict[str, str]], abbreviates: bool = True) -> None:
         self.scope = scope
@@ -45,18 +30,13 @@ class ProgramNumbers:
         self.fixed: dict[str, float] = {}
         self.sizes: dict[str, SizeExpr] = {}
         self.made: dict[str, TracedNumber] = {}
-        self.restless: Collection[str] = ()
-        self.endless: Collection[str] = ()
-        self.end: Callable[[str], object] = _refuse_endless
 
     def changes(self, number: TracedNumber) -> bool:
-        """Whether a number is computed from an argument that is another one at each call."""
-        return _names_one_of(number, self.restless)
+        """Whether a number is known to be another one at each call. None is by itself."""
+        return False
 
     def fix(self, number: TracedNumber) -> None:
         """Makes the program rely on a number's value."""
-        if _names_one_of(number, self.endless):
-            self.end("an index or a count is another one at each call")
         self.fixed[number.text] = number.value
 
     def named(self, text: str) -> str:
@@ -91,12 +71,3 @@ class ProgramNumbers:
         written = self.given() | self.written  # objects are opened as the program goes
         names = re.compile("|".join([rf"\b{re.escape(name)}(?!\w)" for name in written]) or "(?!)")
         return names.sub(lambda match: written[match[0]], text)
-
-
-def _names_one_of(number: TracedNumber, names: Collection[str]) -> bool:
-    """Whether a number is computed from one of these arguments."""
-    return bool(names) and not set(NAMES.findall(number.text)).isdisjoint(names)
-
-
-def _refuse_endless(reason: str) -> None:
-    """What a whole call does, of which nothing is endless."""

@@ -38,16 +38,14 @@ Binary = Callable[..., Any]  # an operator of Python's, of two numbers
 N = TypeVar("N", int, float)
 
 
-def wrap_size(size: Size) -> Any:
+def wrap_size(size: object) -> Any:
     """A size as the user sees it: an int, or a SymInt."""
     return SymInt(size) if isinstance(size, SizeExpr) else size
 
 
 def wrap_sizes(value: object) -> Any:
     """`wrap_size` of a value, or of each in a tuple; other values pass."""
-    if isinstance(value, tuple):
-        return tuple(map(wrap_sizes, value))
-    return SymInt(value) if isinstance(value, SizeExpr) else value
+    return tuple(map(wrap_sizes, value)) if isinstance(value, tuple) else wrap_size(value)
 
 
 def unwrap_size(value: object) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from rushlight.capture.arguments import Arguments, Names
 from rushlight.capture.entry.entry import Entry
+from rushlight.capture.function.counting import CountingNumbers, names_in
 from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.function.whole import (
     MOST_CONTAINERS,
@@ -25,7 +26,7 @@ from rushlight.capture.function.whole import (
     wrapper_calls,
 )
 from rushlight.capture.guard import Guard
-from rushlight.capture.numbers import NAMES, ProgramNumbers
+from rushlight.capture.numbers import ProgramNumbers
 from rushlight.capture.options import Options
 from rushlight.capture.program import Program, Recorder
 from rushlight.capture.resume import breaks
@@ -43,10 +44,10 @@ from rushlight.capture.user_paths import written_variables
 from rushlight.eager.dispatch import STATE
 from rushlight.ir.spec.propose import Observed
 from rushlight.support.errors import CompileError, RushlightError
+from rushlight.sym import Scope
 
 _CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
 MOST_TEXTS = 2  # graphs for texts, bytes or None in one place, before it is tried to pass by them
-_MOST_NUMBERS = 2 * QUIET_GRAPHS  # graphs for numbers of one place, before none relies on one
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
@@ -129,12 +130,10 @@ class PartFunction(WholeFunction):
         self.reshaped.clear()
         self._counting.clear()
 
-    def _notes_numbers(self, numbers: ProgramNumbers, arguments: Arguments) -> None:
+    def _numbers(self, scope: Scope, arguments: Arguments) -> ProgramNumbers:
         told = [(line.partition(" = ")[0], _POSITION.fullmatch(line.partition(" = ")[2])) for line in arguments.unpack]
         counts = {name: self._counting[int(position[1])] for name, position in told if position is not None}
-        numbers.restless = {name for name, count in counts.items() if count >= MOST_CONTAINERS}
-        numbers.endless = {name for name, count in counts.items() if count >= _MOST_NUMBERS}
-        numbers.end = _end
+        return CountingNumbers(scope, partial(self._written, arguments.args, arguments.unpack), counts)
 
     def _is_counted(self, program: Program) -> bool:
         return bool(program.graph.calls)
@@ -183,10 +182,6 @@ class PartFunction(WholeFunction):
         return bool(others) and not of_call  # whose caller may pass fewer
 
 
-def _end(reason: str) -> NoReturn:
-    raise breaks.Break(breaks.PASSED_BY, reason)
-
-
 def _position(entry: Entry, guard: Guard) -> int | None:
     """Which argument a guard is about; None for one of state."""
     position = _POSITION.match(_unpacked(entry, guard.path))
@@ -195,7 +190,7 @@ def _position(entry: Entry, guard: Guard) -> int | None:
 
 def _numbers(entry: Entry, guard: Guard) -> set[int]:
     """Which arguments a guard of a number is about."""
-    positions = [_POSITION.fullmatch(_unpacked(entry, name)) for name in set(NAMES.findall(guard.path))]
+    positions = [_POSITION.fullmatch(_unpacked(entry, name)) for name in names_in(guard.path)]
     return {int(position[1]) for position in positions if position is not None}
 
 

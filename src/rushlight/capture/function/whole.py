@@ -317,8 +317,9 @@ class WholeFunction(CompiledFunction):
         """How users write the leaves of a call's arguments, which `unpack` takes apart."""
         return written_arguments(self.function, unpack)
 
-    def _notes_numbers(self, numbers: ProgramNumbers, arguments: Arguments) -> None:
-        """Says which arguments are other numbers at each call."""
+    def _numbers(self, scope: Scope, arguments: Arguments) -> ProgramNumbers:
+        """What keeps account of the numbers of a trace."""
+        return ProgramNumbers(scope, partial(self._written, arguments.args, arguments.unpack))
 
     def _is_counted(self, program: Program) -> bool:
         """Whether a trace is one of the graphs that `graph_count` tells."""
@@ -337,8 +338,7 @@ class WholeFunction(CompiledFunction):
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
         scope = Scope() if opened is None else opened.scope
-        numbers = ProgramNumbers(scope, partial(self._written, arguments.args, arguments.unpack))
-        self._notes_numbers(numbers, arguments)
+        numbers = self._numbers(scope, arguments)
         recorder = Recorder(walk, names, frozen, numbers)
 
         def stand_in(position: int, name: str, value: object) -> object:

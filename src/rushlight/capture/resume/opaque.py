@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Collection, Sequence
 from weakref import getweakrefcount
 
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.breaks import Break
+from rushlight.capture.state.places import first_of
 
 _SPECIAL = (
     "add and bool bytes call complex contains delattr delitem divmod enter eq exit float floordiv format ge getitem"
@@ -19,7 +19,7 @@ _SPECIAL = (
 )
 
 
-_CONTAINERS = frozenset({list, tuple, set, frozenset, deque})
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque})
 _DEEPEST, _MOST_PARTS = 3, 64  # where it is looked for what dies with an object
 
 
@@ -43,11 +43,9 @@ def is_mortal(value: object, depth: int = 0) -> bool:
 
 
 def _held_by(value: object, kind: type) -> Sequence[object]:
-    """The first of what a container or an iterator holds. A container is not copied for it."""
-    if kind is dict and isinstance(value, dict):
-        return [*islice(value, _MOST_PARTS), *islice(value.values(), _MOST_PARTS)]
-    if kind in _CONTAINERS and isinstance(value, Iterable):
-        return list(islice(value, _MOST_PARTS))
+    """The first of what a container or an iterator holds."""
+    if kind in _CONTAINERS and isinstance(value, Collection):
+        return first_of(value, _MOST_PARTS)
     return gc.get_referents(value)[:_MOST_PARTS] if hasattr(kind, "__next__") else ()
 
 

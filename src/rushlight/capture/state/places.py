@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import islice
 from operator import is_, is_not
 from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any, NamedTuple, Protocol
@@ -202,3 +203,9 @@ def restore(container: Any, before: dict[object, object]) -> None:
     for key, value in before.items():
         if now.get(key, MISSING) is not value:
             _set_entry(container, key, value)
+
+
+def first_of(container: Collection[object], most: int) -> list[object]:
+    """What a container of C holds first, of a dict keys and values, without a copy of it."""
+    found = [*islice(container, most)]
+    return [*found, *islice(container.values(), most)] if isinstance(container, dict) else found

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from gc import get_referents
-from itertools import islice
 from threading import local
 from types import (
     BuiltinFunctionType,
@@ -32,7 +31,17 @@ from rushlight.capture.interpreter.slots import HEAP_TYPE
 from rushlight.capture.state.assumed import Assumed, says_what_attributes_are
 from rushlight.capture.state.globals import ReachableGlobals, is_of_users, module_of_globals, names_in, variables_in
 from rushlight.capture.state.looks import Looks
-from rushlight.capture.state.places import MISSING, CellBox, Entries, Leaf, Variable, differs, entries_of, restore
+from rushlight.capture.state.places import (
+    MISSING,
+    CellBox,
+    Entries,
+    Leaf,
+    Variable,
+    differs,
+    entries_of,
+    first_of,
+    restore,
+)
 from rushlight.eager.handle import Handle
 from rushlight.support.errors import fail
 
@@ -271,10 +280,7 @@ def _is_large(container: object) -> bool:
     """Whether a container holds much, and no tensor or module among the first."""
     if type(container) not in _SIZED or not isinstance(container, Collection) or len(container) <= _MANY:
         return False
-    first = [*islice(container, _FIRST)]
-    if isinstance(container, dict):
-        first += islice(container.values(), _FIRST)
-    kinds = set(map(type, first))
+    kinds = set(map(type, first_of(container, _FIRST)))
     return not any(issubclass(kind, Handle) or hasattr(kind, MARK) for kind in kinds)
 
 
