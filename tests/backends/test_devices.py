@@ -202,6 +202,76 @@ def test_gradients_of_numbers_of_the_cpu_are_there():
         rl.testing.assert_close((first, number.grad, x.grad.cpu()), (wanted, other.grad, y.grad))
 
 
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_compiled_functions_give_gradients_of_numbers_of_the_cpu(fullgraph: bool):
+    """Within a graph too they come back, and what they have come to is computed there."""
+
+    def loss(x, number):
+        return (x.pow(number) * number).sum() + x.sum() * (number + 1)
+
+    def gradient(x, number):
+        (first,) = rl.autograd.grad(loss(x, number), number, create_graph=True)
+        first.backward()
+        return first
+
+    x, number = rl.tensor([1.0, 2.0], device="mica", requires_grad=True), rl.tensor(3.0, requires_grad=True)
+    y, other = x.detach().cpu().requires_grad_(), number.detach().requires_grad_()
+    loss(y, other).backward()
+    for _ in range(2):
+        rl.compile(loss, fullgraph=fullgraph)(x, number).backward()
+        assert (number.grad.device.type, x.grad.device.type) == ("cpu", "mica")
+        rl.testing.assert_close((number.grad, x.grad.cpu()), (other.grad, y.grad))
+        x.grad = number.grad = None
+    y.grad = other.grad = None
+    wanted = gradient(y, other)
+    first = rl.compile(gradient, fullgraph=fullgraph)(x, number)
+    assert (first.device.type, number.grad.device.type, x.grad.device.type) == ("cpu", "cpu", "mica")
+    rl.testing.assert_close((first, number.grad, x.grad.cpu()), (wanted, other.grad, y.grad))
+
+
+def test_one_graph_goes_on_with_copies_on_several_devices():
+    """Between two copies each device has a program of its own; tensors of one are overwritten."""
+
+    def function(x, z):
+        doubled = x * 2
+        here = doubled.cpu() + z
+        x.add_(here.sum().to("mica") * z[1])
+        return doubled + 1, here * here[0], z + 1
+
+    z = rl.tensor([3.0, 4.0])
+    compiled = rl.compile(function, fullgraph=True)
+    for _ in range(2):
+        x, y = rl.tensor([1.0, 2.0]).to("mica"), rl.tensor([1.0, 2.0]).to("mica")
+        found, wanted = compiled(x, z), function(y, z)
+        assert [one.device for one in found] == [one.device for one in wanted]
+        assert [one.tolist() for one in (*found, x)] == [one.tolist() for one in (*wanted, y)]
+
+
+def test_a_gradient_takes_sizes_that_no_tensor_shows():
+    """They have no device."""
+    for length in (3, 5):
+        x = rl.ones(length, device="mica", requires_grad=True)
+        rl.compile(lambda x: x.sum(), dynamic=True)(x).backward()
+        assert x.grad.tolist() == [1.0] * length
+
+
+@pytest.mark.filterwarnings("ignore::rushlight.DeviceWarning")
+def test_operators_run_on_a_device_without_graphs_though_nobody_uses_the_result():
+    def function(x, y):
+        x.exp()
+        return y * 2
+
+    x, y = rl.ones(3, device="flint"), rl.ones(3)
+    compiled = rl.compile(function)
+    for count in (1, 2):
+        assert compiled(x, y).tolist() == [2, 2, 2]
+        assert rl.backends.fallbacks()["flint", "exp"] == count
+    with rl.strict(), refused("V005"):
+        compiled(x, y)
+    with refused("A006"):
+        rl.compile(function, fullgraph=True)(x, y)
+
+
 def test_what_is_computed_of_numbers_of_the_cpu_stays_there():
     """Code of a device would put it into the device's memory, where the host reads nothing."""
 

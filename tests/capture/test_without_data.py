@@ -47,3 +47,20 @@ def test_arguments_without_data():
     x = rl.ones(3, device="meta")
     assert outcome(rl.compile(program), x) == outcome(program, x)
     assert outcome(rl.compile(program, fullgraph=True), x) == "V003"
+
+
+def test_what_has_no_data_cannot_be_moved_though_nobody_uses_it():
+    def program(x):
+        rl.ones(3, device="meta").to("cpu")
+        return x * 2
+
+    def within(x):
+        y = rl.ones(3, device="meta")
+        y.cpu()
+        return x * 2
+
+    x = rl.ones(3)
+    for function in (program, within):
+        assert outcome(function, x) == "V003"
+        assert outcome(rl.compile(function), x) == "V003"
+        assert outcome(rl.compile(function, fullgraph=True), x) == "V003"

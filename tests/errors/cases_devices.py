@@ -6,6 +6,7 @@ import tempfile
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,12 @@ from rushlight.runtime import backend as backends
 
 
 @contextmanager
-def flint() -> Iterator[None]:
-    with tempfile.TemporaryDirectory() as folder, plugins.installed(Path(folder), plugins.EXAMPLES / "flint"):
+def _installed(name: str) -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder, plugins.installed(Path(folder), plugins.EXAMPLES / name):
         yield
+
+
+flint, mica = partial(_installed, "flint"), partial(_installed, "mica")
 
 
 @triggers("V004")
@@ -119,6 +123,6 @@ def a_device_compiles_no_graphs():
 
 @triggers("V002", "graph")
 def a_graph_is_on_two_devices():
-    with flint():
+    with mica():
         compiled = rl.compile(lambda x, y: (x + 1, y + 1), fullgraph=True)
-        compiled(rl.ones(3), rl.ones(3, device="flint"))
+        compiled(rl.ones(3), rl.ones(3, device="mica"))

@@ -2,7 +2,8 @@
 
 The parts between two cuts are graphs of their own, compiled as any other. They come in waves: wave n needs no size that
 becomes known after wave n - 1. A value is computed in the first wave that needs it, so that it fuses there; views are
-made again in each wave.
+made again in each wave. Each device has a wave of its own between two cuts: the CPU's comes first, since its numbers
+may be operands elsewhere; that of the device whose tensors are overwritten is last.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rushlight.ir.graph import (
     with_dense_outputs,
 )
 from rushlight.ir.sizes import with_hidden_sizes
-from rushlight.ir.type import TensorType, dense_order, row_major
+from rushlight.ir.type import CPU, META, Device, TensorType, dense_order, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ir.verify import broken
 from rushlight.ops.record import Fact
@@ -129,22 +130,25 @@ class _Cutter:
         for call in graph.calls:
             if call.op is RESULT:
                 self.results.setdefault(id(call.operands[0]), []).append(call)
-        self.waves: list[_Wave] = []
+        self.devices = _devices(graph)
+        self.waves: list[_Wave] = []  # those between the same cuts follow each other
         self.asserts: list[list[ValueAssert]] = []  # by wave
         self.made: dict[int, int] = {}
 
     def run(self) -> list[Step]:
         """The steps."""
-        earliest, count = _earliest(self.graph)
+        earliest, cuts = _earliest(self.graph)
+        count = cuts * len(self.devices)
         self.waves = [_Wave() for _ in range(count)]
         self.asserts = [[] for _ in range(count)]
         for check in self.graph.asserts:
-            self.asserts[earliest[id(check.fails)] + is_host(check.fails)].append(check)
+            first = self._last(earliest[id(check.fails)] + is_host(check.fails))
+            self.asserts[self._own(check.fails, first)].append(check)
         for call in self.graph.calls:
             if is_host(call) or call.op.unbacked_outputs:
-                self.waves[earliest[id(call)]].between.append(call)
-        for number in range(count):
-            self._assign(number)
+                self.waves[self._last(earliest[id(call)])].between.append(call)
+        for cut in range(cuts):
+            self._assign(self._last(cut))
         natives = [self._native(number) for number in reversed(range(count))][::-1]
         steps: list[Step] = []
         for wave, native in zip(self.waves, natives, strict=True):
@@ -155,44 +159,57 @@ class _Cutter:
                 steps += [UnbackedOutput(symbol, None if host else call) for symbol in call.unbacked_symbols()]
         return steps
 
+    def _last(self, cut: int) -> int:
+        """The number of the last wave before a cut."""
+        return (cut + 1) * len(self.devices) - 1
+
+    def _own(self, call: Call, number: int) -> int:
+        """The number of the wave of a value's device, of those between the same cuts as another wave."""
+        count = len(self.devices)
+        return number if count == 1 else number - number % count + self.devices.index(_device_of(call))
+
     def _asked(self, number: int) -> list[Call]:
         """The calls that a wave must compute, or find computed by an earlier wave, for others to read."""
         needed: list[Call] = []
-        for call in self.waves[number].between:
+        last = number - number % len(self.devices) + len(self.devices) - 1
+        for call in self.waves[last].between:
             needed += [operand for operand in call.inputs() if operand.op is not PARAMETER] if is_host(call) else [call]
-        if number == len(self.waves) - 1:
+        if last == len(self.waves) - 1:
             needed += self.graph.outputs
-        return needed
+        return [call for call in needed if self._own(call, number) == number]
 
     def _mutations(self, number: int) -> tuple[tuple[int, Call], ...]:
         """What a wave writes to parameters: the last one, of values that need no memory beside these."""
         return tuple(self.graph.mutations) if number == len(self.waves) - 1 else ()
 
-    def _assign(self, number: int) -> None:
-        """Assigns to a wave the values that it needs and that no earlier wave computes."""
-        mine = self.waves[number].calls
-        written = [value for _, value in self._mutations(number)]
-        stack = [*self._asked(number), *written, *[check.fails for check in self.asserts[number]]]
+    def _assign(self, last: int) -> None:
+        """Assigns to the waves between two cuts the values that they need and that no earlier wave computes."""
+        stack = [value for _, value in self._mutations(last)]
+        for number in range(last + 1 - len(self.devices), last + 1):
+            stack += [*self._asked(number), *[check.fails for check in self.asserts[number]]]
         while stack:
             call = stack.pop()
             if call.op is RESULT:
                 stack.append(call.operands[0])
                 continue
-            if id(call) in mine or id(call) in self.made or is_host(call) or call.op is PARAMETER:
+            if id(call) in self.made or is_host(call) or call.op is PARAMETER:
                 continue
-            mine.add(id(call))
+            number = self._own(call, last)
+            if id(call) in self.waves[number].calls:
+                continue
+            self.waves[number].calls.add(id(call))
             if not _is_free(call):
                 self.made[id(call)] = number
             stack.extend(call.inputs())
 
     def _native(self, number: int) -> list[Step]:
         """The graph of a wave, if it has calls. Later waves have already registered what they read of it."""
-        wave, last = self.waves[number], number == len(self.waves) - 1
+        wave = self.waves[number]
         for call in self._asked(number):
             self._export(call, number)
-        if last:
+        if number >= len(self.waves) - len(self.devices):
             for call in self.graph.outputs:
-                if call.op is PARAMETER:
+                if call.op is PARAMETER and self._own(call, number) == number:
                     wave.makes[id(call)] = call
         mutations = self._mutations(number)
         makes = list(wave.makes.values())
@@ -219,9 +236,10 @@ class _Cutter:
         source = call.operands[0] if call.op is RESULT else call
         if source.op is PARAMETER or is_host(source):
             return True
-        if self.made.get(id(source), number) == number:
+        own = self.made.get(id(source), self._own(source, number))
+        if own >= number:
             return False
-        self._export(call, number)
+        self._export(call, own)
         return True
 
     def _results_of(self, call: Call) -> tuple[Call | None, ...]:
@@ -311,6 +329,27 @@ class _SegmentMaker:
         )
         graph, sizes = with_hidden_sizes(graph)
         return NativeStep(with_dense_outputs(graph), tuple(self.reads.values()), sizes, tuple(makes))
+
+
+def _devices(graph: Graph) -> tuple[Device, ...]:
+    """The devices of a graph's values, in the order of their waves between two cuts. Errors: V002.
+
+    Results are written to tensors of one device, all or none.
+    """
+    values = [call for call in (*graph.calls, *graph.outputs) if call.op is not RESULT and not is_host(call)]
+    found = {_device_of(call) for call in values}
+    written = {_device_of(value) for _, value in graph.mutations}
+    if len(written) > 1:
+        names = ", ".join(sorted(map(str, written)))
+        fail("V002", f"{graph.name}: tensors of several devices are overwritten", devices=names)
+    return tuple(sorted(found, key=lambda device: (device in written, device != CPU, str(device)))) or (CPU,)
+
+
+def _device_of(call: Call) -> Device:
+    """Where a value is computed: where its operands are, but for numbers of the CPU; on the CPU if it has no data."""
+    types = [operand.type for operand in (*call.inputs(), call) if operand.op is not NUMBER]
+    devices = [type_[0].device if isinstance(type_, tuple) else type_.device for type_ in types]
+    return next((device for device in devices if device not in (CPU, META)), CPU)
 
 
 def _earliest(graph: Graph) -> tuple[dict[int, int], int]:

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from rushlight import build, repro, tune
 from rushlight.capture.backends import Backend, GivenBackend, backward_backend
+from rushlight.ir.type import CPU, META
+from rushlight.runtime.backend import backend_of
 from rushlight.support import settings
+from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
     from rushlight.ir.graph import Graph
+    from rushlight.ir.type import TensorType
 
 
 @frozen
@@ -35,6 +39,14 @@ class Options:
         executable = build.compile_graph(graph, self.backend, chooser)
         folder = settings.get().repro
         return repro.Recorded(graph, executable, folder) if folder else executable
+
+    def refuse_made(self, type_: TensorType, hold: bool) -> None:
+        """Refuses a value elsewhere: A006 where no graphs are compiled, V003 without data if all must `hold` some."""
+        if type_.device == META and hold:
+            hint = "make it outside of the compiled function"
+            fail("V003", "a tensor without data cannot be made in a graph", tensor=type_, hint=hint)
+        if type_.device not in (CPU, META) and not callable(self.backend) and not backend_of(type_.device).compiles:
+            fail("A006", f"{type_.device.type} compiles no graphs", tensor=type_)
 
     def compile_backward(self, forward: object, graph: Graph) -> Executable:
         """The executable of a graph of a backward pass; a callable gets it if it says who compiles it."""

@@ -120,7 +120,7 @@ def _described(name: str) -> tuple[str, str]:
     except RushlightError as problem:
         return "", f"{problem.code}: {problem.message}"
     ways = [f"{len(backend.kernels)} kernels"] if backend.kernels else []
-    if type(backend).compile is not rl.backends.Backend.compile:
+    if backend.compiles:
         ways.append("its code generator")
     return " and ".join(ways) or "the CPU", "; ".join(backend.lacks()) or "works"
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rushlight.ir.type import CPU, Device, TensorType
+from rushlight.ir.type import CPU, META, Device, TensorType
 from rushlight.ir.value import Value
 from rushlight.ops.dims import Array
 from rushlight.ops.pointwise.definition import sample_array, typed_result
 from rushlight.ops.record import Fact, Sample, define
+from rushlight.support.errors import require
 
 to_device = define(
     "to_device(Tensor input, Device device) -> Tensor",
@@ -22,6 +23,7 @@ to_device = define(
 
 @to_device.meta
 def to_device_meta(input: TensorType, device: Device) -> TensorType:
+    require(input.device != META or device == META, "V003", "the tensor has no data", tensor=input)
     result = typed_result(to_device, [input])
     return TensorType(result.shape, result.dtype, device, result.strides, result.weak)
 

@@ -169,6 +169,11 @@ class Backend(ABC):
         """
         return None
 
+    @property
+    def compiles(self) -> bool:
+        """Whether there is a code generator, which takes some graphs."""
+        return type(self).compile is not Backend.compile
+
     def copy(self, target: Region, source: Region) -> None:
         """Overwrite a region with elements of another one of the same shape and dtype. They may overlap.
 

@@ -117,7 +117,7 @@ class PartFunction(WholeFunction):
     def _traced(
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
-        recorder.ends, recorder.takes_hooks, recorder.tracer.holds = breaks.end_before, False, True
+        recorder.ends, recorder.takes_hooks = breaks.end_before, False
         return partial(self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._found))
 
     def _written(self, args: tuple[object, ...], unpack: Sequence[str]) -> dict[str, str]:

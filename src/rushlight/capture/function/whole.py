@@ -346,6 +346,7 @@ class WholeFunction(CompiledFunction):
                 return self._stand_in(recorder, position, name, value)
             return aot.stand_in(opened, recorder, position, name, value)
 
+        recorder.tracer.elsewhere = partial(self.options.refuse_made, hold=self.is_part)
         function = self._traced(recorder, arguments, stand_in)
         try:
             program = record(recorder, function, arguments, stand_in, self.dynamic_numbers, unset)

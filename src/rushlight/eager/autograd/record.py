@@ -23,7 +23,7 @@ from rushlight.ops.record import Fact, Operator
 from rushlight.support.errors import fail
 from rushlight.term import Op
 
-_ELSEWHERE = BACKENDS & ~(bit(Key.CPU) | bit(Key.META))
+_ELSEWHERE = (BACKENDS & ~(bit(Key.CPU) | bit(Key.META))) | bit(Key.TRACING)  # a trace's tensors have its key alone
 
 
 def below_autograd(active: int, op: Op, operands: tuple[object, ...], attrs: Mapping[str, object]) -> Any:

@@ -19,7 +19,7 @@ from rushlight.eager.tracing.number import TracedNumber
 from rushlight.eager.tracing.sharing import MaybeAlias, direct_steps, in_doubt, resolve_alias
 from rushlight.ir.dtype import DType, int64
 from rushlight.ir.graph import GraphBuilder, Node
-from rushlight.ir.type import Layout, TensorType, dense_order, in_elements_of
+from rushlight.ir.type import CPU, Layout, TensorType, dense_order, in_elements_of
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.support.errors import fail
 
@@ -98,12 +98,12 @@ class TensorValues:
     """The tensors that a trace has seen, each bound to a value of `builder`'s graph.
 
     `lift(tensor)` is asked for the type of a tensor from outside when the program first reads it; `offset_of(tensor)`
-    for an argument's place in its storage. `moment` is set by who runs the program, and counts its steps. Where
-    what is made `holds` data nothing may be made on the meta device.
+    for an argument's place in its storage. `moment` is set by who runs the program, and counts its steps.
+    `elsewhere(type)` may refuse a value that would be made on another device than the CPU.
     """
 
     moment = 0
-    holds = False
+    elsewhere: Callable[[TensorType], None] | None = None
 
     def __init__(
         self, builder: GraphBuilder, lift: Callable[[Handle], TensorType], offset_of: Callable[[Any], object]
@@ -138,10 +138,9 @@ class TensorValues:
         return tensor
 
     def wrap(self, node: Node) -> Any:
-        """A tensor that stands for a fresh value. V003 on the meta device where each one `holds` data."""
-        if self.holds and node.type.device.type == "meta":
-            hint = "make it outside of the compiled function"
-            fail("V003", "a tensor without data cannot be made in a graph", tensor=node.type, hint=hint)
+        """A tensor that stands for a fresh value."""
+        if self.elsewhere is not None and node.type.device is not CPU:
+            self.elsewhere(node.type)
         tensor = make(None, form_of_type(node.type))
         self._bind(tensor, Cell(node), (), node)
         return tensor
