@@ -215,6 +215,9 @@ def test_what_a_collective_has_overwritten_has_no_gradient():
             with pytest.raises(rl.RushlightError) as found:
                 lost.sum().backward()
             assert found.value.code == "G008"
+        with pytest.raises(rl.RushlightError) as found:
+            rl.autograd.grad(z.sum() + x.sum(), x)
+        assert found.value.code == "G008"
         return x.grad.tolist(), loss.item()
 
     assert dist.spawn(step, 2) == [([2, 2, 2], 12)] * 2

@@ -113,6 +113,11 @@ def test_once_differentiable_functions_refuse_a_second_order():
     x = leaf(2)
     (found,) = grad(Square.apply(x).sum(), x, create_graph=True)
     assert code_of(found.sum().backward) == "G008"
+    (found,) = grad(Square.apply(x).sum(), x, create_graph=True)
+    assert code_of(lambda: grad((found + x * x).sum(), x)) == "G008"  # it is on the way to x
+    scale = leaf(2)
+    (found,) = grad((Square.apply(x) * scale.exp()).sum(), x, create_graph=True)
+    assert code_of(lambda: grad((found + scale).sum(), scale)) == "G008"
 
 
 def test_a_function_that_returns_the_wrong_number_of_gradients():

@@ -253,3 +253,35 @@ def test_what_a_call_is_in_an_autocast_region(key: str) -> None:
             assert function(x, y).dtype is rl.float32
             assert same(function(x, y), (x.float() @ y.float()) * 2)
         assert same(rl.ops.ours.product(x, y), x @ y)
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("fullgraph", [None, False, True])
+def test_a_derivative_that_is_not_there_is_missed_where_it_is_asked_for(fullgraph: bool | None) -> None:
+    """A graph computes the operator, and gradients of other results."""
+
+    @library.custom_op("ours::twice", mutates_args=())
+    def twice(x: rl.Tensor) -> rl.Tensor:
+        return x * 2
+
+    @twice.register_fake
+    def _(x: rl.Tensor) -> rl.Tensor:
+        return rl.empty_like(x)
+
+    def program(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
+        return twice(x * 2), (x * 3).sum()
+
+    function = program if fullgraph is None else rl.compile(program, fullgraph=fullgraph)
+
+    def asked(size: int) -> None:
+        x = rl.ones(size, requires_grad=True)
+        first, second = function(x)
+        assert first.tolist() == [4] * size and first.requires_grad
+        second.backward()
+        assert x.grad.tolist() == [3] * size
+        assert code_of(lambda: function(x)[0].sum().backward()) == "G008"
+        assert code_of(lambda: rl.autograd.grad(function(x)[0].sum() + x.sum(), x)) == "G008"
+        assert x.grad.tolist() == [3] * size
+
+    asked(3)
+    asked(4)

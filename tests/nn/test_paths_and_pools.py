@@ -1,5 +1,6 @@
 """ctc_loss and fractional pools against numbers that PyTorch 2.13 gave for the same arguments, in float64."""
 
+from functools import partial
 from math import inf, nan
 
 import numpy as np
@@ -58,6 +59,31 @@ def test_gradient_of_a_loss_of_texts_is_right_through_log_softmax():
     (gradient,) = rl.autograd.grad(loss(x), [x], create_graph=True)
     with pytest.raises(rl.AutogradError, match="ctc_occupancies: there is no derivative rule"):
         gradient.square().sum().backward()
+
+
+@pytest.mark.parametrize("fullgraph", [None, False, True])
+def test_a_loss_of_texts_has_no_second_derivative(fullgraph):
+    """That is found when it is asked for, and also where a part of it would be there."""
+
+    def loss(x):
+        return F.ctc_loss(x, rl.tensor([[1, 2], [2, 2]]), (4, 3), (2, 1))
+
+    def gradient(x):
+        return rl.autograd.grad(loss(x), x, create_graph=True)[0]
+
+    def second(x):
+        return rl.autograd.grad(gradient(x).sum() + (x**2).sum(), x)[0]
+
+    compiled = (lambda f: f) if fullgraph is None else partial(rl.compile, fullgraph=fullgraph)
+    x, wanted = scores(), gradient(scores())
+    (found,) = rl.autograd.grad(compiled(loss)(x), x, create_graph=True)
+    inside = compiled(gradient)(x)
+    assert rl.equal(found, wanted) and rl.equal(inside, wanted)
+    for first in (found, inside):
+        with pytest.raises(rl.AutogradError, match="ctc_occupancies: there is no derivative rule"):
+            rl.autograd.grad(first.sum() + (x**2).sum(), x)
+    with pytest.raises(rl.AutogradError, match="ctc_occupancies: there is no derivative rule"):
+        compiled(second)(x)
 
 
 def test_one_text_without_a_batch_and_impossible_classes():

@@ -246,8 +246,7 @@ class Recorder:
     def run(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Program:
         """The program that one call of a function leaves behind."""
         self.tape_start = mark()
-        if self.ends is not _refuse:
-            self.tracer.first_step = self.tape_start
+        self.tracer.first_step = 0 if self.ends is _refuse else self.tape_start
         with self.tracer.active(), self.scope.noting():
             result = function(*args, **kwargs)
             self.walk.refuse_changes()
@@ -340,6 +339,7 @@ class Recorder:
     ) -> Program:
         """The program, once everything that the function computed has a node; traces its backward pass."""
         sources, before = (self._source, self._source_of), writes_so_far(self.tracer)
+        self.tracer.derives = self.ends is _refuse  # a graph that may end earlier does so before what is refused
         traced = partial(derived, self.tracer, outputs, self.views, self.tape_start, sources)
         backward: Derived | None = self.tracer.behind(traced)
         refuse_steps_that_write(self.tracer, before, outputs, self.tape_start, self.ends)

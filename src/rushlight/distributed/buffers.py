@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rushlight.distributed.engine.work import Work
+from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.history import attach, requires
 from rushlight.eager.autograd.modes import no_grad
 from rushlight.eager.autograd.node import Node
@@ -52,8 +53,8 @@ class WrittenByRanks(Node):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__(())
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__([edge_of(tensor)])
 
     def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:
         """Fail."""
@@ -67,7 +68,7 @@ def _note_write(tensor: Tensor) -> None:
     """Count a write. What a tensor was computed from is no longer what it holds."""
     tensor.version.value += 1
     if STATE.grad and requires(tensor) and not tensor.is_leaf:
-        attach(tensor if tensor.view_of is None else tensor.view_of.base, WrittenByRanks(), 0)
+        attach(tensor if tensor.view_of is None else tensor.view_of.base, WrittenByRanks(tensor), 0)
 
 
 class Target:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.eager.dispatch import STATE
+from rushlight.ir.type import TensorType
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import require
 
@@ -20,3 +21,12 @@ def require_values(holds: Any, code: str, message: str, **context: Any) -> None:
         require(bool(holds.all()), code, message, **context)
     else:
         OPERATORS["asserted"](holds, code=code, message=message)
+
+
+def refused(given: Any, type_: TensorType, code: str, message: str) -> Any:
+    """A value of a graph: error `code` at each call that computes it of what is `given`."""
+    nan = OPERATORS["any"](OPERATORS["isnan"](given))
+    never = OPERATORS["logical_and"](nan, OPERATORS["logical_not"](nan))  # computed where and when the given value is
+    holds = OPERATORS["asserted"](never, code=code, message=message)
+    nothing = [OPERATORS["full"](type_.shape, value, dtype=type_.dtype, device=type_.device) for value in (0, 1)]
+    return OPERATORS["where"](holds, *nothing)

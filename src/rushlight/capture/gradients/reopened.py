@@ -89,7 +89,7 @@ class ReopenedTrace:
             branch = Branch(scope)
         first, memos = len(builder.calls), tracer.memos
         builder.calls.extend(base.calls)
-        tracer.memos = dict(base.memos)
+        tracer.memos, tracer.derives = dict(base.memos), True
         tracer.reopen(base.bindings)
         try:
             with defaulting(base.default), scope.within(branch), tracer.active(), builder.types_apart():

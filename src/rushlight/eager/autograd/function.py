@@ -335,9 +335,10 @@ def once_differentiable(backward: Callable[..., object]) -> Callable[..., Any]:
         if not STATE.grad:
             return gradients
         results = gradients if isinstance(gradients, tuple) else (gradients,)
+        known = [gradient for gradient in grads if isinstance(gradient, Handle)]
         for result in results:
             if isinstance(result, Handle) and differentiable(result):
-                node = OnceDifferentiable(ctx.name())
+                node = OnceDifferentiable(ctx.name(), (*ctx.edges, *[edge_of(gradient) for gradient in known]))
                 if STATE.tracer is not None:
                     STATE.tracer.note_change(node, ctx)
                 attach(result, node, 0)
@@ -353,8 +354,8 @@ class OnceDifferentiable(Node):
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: str) -> None:
-        super().__init__(())
+    def __init__(self, function: str, edges: Sequence[Any]) -> None:
+        super().__init__(edges)
         self._function = function
 
     def run(self, gradients: list[object], create_graph: bool, owned: set[int]) -> Sequence[object]:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rushlight.eager.asserting import refused
+from rushlight.eager.autograd.accumulate import edge_of
 from rushlight.eager.autograd.derive import rule_of
 from rushlight.eager.autograd.history import attach, differentiable, requires
 from rushlight.eager.autograd.node import Node
@@ -132,19 +134,24 @@ def _edges(operands: tuple[object, ...], needed: Sequence[bool]) -> list[Any]:
 class MissingRule(Node):
     """The node of an operator without derivative: backward through it is error G008."""
 
-    __slots__ = ("_op",)
+    __slots__ = ("_op", "_types")
 
-    def __init__(self, op: Op, operands: Sequence[object]) -> None:
-        super().__init__([])
+    def __init__(self, op: Op, operands: Sequence[Any]) -> None:
+        super().__init__([edge_of(operand) for operand in operands])  # it is on the way to what they are computed from
         self._op = op
+        self._types = [operand.form.type for operand in operands]
 
     def name(self) -> str:
         """A name that says what is missing."""
         return title(self._op.name) + "WithoutDerivative"
 
     def run(self, gradients: list[Any], create_graph: bool, owned: set[int]) -> Sequence[object]:
-        """Fails."""
-        fail("G008", f"{self._op.name}: there is no derivative rule", frame=self.frame)
+        """Fails; in a pass that nobody may ask for its gradients do, once they are."""
+        message = f"{self._op.name}: there is no derivative rule"
+        if STATE.tracer is None or not STATE.tracer.derives:
+            fail("G008", message, frame=self.frame)
+        given = next(gradient for gradient in gradients if gradient is not None)
+        return [refused(given, type_, "G008", message) for type_ in self._types]
 
 
 def _record_mutation(op: Mutation, active: int, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

@@ -58,6 +58,7 @@ class Tracer(TensorValues):
 
     detaches = False
     refuses_python = False  # whether what it records would run without `__torch_dispatch__`
+    derives = False  # whether what runs is a backward pass for calls to come, of which somebody may want a part
     first_step = 0  # by sequence number; backward passes of the trace refuse to run earlier steps of the tape
     takes_wrappers = False  # whether tensors of subclasses may be asked for it that the trace has made
 
