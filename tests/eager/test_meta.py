@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from rushlight.compiler import compile as compile_function
 from rushlight.eager.creation import empty, empty_like, full_like, ones, zeros_like
 from rushlight.eager.functions import cat
 from rushlight.eager.handle import make
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, sym_max
 from rushlight.eager.tensor_meta import form_of
+from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.ir.dtype import float32, float64, int64
 from rushlight.support.errors import RushlightError
 from rushlight.sym import Scope
@@ -145,3 +147,23 @@ def test_reading_a_fake_value_is_refused(scope):
     assert code_of(lambda: x[x > 0]) == "V003"
     assert "fake" in repr(x)
     assert np.dtype(int64.numpy) == np.int64
+
+
+def test_what_is_left_of_a_trace_is_refused_by_its_code():
+    left = []
+
+    def kept(x):
+        left.extend([x * 3, x.shape[0]])
+        return x * 2
+
+    make_fx(kept, tracing_mode="symbolic")(ones(5, 3))
+    tensor, size = left
+    for call in (lambda: ones(5, 3) + tensor, lambda: tensor[0], lambda: int(size), lambda: ones(size)):
+        assert code_of(call) == "C010"
+    doubled = compile_function(lambda x: x * 2, fullgraph=True)
+    in_global = compile_function(lambda x: x + tensor, fullgraph=True)
+    assert [code_of(lambda x=x: doubled(x)) for x in left] == ["C010", "C010"]
+    assert code_of(lambda: in_global(ones(5, 3))) == "C010"
+    assert compile_function(lambda x: x * 2)(tensor).shape[1] is not None  # in parts Python runs it
+    make_fx(kept, tracing_mode="fake")(ones(5, 3))
+    assert code_of(lambda: doubled(left[2])) == "C010"

@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 import pytest
-from tests.eager.native_outcomes import described, frames, native_only, outcome, tape_of
+from tests.eager.native_outcomes import described, frames, later_frames, native_only, outcome, tape_of
 
 import rushlight as rl
 from rushlight.eager import python_calls
@@ -41,9 +41,7 @@ CALLS = {
 def test_later_calls_run_no_python_below_the_method(name):
     x, y = rl.tensor([1.0, -2.0, 3.0]), rl.tensor([0.5, 0.5, 4.0])
     call = CALLS[name]
-    for _ in range(3):
-        call(x, y)
-    names = frames(lambda: call(x, y))
+    names = later_frames(lambda: call(x, y))
     assert "dispatch" not in names
     assert "run_on_cpu" not in names
     with python_calls():
@@ -112,6 +110,19 @@ def test_a_registration_is_asked_at_once():
     for _ in range(3):
         assert x.relu().tolist() == [1, 1, 1]
     assert "run_on_cpu" not in frames(x.relu)
+
+
+def test_a_scope_in_a_compiled_function_is_that_of_eager_calls():
+    w = rl.ones(3).requires_grad_()
+
+    def called(x):
+        with python_calls():
+            y = x * 2.0
+        return y, y.form.symbolic, y.grad_fn.name()
+
+    compiled = rl.compile(called)
+    for _ in range(3):
+        assert compiled(w)[1:] == called(w)[1:] == (False, "MulBackward0")
 
 
 def test_scopes_are_of_one_thread():
@@ -189,9 +200,7 @@ def test_recorded_calls_write_the_tape_that_python_writes(name):
 def test_recorded_calls_run_no_python_below_the_method(name):
     w, x = rl.arange(9.0).reshape(3, 3).requires_grad_(), rl.full((3, 3), 2.0)
     call = RECORDED[name]
-    for _ in range(3):
-        call(w, x)
-    assert not {"dispatch", "record", "run_on_cpu", "user_frame"} & set(frames(lambda: call(w, x)))
+    assert not {"dispatch", "record", "run_on_cpu", "user_frame"} & set(later_frames(lambda: call(w, x)))
 
 
 @native_only

@@ -51,6 +51,7 @@ from rushlight.capture.values import (
     flatten_value,
     is_tuple,
     like_tuple,
+    no_placeholder,
 )
 from rushlight.eager.autograd.node import mark
 from rushlight.eager.dispatch import STATE
@@ -214,7 +215,7 @@ class Recorder:
             self.sources[id(tensor)] = NumberSource(tensor.text, tensor.form.dtype)
         else:
             self.sources.setdefault(id(tensor), TensorSource(tensor))
-            self.walk.assumed.tensors[id(tensor)] = tensor
+            self.walk.assumed.tensors[id(tensor)] = no_placeholder(tensor)
         return tensor.form.type
 
     def enter(self, dynamic_numbers: Collection[str]) -> None:

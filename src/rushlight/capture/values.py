@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.capture.source import Source
-from rushlight.eager.handle import SPARSE, Handle
+from rushlight.eager.handle import PYTHON, SPARSE, Handle
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt
 from rushlight.eager.tracing import TracedNumber
+from rushlight.ir.type import META
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
 from rushlight.sym import SizeExpr
@@ -110,7 +111,21 @@ class Deleted:
     """No value: the entry is taken away."""
 
 
+V = TypeVar("V")
 _PLAIN: dict[type, Callable[[Any], object]] = {SymInt: int, SymBool: bool, SymFloat: float}
+
+
+def no_placeholder(value: V) -> V:
+    """The value itself. Errors: C010 for a tensor or number of another trace, which has no value."""
+    is_one = type(value) in _PLAIN
+    if issubclass(type(value), Handle) and isinstance(value, Handle):
+        has_none = value.backing is None and value.form.device != META and not value.keys & (SPARSE | PYTHON)
+        is_one = value.form.symbolic or has_none
+    if is_one:
+        fail("C010", "what stood for a value of another traced program is no value of this one", value=value)
+    return value
+
+
 Template = Output | InputRef | Number | SizeOf | Constant | Reached | Container | Made | Deleted
 
 

@@ -274,12 +274,11 @@ class Scope(SymbolOwner):
     def _require_own_symbols(self, fact: Condition) -> None:
         for symbol in symbols_of(fact.expr):
             if symbol.facts.scope is not self._reference:
-                whose = (
-                    "a symbol of another scope"
-                    if symbol.facts.size is None
-                    else "a loop axis, of which nothing can be learned"
+                if symbol.facts.size is None:
+                    fail("C010", f"{fact} asks for {format_size(symbol)}, a size of another traced program")
+                fail(
+                    "X001", f"sym: {fact} is about {format_size(symbol)}, a loop axis, of which nothing can be learned"
                 )
-                fail("X001", f"sym: {fact} is about {format_size(symbol)}, which is {whose}")
 
     def fixed_by(self, symbol: SizeExpr) -> Guard | RuntimeAssert | None:
         """The guard or assert by which a symbol came to be a constant; None where none did."""
@@ -306,7 +305,7 @@ class Scope(SymbolOwner):
 def scope_of(e: Size) -> Scope | None:
     """The scope of the symbols in `e`; None if it has none (integers and loop axes over integers).
 
-    Errors: X001 where it is gone, with the graph and the trace that it was of.
+    Errors: C010 where it is gone, with the graph and the trace that it was of.
     """
     symbol = first_scoped_symbol(e)
     reference = symbol.facts.scope if symbol is not None else None
@@ -314,7 +313,7 @@ def scope_of(e: Size) -> Scope | None:
         return None
     owner = reference()
     if not isinstance(owner, Scope):
-        fail("X001", f"sym: a question about {format_size(e)}, whose graph and scope are gone")
+        fail("C010", f"the size {format_size(e)} stood for one of a traced program, which has ended")
     return owner
 
 

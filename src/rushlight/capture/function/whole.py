@@ -38,7 +38,7 @@ from rushlight.capture.steering import wrapped_by
 from rushlight.capture.stored.programs import Keeping, stored_order
 from rushlight.capture.subclass.calls import Taking, WrapperCalls
 from rushlight.capture.user_paths import written_arguments
-from rushlight.capture.values import TAIL
+from rushlight.capture.values import TAIL, no_placeholder
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.ir.spec.propose import Observed
@@ -358,8 +358,8 @@ class WholeFunction(CompiledFunction):
         return program
 
     def _stand_in(self, recorder: Recorder, position: int, name: str, value: object) -> object:
-        """What stands for an argument while tracing."""
-        if issubclass(type(value), Handle) and isinstance(value, Handle):
+        """What stands for an argument while tracing. Errors: C010 for what is left of another trace."""
+        if issubclass(type(no_placeholder(value)), Handle) and isinstance(value, Handle):
             is_open = self.options.dynamic and not (self._found.fixes and not marks_of(value))
             type_ = open_type(recorder, value, position) if is_open else value.form.type
             return recorder.argument(position, value, type_)

@@ -26,6 +26,7 @@ from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
+from rushlight.eager.native.learning import is_chosen
 from rushlight.ir.spec.propose import Observed
 from rushlight.support import events, settings
 from rushlight.support.errors import RushlightError
@@ -514,7 +515,7 @@ def _can_be_traced(interpreter: PatientInterpreter) -> bool:
     """
     if interpreter.handled.error is not None or len(interpreter.frames) > MOST_FRAMES:
         return False
-    if STATE.anomaly:  # which wants the tape of each line
+    if STATE.anomaly or is_chosen():  # the tape of each line is wanted, or calls that are eager ones
         return False
     for frame in interpreter.frames:
         if is_within(frame):

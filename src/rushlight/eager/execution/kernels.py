@@ -176,6 +176,8 @@ def operator_plan(op: Operator, operands: tuple[object, ...], attrs: Mapping[str
     forms = [form_of_operand(operand) for operand in flatten(operands)]
     result = op.infer(unflatten(structure, [form.type for form in forms]), attrs)
     outputs = [form_of_type(type_) for type_ in (result if isinstance(result, tuple) else (result,))]
+    if any(form.symbolic for form in outputs):
+        fail("C010", f"{op.name}: a size stood for one of a traced program, and has no value", result=outputs[0].type)
     checks = checks_of(op, operands, attrs)
     plan = kernel_plan(op, attrs, operands, outputs, bare=not isinstance(result, tuple))
     hooks, ON_FIRST_PLAN[:] = ON_FIRST_PLAN[:], []

@@ -285,6 +285,11 @@ def _enabled(wanted: int) -> Generator[None]:
             calls.set_word("enabled", _wanted[-1])
 
 
+def is_chosen() -> bool:
+    """Whether a scope says how calls are made."""
+    return len(_wanted) > 1
+
+
 def python_calls() -> AbstractContextManager[None]:
     """A scope in which calls of all threads go through Python, as with the setting `eager_calls`."""
     return _enabled(0)

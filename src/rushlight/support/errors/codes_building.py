@@ -72,8 +72,9 @@ register_code(
 register_code(
     "C010",
     CompileError,
-    "A tensor of a trace is used outside it",
-    "While tracing, tensors are placeholders; one was kept and used after the trace had ended.",
+    "A tensor or size of a trace is used outside it",
+    "While tracing, tensors and sizes are placeholders; one was kept and used after the trace had ended, or in another "
+    "one.",
     "return it from the compiled function",
 )
 register_code(

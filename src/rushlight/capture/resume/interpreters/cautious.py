@@ -57,6 +57,7 @@ from rushlight.capture.resume.interpreters.known import (
     CONTAINERS,
     EFFECTS,
     IMMUTABLE,
+    INSIDE,
     KEEPING_WHOLE,
     MAKERS,
     MUTATING,
@@ -219,7 +220,7 @@ class CautiousInterpreter(ShowingInterpreter):
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
         if issubclass(type(value), Handle) and isinstance(value, Handle):
-            _asked_of_tensor(value, name)
+            _asked_of_tensor(value, name, self.frames[-1])
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
             self.note(variables)
             self.variables[id(variables)] = value
@@ -369,7 +370,9 @@ def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
         raise Break(breaks.GRAPHLESS, f"{code.co_qualname} is called")
 
 
-def _asked_of_tensor(tensor: Handle, name: str) -> None:
+def _asked_of_tensor(tensor: Handle, name: str, frame: Frame) -> None:
+    if name in INSIDE and not is_ours(frame.globals.get("__name__", "")):
+        raise Break(breaks.VALUE, f"the {name} of a tensor is asked for, and that of a trace has another")
     if is_computed(tensor):
         raise Break(breaks.VALUE, f"the {name} of a number that item() gives")
     if name in OF_AUTOGRAD:

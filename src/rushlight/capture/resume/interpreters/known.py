@@ -91,6 +91,8 @@ OF_AUTOGRAD = frozenset(
         "is_set_to",
     }
 )  # of tensors
+# What a tensor is made of: that of a trace is made of other things, which are no program's business.
+INSIDE = frozenset({"backing", "form", "gradient", "keys", "node", "offset", "version", "view_of"})
 TAKES_NUMBERS = frozenset(
     map(id, [abs, min, max, sum, divmod, pow, tuple, list, dict, zip, enumerate, map, reversed, sorted])
 )
@@ -119,7 +121,16 @@ NOT_TRACED = frozenset(
         "compat.modes",
         "eager.autograd.check",
     }
-    | {"eager.autograd.node", "eager.dispatch.table", "eager.execution.operands", "eager.printing"}
+    | {
+        "eager.autograd.node",
+        "eager.dispatch.table",
+        "eager.execution.operands",
+        "eager.handle.make",
+        "eager.native",
+        "eager.printing",
+        "eager.symbols.SymInt",
+        "eager.symbols.SymFloat",
+    }
     | {"utils.data", "utils.swapping"}
     | {"distributed.checkpoint", "distributed.engine", "distributed.launch", "distributed.optim.in_backward"}
     | {"distributed.simulation", "distributed.spawning", "distributed.stores", "distributed.tensor.loops"}
