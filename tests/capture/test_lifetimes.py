@@ -130,6 +130,14 @@ def several(x: Any) -> Any:
     return x[x > 0].sort().values * 2
 
 
+def caught(x: Any) -> Any:
+    """A program that handles the error of an operator."""
+    y = x * 2
+    with suppress(rl.RushlightError):
+        y + rl.ones(77)
+    return y + 1
+
+
 FINISHED: dict[str, Callable[[Any], Any]] = {
     "pointwise": lambda x: (x * 2).relu().sum(0),
     "product": lambda x: rl.nn.functional.gelu(x @ x.mT).softmax(-1),
@@ -137,6 +145,7 @@ FINISHED: dict[str, Callable[[Any], Any]] = {
     "draws": drawn,
     "control": chosen,
     "several": several,
+    "caught": caught,
 }
 
 
@@ -152,6 +161,41 @@ def test_a_finished_capture_leaves_nothing_after_a_reset(name: str, requires_gra
         rl.compiler.reset()
 
     assert left_behind(run, ROUNDS) == {}
+
+
+class Handling:
+    """A scope that handles an error, and keeps it."""
+
+    error: BaseException
+
+    def __enter__(self) -> None:
+        """Nothing."""
+
+    def __exit__(self, _: object, error: BaseException, traceback: object) -> bool:
+        """Handles the error."""
+        self.error = error
+        return True
+
+
+@pytest.mark.parametrize("scope", [Handling, lambda: suppress(ValueError)])
+@pytest.mark.parametrize("nested", [False, True])
+def test_steps_of_the_history_and_tensors_behind_an_error_of_a_hook_are_free(scope: Callable[[], Any], nested: bool):
+    def refuse(_: Any) -> Any:
+        raise ValueError
+
+    def program() -> Any:
+        x = w * 2
+        x.register_hook(refuse)
+        y = x.exp()
+        with scope():
+            y.sum().backward()
+        return weakref.ref(x.grad_fn), weakref.ref(y)
+
+    w = rl.ones(3, requires_grad=True)
+    called = (lambda: [ref() for ref in program()]) if nested else program
+    with collector_off():
+        refs = rl.compile(called)()
+        assert (refs if nested else [ref() for ref in refs]) == [None, None]
 
 
 def test_a_model_and_its_optimizer_are_free_with_their_step():

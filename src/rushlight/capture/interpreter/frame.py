@@ -137,6 +137,7 @@ class Frame:
 
     def goes_on_as(self, other: Frame) -> None:
         """Is where another frame of its code is, with its values: who looks at it sees those."""
+        self.stack.clear()  # a frame of ours in a traceback may have it
         self.locals, self.stack, self.position = other.locals, other.stack, other.position
 
     def variables(self, contents: Contents = contents_of) -> dict[str, object]:

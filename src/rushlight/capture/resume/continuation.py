@@ -18,7 +18,7 @@ from rushlight.capture.leaving import unlike_eager
 from rushlight.capture.resume.balance import saved_by
 from rushlight.capture.resume.blueprint import is_ours
 from rushlight.capture.resume.breaks import OUTSIDE, SUSPENDED, UNSUPPORTED, Reason, Retrace
-from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
+from rushlight.capture.resume.interpreters.tracing import TracingInterpreter, forget_frames
 from rushlight.capture.resume.opaque import Life, Opaque
 from rushlight.capture.resume.patience import Long, Patience
 from rushlight.capture.resume.reached import ReachedObjects, Reroot
@@ -220,7 +220,9 @@ class Continuation(Traced):
         frames = frames_of(self.shapes, values)
         values.clear()
         try:
-            return self._traced(interpreter, frames)
+            given = self._traced(interpreter, frames)
+            forget_frames(interpreter.made.values())
+            return given
         except BaseException:
             interpreter.close_generators()
             raise

@@ -36,6 +36,8 @@ from rushlight.capture.state.places import Entries, Leaf, SlotBox, Variable
 from rushlight.capture.state.reachable import MARK, PLAIN, StateWalk, is_walked, variables_of
 from rushlight.capture.state.reads import looks_of
 from rushlight.capture.values import is_tuple
+from rushlight.eager.autograd.function import FunctionCtx
+from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import Handle
 
 _PACKAGE = __name__.partition(".")[0]
@@ -132,6 +134,8 @@ def is_passed(value: Any, depth: int = 0) -> bool:
         return False
     if hasattr(kind, "__next__") or hasattr(kind, "__exit__") or issubclass(kind, (Resumable, FrameView)):
         return True
+    if issubclass(kind, Node):  # another one at each call; the context of a function has what its backward reads
+        return not issubclass(kind, FunctionCtx)
     return issubclass(kind, tuple) or not module_of_class(kind).startswith(_PACKAGE)
 
 

@@ -21,6 +21,7 @@ from rushlight.capture.resume.interpreters.identifying import NUMBERS
 from rushlight.capture.resume.interpreters.tracing import (
     OF_OPERATORS,
     TracingInterpreter,
+    forget_frames,
     is_native,
     is_of_call,
     note_error,
@@ -135,7 +136,9 @@ def whole_call(
     def trace_call(*args: object, **kwargs: object) -> object:
         try:
             result = interpreter.trace_call(function, args, kwargs)
-            return interpreter.assembled(result) if assembles else result
+            given = interpreter.assembled(result) if assembles else result
+            forget_frames(interpreter.made.values())
+            return given
         finally:
             interpreter.forget_classes()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from types import CodeType, GeneratorType
@@ -39,6 +39,13 @@ from rushlight.support.errors import (
 def _break_before(message: str) -> None:
     if STATE.interpreter is not None:
         STATE.interpreter.warns(message)
+
+
+def forget_frames(made: Iterable[tuple[object, int]]) -> None:
+    """Has errors that a trace has made let go of its frames, which are a circle where C has raised them."""
+    for value, _ in [*made]:  # more are made where a generator ends that one held
+        if issubclass(type(value), BaseException) and isinstance(value, BaseException):
+            value.__traceback__ = None
 
 
 def is_within(frame: Frame) -> bool:
