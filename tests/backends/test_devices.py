@@ -247,6 +247,41 @@ def test_one_graph_goes_on_with_copies_on_several_devices():
         assert [one.tolist() for one in (*found, x)] == [one.tolist() for one in (*wanted, y)]
 
 
+def _filled(x):
+    x.fill_(1)
+
+
+def _filled_by_parts(x):
+    number = rl.tensor(5.0)
+    y = x.clone()
+    y[:1] = number
+    x.zero_()
+    x += number
+    return y, y * 2
+
+
+def _filled_and_copied(x):
+    x.fill_(2)
+    return x.cpu(), (x * 2).cpu() + 1
+
+
+def _filled_numbers(x):
+    number = rl.tensor(5.0)
+    return x.sum().fill_(number), x.sum().copy_(number), x.sum().fill_(2)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("function", [_filled, _filled_by_parts, _filled_and_copied, _filled_numbers])
+def test_numbers_are_written_to_tensors_of_the_device(function, fullgraph: bool):
+    """Also where nothing reads what is overwritten."""
+    x, y = rl.ones(3, device="mica"), rl.ones(3, device="mica")
+    compiled = rl.compile(function, fullgraph=fullgraph)
+    for _ in range(2):
+        found, wanted = compiled(x) or (), function(y) or ()
+        assert [one.device for one in found] == [one.device for one in wanted]
+        assert [one.tolist() for one in (*found, x)] == [one.tolist() for one in (*wanted, y)]
+
+
 def test_a_gradient_takes_sizes_that_no_tensor_shows():
     """They have no device."""
     for length in (3, 5):

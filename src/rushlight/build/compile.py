@@ -56,9 +56,9 @@ def device_of(graph: Graph) -> Device:
     """Where a graph's tensors with data are. Operands without dims on the CPU go with any. Errors: V002.
 
     What is computed of these alone is no result beside others: code of a device gives what is there. A parameter that
-    nothing reads, as that of sizes, has no data.
+    nothing reads or overwrites, as that of sizes, has no data.
     """
-    used = graph.used()
+    used = graph.used() | {id(graph.parameters[position]) for position, _ in graph.mutations}
     taken = [call.type for call in graph.parameters if id(call) in used]
     types = [*[type_ for type_ in taken if type_.shape or type_.device != CPU], *[call.type for call in graph.outputs]]
     devices = dict.fromkeys([type_.device for type_ in types])

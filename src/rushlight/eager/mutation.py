@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rushlight.eager.dispatch import dispatch
@@ -131,6 +132,8 @@ def computed_value(
 
 def written_value(mutation: Mutation, node: Node, target: TensorType) -> Node:
     """In a graph: what a mutation has computed as the target holds it, of the target's dtype and shape."""
+    if node.type.device != target.device and not node.shape:  # a number of the CPU's goes along
+        node = node.builder.laid_out(node, replace(node.type, device=target.device))
     if node.dtype is not target.dtype or mutation.base is None:
         node = OPERATORS["to_dtype"](node, target.dtype)
     if node.shape != target.shape:

@@ -339,8 +339,8 @@ class GraphBuilder:
         return tuple(nodes)
 
     def laid_out(self, node: Node, type_: TensorType) -> Node:
-        """A value in the layout of a type."""
-        if node.type.strides == type_.strides:
+        """A value in the layout of a type, and where that is."""
+        if (node.type.strides, node.type.device) == (type_.strides, type_.device):
             return node
         call = Call(RELAYOUT, (node.call,), (), type_, self.frames, self.region)
         self.calls.append(call)

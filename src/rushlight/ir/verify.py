@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from rushlight.ir.graph import NUMBER, PARAMETER, RELAYOUT, RESULT, Call, Graph, inner_of, number_dtype, type_of
 from rushlight.ir.text import GraphPrinter
-from rushlight.ir.type import TensorType, row_major
+from rushlight.ir.type import CPU, TensorType, row_major
 from rushlight.support.errors import RushlightError, fail
 from rushlight.sym import Size, eq, format_size, simplify, statically_known
 
@@ -99,7 +99,8 @@ class _Verifier:
             return types[index]
         if call.op is RELAYOUT:
             base: TensorType = call.operands[0].type
-            return TensorType(base.shape, base.dtype, base.device, call.type.strides, base.weak)
+            device = base.device if base.shape or base.device != CPU else call.type.device  # numbers go along
+            return TensorType(base.shape, base.dtype, device, call.type.strides, base.weak)
         for operand in call.inputs():
             if isinstance(operand.type, tuple):
                 self.fail("an operand is several values: take one with `result`", call=line)
