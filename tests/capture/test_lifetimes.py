@@ -134,7 +134,7 @@ def caught(x: Any) -> Any:
     """A program that handles the error of an operator."""
     y = x * 2
     with suppress(rl.RushlightError):
-        y + rl.ones(77)
+        _ = y + rl.ones(77)
     return y + 1
 
 

@@ -14,7 +14,6 @@ from tests.capture.programs_in_parts import differing
 import rushlight as rl
 from rushlight.capture import explain_entries
 from rushlight.capture.interpreter.frame import body_of
-from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
 from rushlight.support import events, settings
 
 ESCAPES = "a generator that others have as well is one of the interpreter's"
@@ -235,40 +234,6 @@ def test_grad_mode_is_left_as_python_leaves_it():
     for _ in range(2):
         assert compiled(x).requires_grad
         assert rl.is_grad_enabled()
-
-
-def test_an_interrupt_while_tracing_reaches_the_programs_handlers(monkeypatch):
-    def guarded(x):
-        try:
-            y = x * 2
-            reached.append(True)  # ends a graph: what follows is traced from inside of the `try`
-            return y + 1
-        finally:
-            left.append(True)
-
-    reached, left = [], []
-
-    def interrupted(self, *operands, asked=None):
-        if reached:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(TracingInterpreter, "runs", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        rl.compile(guarded, fullgraph=False)(rl.ones(2))
-    assert left == [True]
-
-
-def test_an_interrupt_that_the_program_raises_is_its_own():
-    def raises(x):
-        y = x + 1
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            y = y * 2
-        return y
-
-    compiled = rl.compile(raises, fullgraph=False)
-    assert compiled(rl.ones(2)).tolist() == compiled(rl.ones(2)).tolist() == [4.0, 4.0]
 
 
 def test_threads_share_the_graphs_of_a_function():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import weakref
 from collections.abc import Container, Iterable, Sequence
+from dis import opname
 from functools import partial
 from operator import attrgetter
 from types import CodeType, GeneratorType
@@ -290,8 +293,8 @@ class TracingInterpreter(PromisingInterpreter):
         One that has `escaped` from interpreted frames has been raised there, and C has handed it on.
         """
         name = frame.body.code.instructions[max(frame.position - 1, 0)].name
-        raised = error is self.escaped or name in ("RAISE_VARARGS", "RERAISE")
-        return isinstance(error, KeyboardInterrupt) and not raised
+        raised = error is self.escaped or name in _RAISING
+        return isinstance(error, KeyboardInterrupt) and not (raised or _is_raised(error))
 
     def _raised(self, error: BaseException, frame: Frame) -> None:
         try:
@@ -307,6 +310,7 @@ class TracingInterpreter(PromisingInterpreter):
 _DIES = Reason(breaks.FINALIZER, "an object dies that does something at the end of its life")
 _fields = attrgetter(*[name for name in State.__annotations__ if name != "interpreter"])  # of a thread's scopes
 _AGAIN = (Retrace, Reroot, FixSizes)
+_RAISING = ("RAISE_VARARGS", "RERAISE")
 # Errors that eager code raises too, of the same sizes.
 OF_OPERATORS = (ShapeError, DTypeError, IndexRangeError, ArgumentError)
 OF_NAMES = (MissingNameError, MissingLibraryError)  # errors of modules, which are those of the call
@@ -337,7 +341,28 @@ def note_error(interpreter: TracingInterpreter, error: BaseException, frame: Fra
 def is_native(frame: Frame) -> bool:
     """Whether the instruction that failed is none that raises what the program has made."""
     name = frame.body.code.instructions[max(frame.position - 1, 0)].name
-    return name not in ("RAISE_VARARGS", "RERAISE")
+    return name not in _RAISING
+
+
+def _is_raised(error: BaseException) -> bool:
+    """Whether a statement of a function that C has called has raised an interrupt, and no handler of a signal.
+
+    Where functions of the program's trace others it is not known.
+    """
+    links, link = [], error.__traceback__
+    while link is not None:
+        links.append(link)
+        link = link.tb_next
+    if not links or sys.gettrace() is not None or sys.getprofile() is not None:
+        return False
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    innermost = links[-1].tb_frame.f_code.co_code[links[-1].tb_lasti]
+    return opname[innermost] in _RAISING and not any(link.tb_frame.f_code in handlers for link in links)
+
+
+def _code_of(handler: Any) -> object:
+    function = getattr(handler, "__func__", handler)
+    return getattr(function, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
 
 
 def _stands_in(value: Any) -> bool:
