@@ -345,7 +345,7 @@ def is_native(frame: Frame) -> bool:
 
 
 def _is_raised(error: BaseException) -> bool:
-    """Whether a statement of a function that C has called has raised an interrupt, and no handler of a signal.
+    """Whether a function that C has called raises an interrupt by a statement, and handles no signal.
 
     Where functions of the program's trace others it is not known.
     """
