@@ -363,3 +363,41 @@ def test_a_number_is_no_tensor(name: str, fullgraph: bool):
     with pytest.raises(rl.RushlightError) as found:
         compiled(2)
     assert found.value.code == expected.value.code
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_the_outcome_of_a_comparison_of_floats_is_guarded(fullgraph: bool):
+    """Not the float: a clock, a loss or a learning rate is another one at each call."""
+
+    def function(x: rl.Tensor, now: float, begun: float) -> rl.Tensor:
+        if now - begun > 0.5:
+            x = x + 1
+        return x * now if now <= begun else x
+
+    compiled = rl.compile(function, fullgraph=fullgraph)
+    x, before = rl.ones(2), rl.compiler.graph_count()
+    for now, begun in [
+        (1.5, 0.25),
+        (2.5, 0.5),
+        (0.75, 0.5),
+        (0.5, 0.25),
+        (0.25, 0.5),
+        (float("nan"), 1.0),
+        (7.25, 1.5),
+    ]:
+        assert str(compiled(x, now, begun).tolist()) == str(function(x, now, begun).tolist())
+    assert rl.compiler.graph_count() - before == (3 if fullgraph else 2)  # where nothing is computed there is none
+
+
+def test_many_elements_are_read_by_python():
+    def function(x: rl.Tensor) -> tuple[list[int], rl.Tensor]:
+        y = x * 2
+        return y.tolist(), y.sum()
+
+    compiled = rl.compile(function)
+    for count in (8, 5000, 8, 6000):
+        found, total = compiled(rl.arange(count))
+        assert found == [2 * number for number in range(count)]
+        assert total.item() == sum(found)
+    reasons = str(rl.compiler.explain(function)(rl.arange(5000)))
+    assert "the elements of a long tensor" in reasons

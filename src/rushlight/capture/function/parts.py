@@ -48,6 +48,7 @@ from rushlight.sym import Scope
 
 _CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
 MOST_TEXTS = 2  # graphs for texts, bytes or None in one place, before it is tried to pass by them
+_MOST_ELEMENTS = 64  # that `tolist` gives as values of a graph, each in a fraction of a millisecond
 _POSITION = re.compile(r"args\[(\d+)\]")
 
 
@@ -118,6 +119,7 @@ class PartFunction(WholeFunction):
         self, recorder: Recorder, arguments: Arguments, stand_in: Callable[[int, str, object], object]
     ) -> Callable[..., object]:
         recorder.ends, recorder.takes_hooks = breaks.end_before, False
+        recorder.tracer.most_elements = _MOST_ELEMENTS
         return partial(self.continuation.trace, reached_objects(recorder, arguments, stand_in, self._found))
 
     def _written(self, args: tuple[object, ...], unpack: Sequence[str]) -> dict[str, str]:

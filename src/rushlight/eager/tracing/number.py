@@ -19,6 +19,14 @@ from rushlight.sym import SizeExpr
 _LONGEST = 400  # characters of a number's text: those of a chain nest less deep than Python allows
 _NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__{name}__") for name in _NAMES}
+_RELATIONS: dict[Callable[..., object], str] = {
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.eq: "==",
+    operator.ne: "!=",
+    operator.gt: ">",
+    operator.ge: ">=",
+}
 _OPERANDS = (Handle, SymInt, SymFloat, SizeExpr, complex, np.generic)  # beside ints and floats
 
 
@@ -52,7 +60,7 @@ class TracedNumber(Handle):
 
     Arithmetic among numbers is text that Python evaluates before each run, so its bits are Python's. With tensors it
     is a weakly typed 0-d operand. An integer that is a size or is compared is a symbol, of which what is asked is
-    guarded; asking a float for its truth or a comparison, or either for its value, fixes it.
+    guarded, as is the outcome of comparing floats; asking either for its value fixes it.
     """
 
     __slots__ = ("numbers", "text", "value")
@@ -79,13 +87,22 @@ class TracedNumber(Handle):
 
     def _compare(self, other: object, relation: Callable[..., object]) -> Any:
         """Whether it holds; with a size, a condition, which nobody may ever ask for its truth."""
-        if self.is_integer and isinstance(other, SymInt):
-            return relation(SymInt(self.size()), other)
-        if isinstance(other, TracedNumber) and other.is_integer:
-            other = SymInt(other.size())
-        if self.is_integer and isinstance(other, (int, SymInt)):
-            return bool(relation(SymInt(self.size()), other))
+        if self.is_integer:
+            if isinstance(other, SymInt):
+                return relation(SymInt(self.size()), other)
+            if isinstance(other, TracedNumber) and other.is_integer:
+                other = SymInt(other.size())
+            if isinstance(other, (int, SymInt)):
+                return bool(relation(SymInt(self.size()), other))
+        if isinstance(other, TracedNumber):
+            return self._related(relation, other.text, other.value)
+        if isinstance(other, (int, float)):
+            return self._related(relation, _source_of(other), other)
         return bool(relation(self._fixed(), _plain(other)))
+
+    def _related(self, relation: Callable[..., object], text: str, value: object) -> Any:
+        """Whether it is so related to a number; that is fixed."""
+        return self._make(f"({self.text} {_RELATIONS[relation]} {text})", bool(relation(self.value, value)))._fixed()
 
     def _binary(self, name: str, symbol: str, other: object, swapped: bool) -> Any:
         if self.is_integer and isinstance(other, SymInt):
@@ -218,7 +235,7 @@ class TracedNumber(Handle):
         return round(self._fixed(), digits)
 
     def __bool__(self) -> bool:
-        return bool(SymInt(self.size())) if self.is_integer else bool(self._fixed())
+        return bool(SymInt(self.size())) if self.is_integer else self._related(operator.ne, "0", 0)
 
     def __int__(self) -> int:
         return int(self._fixed())

@@ -10,7 +10,7 @@ from rushlight.eager.symbols import SymBool, SymInt, wrap_size
 from rushlight.ir.dtype import Kind
 from rushlight.ops import OPERATORS
 from rushlight.support.errors import fail
-from rushlight.sym import ne
+from rushlight.sym import ne, optimization_hint
 
 
 def traced_item(tensor: Handle) -> Any:
@@ -25,7 +25,9 @@ def traced_item(tensor: Handle) -> Any:
 
 
 def traced_list(tensor: Handle) -> list[Any]:
-    """The elements as nested lists of what `traced_item` gives; how many there are is guarded."""
+    """The elements as nested lists of what `traced_item` gives; how many there are is guarded. C002 for too many."""
+    if optimization_hint(tensor.form.numel) > STATE.tracer.most_elements:
+        fail("C002", "a traced program asks for the elements of a long tensor", tensor=tensor, hint="keep to operators")
     int(wrap_size(tensor.form.shape[0]))
     items = OPERATORS["unbind"](tensor, 0)
     return [traced_item(element) if not element.form.shape else traced_list(element) for element in items]

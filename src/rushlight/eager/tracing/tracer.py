@@ -5,6 +5,7 @@ Which value of the graph a tensor holds is in `tensor_values.py`.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
@@ -58,6 +59,7 @@ class Tracer(TensorValues):
 
     detaches = False
     refuses_python = False  # whether what it records would run without `__torch_dispatch__`
+    most_elements = sys.maxsize  # of a tensor whose `tolist` is part of the graph
     derives = False  # whether what runs is a backward pass for calls to come, of which somebody may want a part
     first_step = 0  # by sequence number; backward passes of the trace refuse to run earlier steps of the tape
     takes_wrappers = False  # whether tensors of subclasses may be asked for it that the trace has made
