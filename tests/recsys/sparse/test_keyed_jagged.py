@@ -350,3 +350,31 @@ def test_what_methods_give_in_dicts_is_the_calls_own_behind_a_graph():
     compiled = rl.compile(function, backend="eager")
     for values in (rl.arange(3.0), rl.ones(3)):
         assert compiled(values) == function(values)
+
+
+ASKED = {
+    "item": lambda keyed: keyed["b"].values(),
+    "list": lambda keyed: KeyedJaggedTensor.concat([keyed]).values(),
+    "items": lambda keyed: [keyed[key] for key in ("a", "b")][1].values(),
+    "joined": lambda keyed: KeyedJaggedTensor.from_jt_dict({"x": keyed["a"], "y": keyed["b"]}).values(),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("given", [True, False])
+def test_a_graph_takes_what_each_calls_own_tensors_hold(asked: str, given: bool):
+    def made(start: int) -> KeyedJaggedTensor:
+        return KeyedJaggedTensor(["a", "b"], rl.arange(start, start + 3), lengths=rl.tensor([1, 2]))
+
+    def function(keyed: KeyedJaggedTensor | int) -> list[int]:
+        if isinstance(keyed, int):
+            keyed = made(keyed)
+            print(end="")  # ends a graph
+        values = ASKED[asked](keyed)
+        print(end="")
+        return values.tolist()
+
+    compiled = rl.compile(function, backend="eager")
+    for start in range(3):
+        expected = [start, start + 1, start + 2] if asked in ("list", "joined") else [start + 1, start + 2]
+        assert compiled(made(start) if given else start) == expected

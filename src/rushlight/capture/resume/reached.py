@@ -46,6 +46,9 @@ _MOST_PARTS = 1 << 10  # of a container without tensors; each part is an argumen
 _CONTENTS = "cell_contents"
 _CALLED = ("__closure__", "__defaults__", "__kwdefaults__")  # what a call of a function reads of it
 _OF_FUNCTIONS = frozenset({*_CALLED, "__name__", "__qualname__", "__module__", "__doc__"})
+_OF_CLASSES = frozenset(
+    {"__new__", "__init__", "__del__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "mro"}
+)  # special methods that make objects, or are asked for attributes
 _LOOKED_AT = PLAIN | {complex, ModuleType, type, range, slice, type(...), type(NotImplemented)}
 
 
@@ -418,6 +421,27 @@ def containers_in(value: Any) -> Iterator[Any]:
         yield value
         for item in value.values() if type(value) is dict else value:
             yield from containers_in(item)
+
+
+def end_before_known(reached: ReachedObjects, method: FunctionType, cls: type | None) -> None:
+    """Breaks before C calls a special method, of some class, on one of the objects: nobody tells what it reads."""
+    if cls is None or method.__name__ in _OF_CLASSES:
+        return
+    if any(type(value) is cls and reached.knows(value) for _, value in reached.arguments.leaves):
+        raise Break(PASSED_BY, f"{method.__qualname__} is called on an object that was there before")
+
+
+def holds_known(reached: ReachedObjects, value: object) -> bool:
+    """Whether a value is one of the objects, or a list, dict or tuple that one stands in."""
+    stack, seen = [value], set[int]()
+    while stack:
+        value = stack.pop()
+        if reached.knows(value):
+            return True
+        if id(value) not in seen and (type(value) in (list, dict) or is_tuple(value)):
+            seen.add(id(value))
+            stack += _parts_of(value)
+    return False
 
 
 def _absent(owner: object, name: str) -> object:

@@ -79,7 +79,7 @@ from rushlight.capture.resume.interpreters.known import (
 from rushlight.capture.resume.interpreters.scalars import is_of_numbers, result_on_numbers
 from rushlight.capture.resume.interpreters.showing import ShowingInterpreter
 from rushlight.capture.resume.opaque import Opaque
-from rushlight.capture.resume.reached import ReachedObjects
+from rushlight.capture.resume.reached import ReachedObjects, end_before_known, holds_known
 from rushlight.capture.resume.stubs import Stubs
 from rushlight.capture.state.changes import holder_of
 from rushlight.capture.state.globals import module_of_class
@@ -244,10 +244,10 @@ class CautiousInterpreter(ShowingInterpreter):
         self.used = True
 
     def calls_leaf(self, method: FunctionType, cls: type | None = None) -> None:
-        """Breaks before C calls a special method of ours, of some class, that has effects."""
-        _adds_to(cls)
+        """Breaks before C calls a special method of ours that has effects, or looks into one of the objects."""
+        end_before_known(self.reached, method, cls)
         if method.__code__ not in self.graphless:
-            _stays_outside(method, module_of(method))
+            _stays_outside(method, module_of(method), cls)
 
     def native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that is not interpreted. Errors: Break for one that has effects, or may have."""
@@ -385,8 +385,9 @@ def _asked_of_tensor(tensor: Handle, name: str, frame: Frame) -> None:
         raise Break(breaks.VALUE, "the elements of a tensor are shown")
 
 
-def _stays_outside(function: Any, module: str) -> None:
-    """Breaks before a function of ours that has effects, or may have."""
+def _stays_outside(function: Any, module: str, cls: type | None = None) -> None:
+    """Breaks before a function of ours that has effects, or may have, as a method of some class."""
+    _adds_to(cls)
     of_method: str = getattr(function, "__name__", "")
     if module == CLASSES_OF_ERRORS and of_method == "__str__":  # the text of an error
         return
@@ -443,7 +444,7 @@ def _has_keys(interpreter: CautiousInterpreter, made: object, owner: object) -> 
 
 def _gives(interpreter: CautiousInterpreter, function: Any, value: Any) -> None:
     """Breaks before a function is given what may change elsewhere, or that the graph knows nothing of."""
-    known = interpreter.reached.knows(value) and not _only_keeps(function)
+    known = not _only_keeps(function) and holds_known(interpreter.reached, value)
     if type(value) is Opaque or (known and not (_only_reads(function) and interpreter.reached.shows_all(value))):
         raise Break(breaks.PASSED_BY, "a call is given an object that the graph passes by")
     kind = type(value)
