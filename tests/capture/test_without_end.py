@@ -4,8 +4,10 @@ import itertools
 import warnings
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -424,18 +426,165 @@ def test_one_graph_looks_at_a_list_that_is_another_at_each_call() -> None:
             assert compiled(rl.ones(2)).tolist() == [float(call)] * 2
 
 
-@pytest.mark.filterwarnings("ignore::rushlight.CaptureWarning")
-@pytest.mark.parametrize("taken", [lambda x, at: x * NUMBERS[at], lambda x, at: x + len([0 for _ in range(at)])])
-def test_a_counter_that_graphs_rely_on_makes_few_graphs(taken: Callable[[Any, int], Any]) -> None:
-    def program(x: Any, turns: int) -> Any:
-        for turn in range(turns):
-            print(end="")
-            x = taken(x, turn) * 0.5
-        return x
+class Counter:
+    """What counts turns, in an attribute or a slot."""
 
+    shared = 0
+
+    def __init__(self) -> None:
+        self.turn: Any = 0
+
+
+class SlottedCounter:
+    """What counts turns in a slot."""
+
+    __slots__ = ("turn",)
+
+
+counted: Any = 0
+Taken = Callable[[Any, Any], Any]
+
+
+def in_a_variable(taken: Taken, x: Any, turns: int) -> Any:
+    for turn in range(turns):
+        print(end="")
+        x = taken(x, turn) * 0.5
+    return x
+
+
+def in_a_cell(taken: Taken, x: Any, turns: int) -> Any:
+    for turn in range(turns):
+        print(end="")
+        (x,) = [taken(x, turn) * 0.5 for _ in range(1)]
+    return x
+
+
+def in_an_attribute(taken: Taken, x: Any, turns: int, kind: type = Counter) -> Any:
+    counter = kind()
+    for turn in range(turns):
+        counter.turn = turn
+        print(end="")
+        x = taken(x, counter.turn) * 0.5
+    return x
+
+
+def in_a_slot(taken: Taken, x: Any, turns: int) -> Any:
+    return in_an_attribute(taken, x, turns, SlottedCounter)
+
+
+def in_an_item(taken: Taken, x: Any, turns: int) -> Any:
+    held: list[Any] = [0, 1]
+    for turn in range(turns):
+        held[0] = turn
+        print(end="")
+        x = taken(x, held[0]) * 0.5
+    return x
+
+
+def in_a_class(taken: Taken, x: Any, turns: int) -> Any:
+    for turn in range(turns):
+        Counter.shared = turn
+        print(end="")
+        x = taken(x, Counter.shared) * 0.5
+    return x
+
+
+def in_a_global(taken: Taken, x: Any, turns: int) -> Any:
+    global counted
+    for turn in range(turns):
+        counted = turn
+        print(end="")
+        x = taken(x, counted) * 0.5
+    return x
+
+
+def of_numpy(taken: Taken, x: Any, turns: int) -> Any:
+    for turn in np.arange(turns):
+        print(end="")
+        x = taken(x, turn) * 0.5
+    return x
+
+
+TAKEN: dict[str, Taken] = {
+    "index": lambda x, at: x * NUMBERS[at],
+    "range": lambda x, at: x + len([0 for _ in range(at)]),
+    "text": lambda x, at: x * len(f"{at}"),
+    "half": lambda x, at: x * 2 if at / 2 < 3.25 else x,
+}
+COUNTING = [in_a_variable, in_a_cell, in_an_attribute, in_a_slot, in_an_item, in_a_class, in_a_global, of_numpy]
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+@pytest.mark.parametrize("counting", COUNTING)
+def test_a_counter_that_graphs_rely_on_makes_few_graphs(counting: Callable[..., Any], taken: str) -> None:
+    _makes_few(partial(counting, TAKEN[taken]))
+
+
+def _makes_few(program: Callable[[Any, int], Any]) -> None:
     rl.compiler.reset()
-    compiled = rl.compile(program, backend="eager")
+    compiled = rl.compile(lambda x, turns: program(x, turns), backend="eager")
     assert compiled(rl.ones(2), 20).tolist() == program(rl.ones(2), 20).tolist()
     made = rl.compiler.graph_count()
     assert compiled(rl.ones(2), 40).tolist() == program(rl.ones(2), 40).tolist()
-    assert rl.compiler.graph_count() <= made + 2 <= 22
+    assert rl.compiler.graph_count() <= made + 3 <= 30
+
+
+OF_SIZES: dict[str, Callable[[Any], Any]] = {
+    "index": lambda x: x * NUMBERS[x.shape[0]],
+    "range": lambda x: x + len([0 for _ in range(x.shape[0])]),
+    "rows": lambda x: x + sum([row * 2 for row in x]),
+    "text": lambda x: x * len(f"{x.shape}"),
+    "list": lambda x: x * len(x.tolist()),
+    "split": lambda x: rl.cat(x.split(1)),
+    "key": lambda x: x * {size: size for size in range(64)}[x.shape[0]],
+}
+
+
+@pytest.mark.parametrize("use", OF_SIZES)
+def test_a_size_that_graphs_fix_makes_few_graphs(use: str) -> None:
+    def program(x: Any, turns: int) -> Any:
+        for _ in range(turns):
+            print(end="")
+            x = OF_SIZES[use](x) / 2
+            print(end="")
+            x = rl.cat([x, x[:1]])
+        return x
+
+    _makes_few(program)
+
+
+CHANGING: dict[str, tuple[Callable[[int], Any], Taken]] = {
+    "dict": (lambda turn: {f"k{at}": at for at in range(turn + 1)}, lambda x, held: x + len(held)),
+    "list": (lambda turn: [1] * (turn + 1), lambda x, held: x * held[-1] + len(held)),
+    "tensors": (lambda turn: [rl.ones(2)] * (turn + 1), lambda x, held: x * sum(held)),
+    "tuple": (lambda turn: (1,) * (turn + 1), lambda x, held: x * held[-1] + len(held)),
+    "text": (lambda turn: "x" * (turn + 1), lambda x, held: x * len(held)),
+    "nested": (lambda turn: {"a": [1] * (turn + 1)}, lambda x, held: x * len(held["a"])),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGING)
+def test_an_attribute_that_holds_another_container_at_each_turn_makes_few_graphs(kind: str) -> None:
+    make, use = CHANGING[kind]
+
+    def program(x: Any, turns: int) -> Any:
+        counter = Counter()
+        for turn in range(turns):
+            counter.turn = make(turn)
+            print(end="")
+            x = use(x, counter.turn) * 0.5
+            print(end="")
+        return x
+
+    _makes_few(program)
+
+
+def test_dicts_in_a_list_that_grow_make_few_graphs() -> None:
+    def program(x: Any, turns: int) -> Any:
+        held: list[dict[str, list[Any]]] = [{} for _ in range(4)]
+        for turn in range(turns):
+            x = x * 0.5
+            held[turn % 4].setdefault(f"{turn}", []).append(x.sum().item())
+        return x
+
+    _makes_few(program)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence, Sized
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from types import CellType, FunctionType
 from typing import Any
 
@@ -11,6 +12,7 @@ from rushlight.capture.values import is_tuple
 from rushlight.support.errors import error
 
 _EMPTY = CellType()  # which only empty cells are equal to
+_VARIABLE = re.compile(r"\w+")
 
 
 def _agree(owner: object, before: dict[str, object]) -> bool:
@@ -30,6 +32,18 @@ def _is_like(value: Any, before: Any) -> bool:
     if type(value) is tuple:
         return len(value) == len(before) and all(map(_is_like, value, before))
     return value == before if type(value) is set else is_same(value, before)
+
+
+def unpacking(lines: Sequence[str]) -> dict[str, str]:
+    """What each variable is given, by lines that take arguments apart."""
+    return {name: value for name, _, value in [line.partition(" = ") for line in lines]}
+
+
+def place_of(text: str, variables: Mapping[str, str]) -> str:
+    """Where among the arguments stands what an expression gives, by what its `variables` are given."""
+    while (name := _VARIABLE.match(text)) is not None and name[0] in variables:
+        text = variables[name[0]] + text[name.end() :]
+    return text
 
 
 class Names:
@@ -120,10 +134,17 @@ class Arguments:
 
     def attribute(self, owner: object, name: str, is_slot: bool) -> str:
         """The variable of an attribute that one of the objects, or a tensor, has itself, maybe in a slot."""
-        held_by = self.objects.get(id(owner)) or next(leaf for leaf, value in self.leaves if value is owner)
+        held_by = self._variable(owner)
         variable = f"{held_by}_{len(self.unpack)}"
-        self._say(f"{variable} = {held_by}.{name}" if is_slot else f"{variable} = {held_by}.__dict__[{name!r}]")
+        self._say(f"{variable} = {_attribute(held_by, name, is_slot)}")
         return variable
+
+    def place(self, owner: object, name: str, is_slot: bool) -> str:
+        """Where an attribute stands that one of the objects, or a tensor, has itself."""
+        return place_of(_attribute(self._variable(owner), name, is_slot), unpacking(self.unpack))
+
+    def _variable(self, owner: object) -> str:
+        return self.objects.get(id(owner)) or next(leaf for leaf, value in self.leaves if value is owner)
 
     def guard_absent(self, owner: object, name: str, is_slot: bool) -> None:
         """Guards that one of the objects has no attribute of a name itself."""
@@ -181,3 +202,8 @@ class Arguments:
     def _guard(self, kind: str, path: str, expected: str, failed: str) -> None:
         self.lines.append(f"if {failed}: return MISS")
         self.guards.append(Guard(kind, path, expected, failed))
+
+
+def _attribute(owner: str, name: str, is_slot: bool) -> str:
+    """An expression for an attribute that an object has itself."""
+    return f"{owner}.{name}" if is_slot else f"{owner}.__dict__[{name!r}]"

@@ -89,10 +89,14 @@ class Branch:
 class Scope(SymbolOwner):
     """The symbols of one capture and their facts. Two scopes share nothing; one scope is used by one thread at a time.
 
-    `locate` gives the user's line for guards and asserts.
+    `locate` gives the user's line for guards and asserts. `asks` is told of each guard before it is recorded.
     """
 
-    def __init__(self, locate: Callable[[], Frame | None] = user_frame) -> None:
+    def __init__(
+        self,
+        locate: Callable[[], Frame | None] = user_frame,
+        asks: Callable[[Condition, Frame | None], None] | None = None,
+    ) -> None:
         self.symbols: dict[str, SizeExpr] = {}
         self.guards: list[Guard] = []
         self.asserts: list[RuntimeAssert] = []
@@ -102,6 +106,7 @@ class Scope(SymbolOwner):
         self.knowledge = Knowledge()
         self._hints = Hints(self.knowledge)
         self._locate = locate
+        self._asks = asks
         self._numbers = {"s": 0, "u": 0}
         self._reference: weakref.ref[SymbolOwner] = weakref.ref(self)
 
@@ -202,7 +207,10 @@ class Scope(SymbolOwner):
             return implied
         holds = compares(condition.relation, value)
         taken = condition if holds else condition.negate()
-        self.guards.append(Guard(taken, self._locate(), reason))
+        frame = self._locate()
+        if self._asks is not None:
+            self._asks(taken, frame)
+        self.guards.append(Guard(taken, frame, reason))
         self.learn(taken)
         return holds
 

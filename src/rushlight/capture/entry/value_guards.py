@@ -28,7 +28,8 @@ def constant_guard(text: str, path: str, value: object, names: Names) -> Guard:
         return Guard("constant", path, repr(value), f"{text} is not {value!r}")
     if isinstance(value, (int, float)):
         failed = f"{text}.__class__ is not {names(type(value))} or {number_differs(text, value, names)}"
-        return Guard("number", path, repr(value), failed)
+        kind = "number" if type(value) in (int, float) else "constant"  # NumPy's never come when a graph runs
+        return Guard(kind, path, repr(value), failed)
     same, class_ = names(value), names(type(value))  # other objects may fail where they are compared
     differs = f"{text} is not {same} and ({text}.__class__ is not {class_} or {text} != {same})"
     return Guard("constant", path, repr(value), differs)

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from rushlight.capture.arguments import Arguments, Names
+from rushlight.capture.arguments import Arguments, Names, place_of, unpacking
 from rushlight.capture.entry.entry import Entry
-from rushlight.capture.function.counting import CountingNumbers, names_in
+from rushlight.capture.function.counting import CountingNumbers, Counts
 from rushlight.capture.function.trees import TreeCalls, has_trees
 from rushlight.capture.function.whole import (
     MOST_CONTAINERS,
@@ -50,6 +50,10 @@ _CONTAINER = re.compile("the same (list|dict|set|tuple|deque)")
 MOST_TEXTS = 2  # graphs for texts, bytes or None in one place, before it is tried to pass by them
 _MOST_ELEMENTS = 64  # that `tolist` gives as values of a graph, each in a fraction of a millisecond
 _POSITION = re.compile(r"args\[(\d+)\]")
+_NAME = re.compile(r"a\d+(?:_\d+)*")  # of a variable that takes arguments apart
+_ATTRIBUTE = re.compile(r"a\d+(?:_\d+)+")  # of one for an attribute of an object
+_PART = "args["  # what the place of such an attribute begins with
+_OF_PARTS = frozenset({"arguments", "class", "constant"})  # guards of attributes that graphs can end before
 
 
 class Forbidden(BaseException):
@@ -83,7 +87,7 @@ class PartFunction(WholeFunction):
         self._found = FoundState(shares=False, restless=continuation.restless)
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
-        self._counting: Counter[int] = Counter()  # arguments, and to how many numbers they were fixed
+        self._counts = Counts()
 
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
         try:
@@ -130,12 +134,14 @@ class PartFunction(WholeFunction):
         super().reset()
         self.changing.clear()
         self.reshaped.clear()
-        self._counting.clear()
+        self._counts.clear()
+
+    def _scope(self) -> Scope:
+        return Scope(asks=self._counts.asks)
 
     def _numbers(self, scope: Scope, arguments: Arguments) -> ProgramNumbers:
-        told = [(line.partition(" = ")[0], _POSITION.fullmatch(line.partition(" = ")[2])) for line in arguments.unpack]
-        counts = {name: self._counting[int(position[1])] for name, position in told if position is not None}
-        return CountingNumbers(scope, partial(self._written, arguments.args, arguments.unpack), counts)
+        written = partial(self._written, arguments.args, arguments.unpack)
+        return CountingNumbers(scope, written, self._counts, arguments)
 
     def _is_counted(self, program: Program) -> bool:
         return bool(program.graph.calls)
@@ -157,56 +163,62 @@ class PartFunction(WholeFunction):
     def _note_miss(self, entry: Entry, guard: Guard) -> None:
         if guard.kind == "memory":
             self.reshaped.update(_shared_containers(entry, guard))
-        position = _position(entry, guard)
+        position, _ = _about(entry, guard)
         if guard.kind in ("object", "arguments") and position is not None:
             reshaped = guard.kind == "arguments" and len(self.entries) < QUIET_GRAPHS
             reshaped = reshaped and not guard.expected.startswith("list")  # a list that grows does so at each call
             (self.reshaped if reshaped else self.changing).add(position)
 
     def _note_misses(self, failed: Sequence[tuple[Entry, Guard]]) -> bool:
-        texts = Counter([_position(entry, guard) for entry, guard in failed if guard.kind == "constant"])
+        about = [(guard, *_about(entry, guard)) for entry, guard in failed]
+        texts = Counter([position for guard, position, _ in about if guard.kind == "constant"])
         self.reshaped.update([at for at, count in texts.items() if at is not None and count == MOST_TEXTS])
-        numbers = Counter([at for entry, guard in failed if guard.kind == "number" for at in _numbers(entry, guard)])
-        self._counting |= numbers
         if not self.continuation.is_start:  # whose caller may pass fewer
             self.changing.update(_growing(failed))
-        failed = [(entry, guard) for entry, guard in failed if guard.kind in OF_STATE]
-        counts = Counter([(_position(entry, guard), guard.path, _most_misses(guard)) for entry, guard in failed])
+        counts = Counter(
+            [
+                (position, path, _most_misses(guard))
+                for guard, position, path in about
+                if guard.kind in (_OF_PARTS if position is None and path.startswith(_PART) else OF_STATE)
+            ]
+        )
         full = len(self.entries) >= QUIET_GRAPHS  # the other entries may differ there too, behind another guard
         others = [
             (position, path)
             for (position, path, most), count in counts.items()
             if count >= most or (full and count >= QUIET_GRAPHS // 2)
         ]
+        counted = full and self._counts.end()
         self.changing.update([position for position, _ in others if position is not None])
         self.continuation.restless.update([path for position, path in others if position is None])
-        of_call = self.continuation.is_start and any(position is not None for position, _ in others)
-        return bool(others) and not of_call  # whose caller may pass fewer
+        of_call = self.continuation.is_start and bool(counted or self.changing)
+        return bool(counted or others or self.changing) and not of_call  # whose caller may pass fewer
 
 
-def _position(entry: Entry, guard: Guard) -> int | None:
-    """Which argument a guard is about; None for one of state."""
-    position = _POSITION.match(_unpacked(entry, guard.path))
-    return None if position is None else int(position[1])
+def _about(entry: Entry, guard: Guard) -> tuple[int | None, str]:
+    """Which argument a guard is about, and its path.
 
-
-def _numbers(entry: Entry, guard: Guard) -> set[int]:
-    """Which arguments a guard of a number is about."""
-    positions = [_POSITION.fullmatch(_unpacked(entry, name)) for name in names_in(guard.path)]
-    return {int(position[1]) for position in positions if position is not None}
+    Of an attribute of an object among the arguments it is None and the place, of state None and the path.
+    """
+    path, variables = guard.path, unpacking(entry.unpack)
+    while (name := _NAME.match(path)) is not None and name[0] in variables:
+        path = variables[name[0]] + path[name.end() :]
+        if _ATTRIBUTE.fullmatch(name[0]) is not None:
+            return None, place_of(name[0], variables)
+    position = _POSITION.match(path)
+    return (None, guard.path) if position is None else (int(position[1]), guard.path)
 
 
 def _unpacked(entry: Entry, name: str) -> str:
     """What a name stands for in the function of an entry."""
-    leaf = f"{name} = "
-    return next((line[len(leaf) :] for line in entry.unpack if line.startswith(leaf)), name)
+    return unpacking(entry.unpack).get(name, name)
 
 
 def _growing(failed: Sequence[tuple[Entry, Guard]]) -> list[int]:
     """Which arguments are dicts that grow: what each graph was made for is the beginning of what the next was."""
     held: dict[int, list[str]] = {}
     for entry, guard in failed:
-        position = _position(entry, guard)
+        position, _ = _about(entry, guard)
         if guard.kind == "arguments" and guard.expected.startswith("dict") and position is not None:
             held.setdefault(position, []).append(guard.expected.removesuffix("]"))
     return [

@@ -317,6 +317,10 @@ class WholeFunction(CompiledFunction):
         """How users write the leaves of a call's arguments, which `unpack` takes apart."""
         return written_arguments(self.function, unpack)
 
+    def _scope(self) -> Scope:
+        """What has the symbols of a trace."""
+        return Scope()
+
     def _numbers(self, scope: Scope, arguments: Arguments) -> ProgramNumbers:
         """What keeps account of the numbers of a trace."""
         return ProgramNumbers(scope, partial(self._written, arguments.args, arguments.unpack))
@@ -337,7 +341,7 @@ class WholeFunction(CompiledFunction):
         reads.enter()
         opened = None if spec is None else spec.open()
         frozen = Frozen(walk, self.options.freeze)
-        scope = Scope() if opened is None else opened.scope
+        scope = self._scope() if opened is None else opened.scope
         numbers = self._numbers(scope, arguments)
         recorder = Recorder(walk, names, frozen, numbers)
 

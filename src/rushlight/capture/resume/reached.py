@@ -374,6 +374,8 @@ class ReachedObjects:
             raise Reroot(value)
         if is_passed(value):
             raise Break(PASSED_BY, f"the attribute {name} is an object that the graph passes by")
+        if self.walk.restless and self.arguments.place(owner, name, is_slot) in self.walk.restless:
+            raise Break(PASSED_BY, f"the attribute {name} holds another value at each call")
         text = self.arguments.attribute(owner, name, is_slot)
         for copy in self.copies:
             if copy.original is value:
