@@ -93,3 +93,43 @@ def test_switching_weight_decay_on_makes_a_second_graph():
     compiled = train(cases.OPTIMIZERS["sgd"], True, schedule=False, between=switch)
     same(eager, compiled)
     assert compiled[2] == 2, "on and off are two programs; its value is a run-time number"
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_counts_of_steps_are_tensors_in_the_state_of_a_compiled_function(fullgraph: bool):
+    weight = rl.ones(2, requires_grad=True)
+    optimizer = optim.Adam([weight], lr=0.1)
+
+    def step():
+        optimizer.zero_grad()
+        weight.square().sum().backward()
+        optimizer.step()
+        return optimizer.state_dict()["state"][0]["step"]
+
+    rl.compiler.reset()
+    compiled = rl.compile(step, fullgraph=fullgraph)
+    found = [compiled() for _ in range(10)]
+    assert [(count.item(), count.dtype, count.shape) for count in found] == [
+        (turn, rl.float32, ()) for turn in range(1, 11)
+    ]
+    assert rl.compiler.graph_count() <= 2
+
+
+def test_an_optimizer_without_its_constructor_steps_in_a_compiled_function():
+    class Wrapper(optim.Optimizer):
+        def __init__(self, inner: optim.Optimizer) -> None:
+            self.inner = inner
+
+        def step(self, closure: object = None) -> None:
+            self.inner.step()
+
+    weight = rl.ones(2, requires_grad=True)
+    wrapper = Wrapper(optim.SGD([weight], lr=0.25))
+
+    @rl.compile
+    def step():
+        weight.sum().backward()
+        wrapper.step()
+
+    step()
+    assert weight.tolist() == [0.75, 0.75]

@@ -13,6 +13,7 @@ from rushlight.eager.boundary import checked
 from rushlight.eager.creation import tensor as make_tensor
 from rushlight.eager.dispatch import call_user
 from rushlight.eager.tensor import Tensor
+from rushlight.eager.tracing import TracedNumber
 from rushlight.ops.record import OPERATORS
 from rushlight.optim.groups import ParamGroup, listed_params
 from rushlight.optim.hooks import Hooked, chained
@@ -106,7 +107,7 @@ class Optimizer(Hooked):
                     self.state.pop(param, None)
 
         undo.append(take_away)
-        for group in self.param_groups:
+        for group in vars(self).get("param_groups", ()):  # a subclass may leave the constructor out
             for param in group["params"]:
                 if param.requires_grad and not self.state.get(param):
                     fresh, state = self._first_state(param, group), self.state.get(param, {})
@@ -273,7 +274,9 @@ def require_no_decay(grad: Tensor) -> None:
 
 def counted(name: str, value: object) -> object:
     """Return a state entry as programs for PyTorch see it: `step` has `cpu()`, `item()` and a dtype."""
-    return make_tensor(float(value), device="cpu") if name == "step" and isinstance(value, int) else value
+    if name != "step" or not (isinstance(value, int) or (isinstance(value, TracedNumber) and value.is_integer)):
+        return value
+    return make_tensor(cast(int, value) * 1.0, device="cpu")
 
 
 def _numbered(group: ParamGroup, numbers: Mapping[int, int]) -> list[int]:
