@@ -9,6 +9,7 @@ from rushlight.eager.functions import cat
 from rushlight.eager.handle import make
 from rushlight.eager.symbols import SymBool, SymFloat, SymInt, sym_max
 from rushlight.eager.tensor_meta import form_of
+from rushlight.func import functionalize, vmap
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.ir.dtype import float32, float64, int64
 from rushlight.support.errors import RushlightError
@@ -167,3 +168,24 @@ def test_what_is_left_of_a_trace_is_refused_by_its_code():
     assert compile_function(lambda x: x * 2)(tensor).shape[1] is not None  # in parts Python runs it
     make_fx(kept, tracing_mode="fake")(ones(5, 3))
     assert code_of(lambda: doubled(left[2])) == "C010"
+
+
+@pytest.mark.parametrize("way", [functionalize, vmap])
+def test_a_graph_for_tensors_takes_no_placeholder_of_their_form(way):
+    left = []
+    doubled, in_parts = (compile_function(lambda x: x * 2, fullgraph=full) for full in (True, False))
+    for compiled in (doubled, in_parts):
+        assert compiled(ones(3)).tolist() == [2, 2, 2]
+    way(lambda x: left.append(x * 3) or x.sum())(ones(3) if way is functionalize else ones(2, 3))
+    assert code_of(lambda: doubled(left[0])) == "C010"
+    assert in_parts(left[0]).shape == (3,)
+    assert doubled(ones(3)).tolist() == [2, 2, 2]
+
+
+def test_a_size_of_another_trace_is_no_result_of_a_graph():
+    left = []
+    make_fx(lambda x: left.append(x.shape[0]) or x, tracing_mode="symbolic")(ones(5, 3))
+    reads = compile_function(lambda x: (x * 2, left[0]), fullgraph=True)
+    assert code_of(lambda: reads(ones(3))) == "C010"
+    in_parts = compile_function(lambda x: (x * 2, left[0]))
+    assert in_parts(ones(3))[1] is left[0]

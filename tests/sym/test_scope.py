@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sym.strategies import expressions, values
 
-from rushlight.support.errors import DataDependentError, ExecutionError, InternalError, ShapeError
+from rushlight.support.errors import CompileError, DataDependentError, ExecutionError, InternalError, ShapeError
 from rushlight.support.provenance import Frame
 from rushlight.sym import (
     Condition,
@@ -299,7 +299,7 @@ def test_two_scopes_share_nothing():
     assert scope_of(a + 1) is one
     assert scope_of(3) is None
     assert scope_of(axis_symbol(b)) is other
-    with pytest.raises(InternalError, match="another scope"):
+    with pytest.raises(CompileError, match="another traced program"):
         guard(eq(a, b + 4).negate())
     with pytest.raises(InternalError, match="loop axis"):
         check(lt(axis_symbol(b), b - 1))

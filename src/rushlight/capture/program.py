@@ -351,7 +351,7 @@ class Recorder:
         written = [tensor for _, tensor, _ in mutated]
         self.frozen.refuse(written, self.real_tensors)
         refuse_overlaps(written, self.tracer.lifted, self.real_tensors)
-        unbacked = _template_symbols([result, *[effect.value for effect in entries]])
+        unbacked = self.scope.own(_template_symbols([result, *[effect.value for effect in entries]]))
         sizes = _made_by(self.builder.calls, unbacked)
         whole = self.builder.whole([*nodes, *totals], [(at, cell.node) for at, _, cell in mutated], sizes=sizes)
         whole = _living(whole, backward, checked=self.checks_dead_calls)

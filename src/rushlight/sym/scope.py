@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
@@ -280,13 +280,18 @@ class Scope(SymbolOwner):
         self._hints.facts_changed(fact)
 
     def _require_own_symbols(self, fact: Condition) -> None:
-        for symbol in symbols_of(fact.expr):
+        for symbol in self.own(symbols_of(fact.expr)):
             if symbol.facts.scope is not self._reference:
-                if symbol.facts.size is None:
-                    fail("C010", f"{fact} asks for {format_size(symbol)}, a size of another traced program")
                 fail(
                     "X001", f"sym: {fact} is about {format_size(symbol)}, a loop axis, of which nothing can be learned"
                 )
+
+    def own(self, symbols: Set[SizeExpr]) -> Set[SizeExpr]:
+        """Symbols as they are. Errors: C010 where one is of another scope, and so of another trace."""
+        for symbol in symbols:
+            if symbol.facts.scope is not self._reference and symbol.facts.size is None:
+                fail("C010", f"{format_size(symbol)} stands for a size of another traced program")
+        return symbols
 
     def fixed_by(self, symbol: SizeExpr) -> Guard | RuntimeAssert | None:
         """The guard or assert by which a symbol came to be a constant; None where none did."""

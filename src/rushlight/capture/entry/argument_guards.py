@@ -10,7 +10,7 @@ from rushlight.capture.entry.value_guards import constant_guard, form_guard, typ
 from rushlight.capture.guard import Guard
 from rushlight.capture.program import Program
 from rushlight.capture.state.assumed import Assumed
-from rushlight.eager.handle import AUTOGRAD, Handle
+from rushlight.eager.handle import AUTOGRAD, BATCHED, META, Handle
 
 
 def argument_guards(program: Program, arguments: Arguments, names: Names, assumed: Assumed) -> list[Guard]:
@@ -49,10 +49,12 @@ def _is_one(texts: Sequence[str]) -> str:
 
 
 def wants_text(text: str, tensor: Handle) -> str:
-    """An expression that is true if a tensor's requires_grad differs from this one's."""
+    """An expression that is true if a tensor's requires_grad differs, or it has no memory."""
     # A view has the key because its base may get a history; only then is the longer question asked.
-    asked = f"{text}.keys & {AUTOGRAD} and {text}.requires_grad"
-    return f"not ({asked})" if wants(tensor) else asked
+    placeholder = (BATCHED | META) & ~tensor.keys  # what is left of a trace has the form of another tensor
+    if wants(tensor):
+        return f"not ({text}.keys & {AUTOGRAD} and {text}.requires_grad) or {text}.keys & {placeholder}"
+    return f"{text}.keys & {AUTOGRAD | placeholder} and ({text}.keys & {placeholder} or {text}.requires_grad)"
 
 
 def wants(tensor: Any) -> bool:

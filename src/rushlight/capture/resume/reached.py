@@ -35,7 +35,7 @@ from rushlight.capture.state.globals import is_of_users, module_of_class, module
 from rushlight.capture.state.places import Entries, Leaf, SlotBox, Variable
 from rushlight.capture.state.reachable import MARK, PLAIN, StateWalk, is_walked, variables_of
 from rushlight.capture.state.reads import looks_of
-from rushlight.capture.values import is_tuple
+from rushlight.capture.values import is_tuple, no_placeholder
 from rushlight.eager.autograd.function import FunctionCtx
 from rushlight.eager.autograd.node import Node
 from rushlight.eager.handle import Handle
@@ -248,7 +248,7 @@ class ReachedObjects:
 
     def read(self, container: Entries, key: object, value: object, path: str) -> None:
         """Guards a variable that the trace reads, if nothing does. What may change in itself takes another trace."""
-        leaf = Leaf(container, key, value, path, False)
+        leaf = Leaf(container, key, no_placeholder(value), path, False)
         place = leaf.owner_id, key
         self.looks.into_variable(place)
         if place not in self._guarded:
