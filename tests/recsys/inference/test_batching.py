@@ -86,6 +86,25 @@ def test_requests_beyond_what_may_wait_are_refused():
     assert waiting[1].result(0)["sum"].shape == (1,) and waiting[0].cancelled()
 
 
+def test_a_compiled_function_submits_each_request_once():
+    taken: list[Request] = []
+
+    def answer(request: Request) -> dict:
+        taken.append(request)
+        return {"sum": request.features["a"].lengths}
+
+    @rl.compile(backend="eager")
+    def function(x: rl.Tensor) -> rl.Tensor:
+        batcher = Batcher(answer, max_batch=1, max_delay=0.0, max_waiting=2)
+        promise = batcher.submit(INPUTS.request(given(np.random.default_rng(0), 1)))
+        batcher.close()
+        return x * len(promise.result()["sum"])
+
+    for call in range(1, 3):
+        assert function(rl.ones(2)).tolist() == [1.0, 1.0]
+        assert len(taken) == call
+
+
 GOOD = {"features": {"a": [[1]], "b": [[2, 3]]}, "dense": {"x": [[0.5, 1]]}}
 
 

@@ -139,7 +139,8 @@ NOT_TRACED = frozenset(
     | {f"nn.utils.parametrize.{name}" for name in ("register_parametrization", "remove_parametrizations")}
     | {"nn.utils.parametrize.transfer_parametrizations_and_params"}
     | {f"nn.utils.parametrizations.{name}" for name in ("orthogonal", "spectral_norm", "weight_norm")}
-    | {"recsys.datasets", "recsys.metrics", "recsys.modules.groups", "recsys.planner", "recsys.quant.files"}
+    | {"recsys.datasets", "recsys.inference", "recsys.metrics", "recsys.modules.groups", "recsys.planner"}
+    | {"recsys.quant.files"}
     | {"support.errors.classes"}
 )  # within these
 
