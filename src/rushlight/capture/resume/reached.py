@@ -248,13 +248,13 @@ class ReachedObjects:
 
     def read(self, container: Entries, key: object, value: object, path: str) -> None:
         """Guards a variable that the trace reads, if nothing does. What may change in itself takes another trace."""
-        leaf = Leaf(container, key, no_placeholder(value), path, False)
+        leaf = Leaf(container, key, value, path, False)
         place = leaf.owner_id, key
         self.looks.into_variable(place)
-        if place not in self._guarded:
+        if place not in self._guarded:  # what the state holds may have a stand-in of this trace there
             self._guarded.add(place)
             self.variables.append(Variable(container, key, path))
-            if is_walked(value):
+            if is_walked(no_placeholder(value)):
                 self.has_unwalked = True
             elif type(value) is not ModuleType:
                 self.walk.leaves.append(leaf)
