@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from threading import get_ident
 
 from rushlight.eager.handle import Handle
 from rushlight.eager.tracing import TracedNumber
@@ -19,10 +20,11 @@ class ProgramNumbers:
     `abbreviates` there are none.
     """
 
-    __slots__ = ("abbreviates", "fixed", "given", "made", "scope", "sizes", "variables", "written")
+    __slots__ = ("abbreviates", "fixed", "given", "made", "scope", "sizes", "thread", "variables", "written")
 
     def __init__(self, scope: Scope, given: Callable[[], dict[str, str]], abbreviates: bool = True) -> None:
         self.scope = scope
+        self.thread = get_ident()
         self.given = given
         self.written = given()
         self.abbreviates = abbreviates

@@ -224,10 +224,9 @@ class Recorder:
             if issubclass(type(leaf.value), Handle) and isinstance(leaf.value, Handle):
                 self.tensors.append(leaf.value)
             elif leaf.is_number and (leaf.runtime or leaf.path in dynamic_numbers):
-                leaf.runtime = True
                 text = leaf.text(self.text_of)
                 self.numbers.written[text] = leaf.path
-                leaf.substitute(self.number(text, leaf.value))
+                leaf.substitute_number(self.number(text, leaf.value))
             elif leaf.is_numbers and leaf.runtime:
                 text = leaf.text(self.text_of)
                 leaf.substitute(tuple([self.number(f"{text}[{at}]", number) for at, number in enumerate(leaf.value)]))

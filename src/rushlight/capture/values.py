@@ -118,7 +118,9 @@ _PLAIN: dict[type, Callable[[Any], object]] = {SymInt: int, SymBool: bool, SymFl
 def no_placeholder(value: V) -> V:
     """The value itself. Errors: C010 for a tensor or number of another trace, which has no value."""
     is_one = type(value) in _PLAIN
-    if issubclass(type(value), Handle) and isinstance(value, Handle):
+    if type(value) is TracedNumber:
+        is_one = value.numbers.made.get(value.text) is not value
+    elif issubclass(type(value), Handle) and isinstance(value, Handle):
         has_none = value.backing is None and value.form.device != META and not value.keys & (SPARSE | PYTHON)
         is_one = value.form.symbolic or has_none
     if is_one:

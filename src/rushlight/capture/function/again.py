@@ -10,6 +10,7 @@ from rushlight.capture.entry.entry import Entry
 from rushlight.capture.function.building import differentiated
 from rushlight.capture.gradients.joint import ArgumentNode
 from rushlight.capture.gradients.orders import Order
+from rushlight.capture.signals import held_signals
 from rushlight.capture.stored.programs import is_same_code, layout_of
 from rushlight.capture.values import is_tuple, like_tuple
 from rushlight.eager.autograd.history import attach, requires
@@ -116,7 +117,7 @@ def traced_again(make: Callable[[], Traceable], entry: Entry, call: Call) -> tup
     function, prepared = make(), list[Callable[[], None]]()
 
     def traced() -> tuple[Order, Scope] | None:
-        with call.state(), garbage.uncollected(), forgetting(), clock.stage("capture"):
+        with held_signals(), call.state(), garbage.uncollected(), forgetting(), clock.stage("capture"):
             program = function.traced_program(*call.arguments(), prepared)[0]
             if program.backward is None:
                 return None

@@ -182,11 +182,13 @@ class PartFunction(WholeFunction):
                 if guard.kind in (_OF_PARTS if position is None and path.startswith(_PART) else OF_STATE)
             ]
         )
+        shared = [_shared(entry, guard) for entry, guard in failed if guard.kind == "memory"]
+        counts |= Counter([(position, "", QUIET_GRAPHS) for each in shared for position in each])
         full = len(self.entries) >= QUIET_GRAPHS  # the other entries may differ there too, behind another guard
         others = [
             (position, path)
             for (position, path, most), count in counts.items()
-            if count >= most or (full and count >= QUIET_GRAPHS // 2)
+            if count >= most or (full and count >= MOST_CONTAINERS)
         ]
         counted = full and self._counts.end()
         self.changing.update([position for position, _ in others if position is not None])
@@ -234,6 +236,12 @@ def _shared_containers(entry: Entry, guard: Guard) -> list[int]:
     texts = [_unpacked(entry, name) for name in (guard.path, guard.expected.rpartition(" ")[2])]
     found = [(position, text) for text in texts if (position := _POSITION.match(text)) is not None]
     return [int(position[1]) for position, text in found if position[0] != text]
+
+
+def _shared(entry: Entry, guard: Guard) -> set[int]:
+    """Which arguments a graph does without that takes no tensor for another one, as a guard has it."""
+    found = set(_shared_containers(entry, guard)) or {_about(entry, guard)[0]}
+    return {position for position in found if position is not None}
 
 
 def _most_misses(guard: Guard) -> int:

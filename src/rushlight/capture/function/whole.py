@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -29,6 +30,7 @@ from rushlight.capture.program import Program, Recorder, open_type, record
 from rushlight.capture.resume import breaks
 from rushlight.capture.resume.graphless import is_leaf
 from rushlight.capture.resume.whole import FoundState, refuse_shared, whole_call
+from rushlight.capture.signals import Interrupted, held_signals
 from rushlight.capture.source import TensorSource
 from rushlight.capture.stance import STANCE
 from rushlight.capture.state.freezing import Frozen
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 OF_WRAPPERS = ("C036", "C042")  # errors of traces that tensors of subclasses may be the cause of
 OF_STATE = frozenset({"object", "constant", "container"})  # guards of state that graphs can do without
 MOST_CONTAINERS = 3  # graphs that look into different containers in one place of the state, or one of other lengths
+_TRIES = 4  # traces of one call, before one that does not fit it is an error
 QUIET_GRAPHS = 8  # of one function; beyond these a warning says which guard keeps failing
 # By identity. The callbacks are a method of C: one in Python would run anywhere, and lose an interrupt in it.
 _compiled: dict[int, weakref.ref[CompiledFunction]] = {}
@@ -171,8 +174,8 @@ class WholeFunction(CompiledFunction):
     def _missed(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """The result of a call that fits no entry. One that another thread has made meanwhile is asked first.
 
-        What Python runs while a call is traced, as warnings that a list keeps, may change what it was given: then it is
-        traced once more.
+        What Python runs while a call is traced, as warnings that a list keeps or handlers of signals, may change what
+        it was given: then it is traced once more.
         """
         tries = 0
         while True:
@@ -184,7 +187,7 @@ class WholeFunction(CompiledFunction):
                     return result
             try:
                 trace = partial(self._trace_unless_made, seen, args, kwargs)
-                result = _first_call(self, trace, args, kwargs, may_miss=tries == 1)
+                result = _first_call(self, trace, args, kwargs, may_miss=tries < _TRIES)
             except CompileError as error:
                 if error.code not in OF_WRAPPERS or type(self) is not WholeFunction:
                     raise
@@ -273,6 +276,7 @@ class WholeFunction(CompiledFunction):
         while True:
             names = Names()
             arguments, walk = self._arguments(args, kwargs, names, prepared)
+            walk.has_others = threading.active_count() > 1
             reads = Reads(walk)
             try:
                 program = run_or_undo(partial(self._record, arguments, walk, names, unset, spec, reads), reads.leave)
@@ -287,7 +291,7 @@ class WholeFunction(CompiledFunction):
         roots = [*self._leaves(arguments), *self._found.named()]
         past = {"restless": walk.restless, "opened": walk.opened}
         forget_unread(walk, reads, written, partial(walk_function, self.function, roots, **past))
-        refuse_shared(arguments, walk, self._found)
+        refuse_shared(arguments, walk, reads, self._found)
         walk.add_assumed()
         if self.options.freeze:
             frozen = [
@@ -390,6 +394,7 @@ def _first_call(
 
     def called() -> object:
         with (
+            held_signals(wraps=True) as arrived,
             TRACING,
             profiling.profiled("compile"),
             garbage.uncollected(),
@@ -400,7 +405,10 @@ def _first_call(
             if entry is None:
                 return MISS
             made.append(entry)
-        return entry.call(args, kwargs) if may_miss else _first_result(entry, args, kwargs)
+        result = entry.call(args, kwargs)
+        if result is MISS and not may_miss:
+            _refuse_change(entry, args, kwargs, by_others=bool(arrived) or threading.active_count() > 1)
+        return result
 
     def undo() -> None:
         for take_away in prepared:
@@ -411,7 +419,13 @@ def _first_call(
         if collected:
             gc.enable()
 
-    return run_or_undo(called, undo)
+    try:
+        return run_or_undo(called, undo)
+    except Interrupted as interrupted:
+        if function.is_part:
+            raise
+        error = interrupted.error
+    raise error
 
 
 def _say_why(function: WholeFunction, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
@@ -558,11 +572,11 @@ def graph_count() -> int:
     return _count[0]
 
 
-def _first_result(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """What a fresh entry gives for the call that it was made for."""
-    result = entry.call(args, kwargs)
-    if result is MISS:
-        miss = miss_of(entry, args, kwargs)
-        reason = None if miss is None else miss.reason
-        fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)
-    return result
+def _refuse_change(entry: Entry, args: tuple[object, ...], kwargs: dict[str, object], by_others: bool) -> None:
+    """C003 for a fresh entry that does not fit its call, if others may have changed its state; else X001."""
+    miss = miss_of(entry, args, kwargs)
+    reason = None if miss is None else miss.reason
+    if by_others:
+        hint = "read it before the call, and pass it; rl.compile(f, fullgraph=False) leaves it to Python"
+        fail("C003", "compile: threads or handlers of signals change what the function reads", reason=reason, hint=hint)
+    fail("X001", "a fresh trace does not fit the call that it was made for", reason=reason)

@@ -21,6 +21,7 @@ from rushlight.build.segments import is_segmented
 from rushlight.capture.gradients.joint import InputGradient, Joint, Segment, input_gradient
 from rushlight.capture.gradients.reopened import TRACING, Extension, ReopenedTrace
 from rushlight.capture.segmented import Runs, Segmented, Whole
+from rushlight.capture.signals import held_signals
 from rushlight.eager.autograd.accumulate import AccumulateGrad
 from rushlight.eager.autograd.driver import Arrived, Tape
 from rushlight.eager.autograd.history import requires
@@ -241,7 +242,7 @@ class Order:
         values = as_hints(sizes)
         found = self._prepared(request, values)
         if found is None:
-            with TRACING:
+            with held_signals(), TRACING:
                 found = self._prepared(request, values)
                 if found is None:
                     found = self._made(request, values)

@@ -24,6 +24,7 @@ from rushlight.capture.resume.opaque import is_mortal
 from rushlight.capture.resume.patience import ALL, Long, PatientInterpreter
 from rushlight.capture.resume.reached import is_passed
 from rushlight.capture.resume.recipe import Recipe
+from rushlight.capture.signals import Interrupted
 from rushlight.eager.dispatch import STATE
 from rushlight.eager.handle import Handle
 from rushlight.eager.native.learning import is_chosen
@@ -88,7 +89,16 @@ def _note_lost(function: Callable[..., Any], count: int) -> None:
     events.record("graph_break", UNPAID.code, detail, frame=line, hint=UNPAID.hint)
 
 
-def _is_of_program(error: Exception | Break) -> bool:
+def _interrupt(error: BaseException) -> BaseException | None:
+    """What a handler of a signal has raised, if an error of the code that runs a program is that."""
+    if isinstance(error, Interrupted):
+        return error.error
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return error
+    return error if not isinstance(error, (RushlightError, Break)) and _is_of_program(error) else None
+
+
+def _is_of_program(error: BaseException) -> bool:
     """Whether a function of the program raised an error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -163,7 +173,7 @@ class Part:
                 self._replace(replace(continuation, limit=again.limit, reason=reason))
                 continue
             except (Exception, Break) as error:
-                if compiled.entries and not isinstance(error, (RushlightError, Break)) and _is_of_program(error):
+                if compiled.entries and _interrupt(error) is not None:
                     raise  # a handler of a signal has raised it
                 note_failure(error)
                 if compiled.entries:  # they serve other calls
@@ -394,8 +404,24 @@ class Driver:
         return as_of_python(result)
 
     def _run(self, interpreter: PatientInterpreter, steps: int) -> Any:
-        """The result of running the frames: first some instructions, then in turns graphs and instructions."""
-        frames, growth, calls = interpreter.frames, Growth(), OpenCalls(self._graphless)
+        """The result of running the frames. What interrupts it goes to the program's own handlers."""
+        growth, calls = Growth(), OpenCalls(self._graphless)
+        while True:
+            try:
+                return self._go_on(interpreter, steps, growth, calls)
+            except BaseException as error:
+                interrupt = _interrupt(error) if interpreter.frames else None
+                if interrupt is None:
+                    raise
+            try:
+                interpreter.interrupt(interrupt)
+            finally:
+                del interrupt  # this frame is in its traceback
+            steps = 0
+
+    def _go_on(self, interpreter: PatientInterpreter, steps: int, growth: Growth, calls: OpenCalls) -> Any:
+        """Runs first some instructions, then in turns graphs and instructions."""
+        frames = interpreter.frames
         while True:
             before: list[Any] = []  # what dies in the instructions to come
             if not interpreter.go(steps):
@@ -413,12 +439,7 @@ class Driver:
             if part is not None and part.steps is None:
                 traces = part.traces
                 growth.note(before)
-                try:
-                    outcome = part.run(before)
-                except KeyboardInterrupt as interrupt:  # nothing has happened; it goes to the program's own handlers
-                    interpreter.interrupt(interrupt)
-                    steps = 0
-                    continue
+                outcome = part.run(before)
                 interpreter.gained -= OF_TRACE * (part.traces - traces)
                 if outcome is FAILED:
                     steps = ALL

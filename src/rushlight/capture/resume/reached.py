@@ -184,7 +184,7 @@ class ReachedObjects:
 
     def is_state(self, container: object, *values: object) -> bool:
         """Whether values may be put into a container that is part of the state: each call writes what changed."""
-        return id(container) in self.walk.before and all(map(is_written, values))
+        return id(container) in self.walk.before and all(map(is_written, values)) and self.walk.writes(id(container))
 
     def appends(self, target: list[object], values: tuple[object, ...]) -> bool:
         """Whether each call can append a value to a list of the state, and notes that the trace does so."""
@@ -194,10 +194,10 @@ class ReachedObjects:
 
     def is_state_of(self, owner: object, name: str, value: object) -> bool:
         """Whether an attribute of an object that is part of the state may be set; MISSING: deleted."""
-        if value is not MISSING and not is_written(value):
+        if (value is not MISSING and not is_written(value)) or is_data_descriptor(type(lookup(type(owner), name))):
             return False
-        of_class = lookup(type(owner), name)
-        return not is_data_descriptor(type(of_class)) and id(variables_of(owner)) in self.walk.before
+        variables = id(variables_of(owner))
+        return variables in self.walk.before and self.walk.writes(variables, name)
 
     def lends(self, owner: object, name: str, at: int) -> bool:
         """Whether an attribute of the state may hold a new object, which has to be gone where the graph ends."""
@@ -217,7 +217,7 @@ class ReachedObjects:
         self.looks.unread.discard((id(variables), name))
         if self.walk.is_added(variables, name):
             return value is UNBOUND or is_written(value)
-        if not is_written(value):
+        if not (is_written(value) and self.walk.writes(id(variables), name)):
             return False
         if any(leaf.owner_id == id(variables) and leaf.key == name for leaf in self.walk.leaves):
             return True
@@ -414,7 +414,7 @@ def resizes(reached: ReachedObjects, target: object, values: Iterable[object]) -
 def _resizes(walk: StateWalk, target: object, rows: Iterable[tuple[object, str]]) -> bool:
     stands = any(container is target for container, _ in rows)
     walk.resized |= {id(target)} if stands else set()
-    return stands
+    return stands and walk.writes(id(target))
 
 
 def containers_in(value: Any) -> Iterator[Any]:

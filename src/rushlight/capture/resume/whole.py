@@ -31,6 +31,7 @@ from rushlight.capture.resume.reached import FixSizes, ReachedObjects, Reroot, S
 from rushlight.capture.resume.recipe import Recipe, RecipeWriter, is_plain
 from rushlight.capture.state.places import Variable
 from rushlight.capture.state.reachable import StateWalk, walk_prepared
+from rushlight.capture.state.reads import Reads
 from rushlight.capture.values import Assembled
 from rushlight.eager.dispatch import STATE, Scope
 from rushlight.ops.record import Fact
@@ -166,11 +167,12 @@ def reached_objects(
     return reached
 
 
-def refuse_shared(arguments: Arguments, walk: StateWalk, found: FoundState) -> None:
+def refuse_shared(arguments: Arguments, walk: StateWalk, reads: Reads, found: FoundState) -> None:
     """Ask for the trace again if it has looked into a container of the state that holds an argument."""
     hidden = {} if walk.looks is None or found.shares else walk.looks.hidden
     opened = {id(container) for container, _ in walk.containers}
-    if any(hidden.get(id(value), set()) & opened for _, value in arguments.leaves):
+    holders = {holder for _, value in arguments.leaves for holder in hidden.get(id(value), ())}
+    if any(reads.may_have_found(holder) for holder in holders & opened):
         raise Shared
 
 

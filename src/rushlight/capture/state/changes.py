@@ -48,10 +48,10 @@ def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[t
 
     variables = [leaf for leaf in walk.leaves if id(leaf.container) not in walk.before]
     for leaf in (*variables, *walk.added):
-        now = leaf.now()
+        now = leaf.value if walk.is_of_others(leaf.owner_id, leaf.key) else leaf.now()
         if not stays(leaf, leaf.value, now):
             yield leaf, now
-    for container, path in (*walk.containers, *walk.objects):
+    for container, path, entries in walk.own_containers():
         before = walk.before[id(container)]
 
         def kept(
@@ -59,7 +59,6 @@ def changed_state(walk: StateWalk, names: Callable[[object], str]) -> Iterator[t
         ) -> bool:
             return stays(leaves.get((id(container), key)), before[key], now)
 
-        entries = entries_of(container)
         changed = changed_entries(before, entries, kept)
         if id(container) in walk.resized:
             count = min(len(before), len(entries))
@@ -215,9 +214,8 @@ def put_in(walk: StateWalk, made: Mapping[int, tuple[object, int]]) -> list[tupl
     found: list[tuple[int, str]] = []
     seen: set[int] = set()
     waiting: list[object] = []
-    for container, _ in (*walk.containers, *walk.objects):
+    for container, _, entries in walk.own_containers():
         before = walk.before[id(container)]
-        entries = entries_of(container)
         waiting += [value for key, value in entries.items() if value is not before.get(key, MISSING)]
     while waiting and len(seen) < _MOST:
         value: Any = waiting.pop()

@@ -36,19 +36,21 @@ class Looks:
     """What is still `closed` to a trace, by identity: containers, and what stands for tensors among the arguments.
 
     What the `known` objects hold, by identity, is not looked through. `hidden` are tensors that stand in containers
-    alone that were closed at the beginning, with these. `unread` are variables, by container and key, that the trace
+    alone that were closed at the beginning, or that modules and optimizers keep, with these; `kept` are the containers
+    that these keep, with who does so, all by identity. `unread` are variables, by container and key, that the trace
     would have read by itself. `restless` are variables, and containers by identity, with their paths, of which a graph
     is to look at none: `stirred` is the path of one at which the trace has looked, or empty. Containers at `large`
     paths are among these, since they hold much.
     """
 
-    __slots__ = ("_known", "closed", "hidden", "large", "restless", "stirred", "unread")
+    __slots__ = ("_known", "closed", "hidden", "kept", "large", "restless", "stirred", "unread")
 
     def __init__(
         self,
         closed: Set[int],
         known: Set[int],
         hidden: Mapping[int, Set[int]],
+        kept: Mapping[int, Set[int]],
         unread: Iterable[tuple[int, object]],
         restless: Mapping[object, str],
         large: Set[str],
@@ -56,6 +58,7 @@ class Looks:
         self.closed = set(closed)
         self.unread = set(unread)
         self.hidden = hidden
+        self.kept = kept
         self._known = known
         self.restless = restless
         self.large = large

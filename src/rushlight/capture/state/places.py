@@ -11,6 +11,7 @@ from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any, NamedTuple, Protocol
 
 from rushlight.capture.interpreter.slots import lookup
+from rushlight.eager.tracing import TracedNumber
 
 MISSING = object()
 
@@ -54,6 +55,18 @@ class Leaf:
         """Puts a stand-in in its place."""
         self.stand_in = value
         _set_entry(self.container, self.key, value)
+
+    def substitute_number(self, number: TracedNumber) -> None:
+        """Puts a number that is known only at run time in its place; other threads may have put another one there."""
+        self.runtime, now = True, self.now()
+        if type(now) is type(self.value):
+            self.value = number.value = now
+        self.substitute(number)
+
+    def take_back(self) -> None:
+        """Takes its stand-in away, if nobody has put anything else into its place."""
+        if self.stand_in is not None and self.now() is self.stand_in:
+            _set_entry(self.container, self.key, self.value)
 
     def now(self) -> object:
         """The value in its place, MISSING if there is none."""
@@ -155,9 +168,14 @@ class Variable(NamedTuple):
 
 
 def entries_of(container: Any) -> dict[object, object]:
-    """The entries of a container, by key or by place, as C has them: methods of the program's are not asked."""
+    """The entries of a container, by key or by place, as C has them: methods of the program's are not asked.
+
+    They are taken in one step, whatever other threads do.
+    """
+    if isinstance(container, OrderedDict):
+        return {key: dict.__getitem__(container, key) for key in [*OrderedDict.__iter__(container)]}
     if isinstance(container, dict):
-        return {key: dict.__getitem__(container, key) for key in kind_of(container).__iter__(container)}
+        return dict.copy(container)
     return dict(enumerate(list.__iter__(container) if isinstance(container, list) else container))
 
 
@@ -191,13 +209,16 @@ def differs(container: Collection[object], before: tuple[object, ...]) -> bool:
     return len(container) != len(before) or any(map(is_not, container, before))
 
 
-def restore(container: Any, before: dict[object, object]) -> None:
-    """Gives a container the entries that it had, in their order."""
+def restore(container: Any, before: dict[object, object], now: dict[object, object] | None = None) -> None:
+    """Gives a container the entries that it had, in their order. What it has beside those in `now` stays."""
     if not isinstance(container, dict):
         list.__setitem__(container, slice(None), [*before.values()])
         return
-    now = entries_of(container)
-    if not (all(map(is_, now, before)) and len(now) == len(before)):
+    now = entries_of(container) if now is None else now
+    for key in [key for key in now if key not in before]:
+        kind_of(container).pop(container, key, None)
+        del now[key]
+    if len(now) == len(container) and not (all(map(is_, now, before)) and len(now) == len(before)):
         now.clear()
         kind_of(container).clear(container)
     for key, value in before.items():

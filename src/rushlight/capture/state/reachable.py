@@ -77,7 +77,9 @@ class StateWalk:
     looked into, if that is known. What is `closed`, by identity, is not opened, nor are `large` containers without
     tensors, but those whose paths are to be `opened`, or all. Paths that are `restless` lead to
     another value at each call; those in tuples are `passed` by. Lists, sets and deques that are `resized` may have
-    other entries behind the trace, and another number of them.
+    other entries behind the trace, and another number of them. What instructions of the program have `written` to, by
+    identity with the keys, if only some, and what modules and optimizers keep, is all that the trace changes: if it
+    `has_others`, which are threads that run meanwhile, what else changes has been changed by these, and stays.
     """
 
     leaves: list[Leaf] = field(default_factory=list)
@@ -100,6 +102,8 @@ class StateWalk:
     resized: set[int] = field(default_factory=set)
     passed: list[tuple[object, str]] = field(default_factory=list)
     large: list[tuple[object, str]] = field(default_factory=list)
+    written: dict[int, set[object] | None] = field(default_factory=dict)
+    has_others: bool = False
 
     def add(self, value: object, path: str) -> None:
         """Walks one root."""
@@ -163,10 +167,38 @@ class StateWalk:
         forgotten = self.before.keys() - reached
         self.leaves = [leaf for leaf in self.leaves if id(leaf.container) not in forgotten]
 
+    def writes(self, container: int, key: object = MISSING) -> bool:
+        """Takes note that the program writes to a container or variable, by identity: to one entry, or to any. True."""
+        keys = self.written.setdefault(container, set())
+        if key is MISSING:
+            self.written[container] = None
+        elif keys is not None:
+            keys.add(key)
+        return True
+
+    def is_of_others(self, container: int, key: object = MISSING) -> bool:
+        """Whether other threads make all changes of a container or variable, by identity, or of one entry."""
+        if not self.has_others or self.looks is None or container in self.looks.kept:
+            return False
+        keys = self.written.get(container, ())
+        return keys is not None and (not keys or (key is not MISSING and key not in keys))
+
+    def own_containers(self) -> Iterator[tuple[Entries, str, dict[object, object]]]:
+        """Containers that the trace may have changed, with their entries but for what others have changed."""
+        for container, path in (*self.containers, *self.objects):
+            if self.is_of_others(id(container)):
+                continue
+            entries, keys = entries_of(container), self.written.get(id(container))
+            if self.has_others and keys is not None:
+                before = self.before[id(container)]
+                now = {key: entries[key] for key in keys if key in entries}
+                entries = {key: value for key, value in before.items() if key not in keys or key in now} | now
+            yield container, path, entries
+
     def refuse_changes(self) -> None:
         """C003 for what changed and cannot be written down as entries: the length of a list, sets and their like."""
-        for container, path in self.containers:
-            before, now = self.before[id(container)], len(container)
+        for container, path, entries in self.own_containers():
+            before, now = self.before[id(container)], len(entries)
             if isinstance(container, list) and now != len(before) and id(container) not in self.resized:
                 fail(
                     "C003",
@@ -184,19 +216,21 @@ class StateWalk:
     def changed_collections(self) -> Iterator[tuple[Any, str]]:
         """Those that hold other objects than they did."""
         for container, path in self.collections:
-            if differs(container, tuple(self.before[id(container)].values())):
+            if not self.is_of_others(id(container)) and differs(container, tuple(self.before[id(container)].values())):
                 yield container, path
 
     def restore(self) -> None:
         """Gives everything that was reached the entries that it had, in their order."""
         for leaf in self.leaves:
-            if id(leaf.container) not in self.before and leaf.now() is not leaf.value:
+            if self.is_of_others(leaf.owner_id, leaf.key):
+                leaf.take_back()
+            elif id(leaf.container) not in self.before and leaf.now() is not leaf.value:
                 leaf.container[leaf.key] = leaf.value
         for leaf in self.added:
             if isinstance(leaf.container, dict):
                 leaf.container.pop(leaf.key, None)
-        for container, _ in (*self.containers, *self.objects):
-            restore(container, self.before[id(container)])
+        for container, _, entries in self.own_containers():
+            restore(container, self.before[id(container)], entries)
         for container, _ in self.changed_collections():
             container.clear()
             (container.update if isinstance(container, set) else container.extend)(self.before[id(container)].values())

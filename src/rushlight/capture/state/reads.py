@@ -25,14 +25,15 @@ _TRACING = "rushlight.capture."  # what reads attributes for the program
 class Reads:
     """Records which attributes of a walk's static modules this thread reads, from `enter` to `leave`.
 
-    Where some state is restless, what is not interpreted looks into what it reads, of optimizers and schedules too.
+    Of optimizers and schedules it records that something was read. Where some state is restless, what is not
+    interpreted looks into what it reads, of these too.
     """
 
     def __init__(self, walk: StateWalk) -> None:
         self._walk = walk
         self._owners = {id(vars(owner)): owner for owner in walk.marked if getattr(type(owner), MARK) == "static"}
-        watched = walk.marked if walk.restless or walk.large else self._owners.values()
-        self._classes = {_marked_class(type(owner)) for owner in watched}
+        self._classes = {_marked_class(type(owner)) for owner in walk.marked}
+        self._seen: set[int] = set()  # owners of which anything was read
         self._names: dict[int, set[str]] = {}
         self._by_us: dict[int, set[str]] = {}  # those that were read by what is not interpreted
         self._whole: set[int] = set()
@@ -57,6 +58,8 @@ class Reads:
 
     def note(self, owner: object, name: str, reader: str) -> None:
         """An attribute is read, by code of the module `reader`."""
+        if name not in ("__dict__", "__class__") or (name == "__dict__" and not reader.startswith(_WALKING)):
+            self._seen.add(id(owner))
         if name != "__dict__":
             self._names.setdefault(id(owner), set()).add(name)
             if not reader.startswith(_TRACING):
@@ -76,6 +79,12 @@ class Reads:
         """Whether an attribute of a module was read."""
         owner = self._owners.get(id(leaf.container))
         return owner is not None and (id(owner) in self._whole or leaf.key in self._names.get(id(owner), ()))
+
+    def may_have_found(self, container: int) -> bool:
+        """Whether anything was read of the modules that keep a container, by identity, if any do."""
+        looks = self._walk.looks
+        owners = None if looks is None else looks.kept.get(container)
+        return owners is None or not owners.isdisjoint(self._seen)
 
     def are_ours(self, leaf: Leaf) -> bool:
         """Whether an attribute of a module was read by what is not interpreted."""
@@ -135,13 +144,14 @@ def looks_of(walk: StateWalk) -> Looks:
     """
     containers = [container for container, _ in (*walk.containers, *walk.collections)]
     kinds = {id(container) for container in containers if issubclass(type(container), CONTAINERS)}
-    closed = kinds - _kept_by_us(walk, _given_to_modules(walk))
+    kept = _kept_by_us(walk, _given_to_modules(walk))
+    closed = kinds - kept.keys()
     marked = {id(owner) for owner in walk.marked}
-    hidden = _hidden(walk, closed)
+    hidden = _hidden(walk, closed | kept.keys())
     large = {id(container): path for container, path in walk.large if id(container) not in walk.before}
     closed |= large.keys()
     restless = _restless(walk, closed) if walk.restless else {}
-    return Looks(closed, marked, hidden, walk.own, {**restless, **large}, frozenset(large.values()))
+    return Looks(closed, marked, hidden, kept, walk.own, {**restless, **large}, frozenset(large.values()))
 
 
 def _restless(walk: StateWalk, closed: set[int]) -> dict[object, str]:
@@ -164,7 +174,7 @@ def _restless(walk: StateWalk, closed: set[int]) -> dict[object, str]:
 
 
 def _hidden(walk: StateWalk, closed: Set[int]) -> dict[int, set[int]]:
-    """The tensors of the state that stand in closed containers alone, and in which, by identity."""
+    """The tensors that stand in closed containers, or those of modules, alone, and in which, by identity."""
     holders = {id(tensor): set(walk.holders[id(tensor)]) for tensor in walk.tensors}
     for leaf in walk.leaves:
         if issubclass(type(leaf.value), Handle):
@@ -187,7 +197,7 @@ def _closed(walk: StateWalk, reads: Reads, written: set[int]) -> Set[int]:
     """The containers that the trace did not look into, nor any code of ours."""
     closed = set() if walk.looks is None else (walk.looks.closed & walk.before.keys()) - written
     if closed:
-        closed -= _kept_by_us(walk, [leaf for leaf in _given_to_modules(walk) if not reads.are_ours(leaf)])
+        closed -= _kept_by_us(walk, [leaf for leaf in _given_to_modules(walk) if not reads.are_ours(leaf)]).keys()
     return closed
 
 
@@ -198,9 +208,14 @@ def _given_to_modules(walk: StateWalk) -> list[Leaf]:
     return [leaf for leaf in leaves if leaf.key[0] != "_" or not issubclass(type(leaf.value), (dict, set))]
 
 
-def _kept_by_us(walk: StateWalk, own: Iterable[Leaf]) -> Set[int]:
-    """What modules and optimizers keep, by identity, but for what only their `own` attributes lead to."""
-    ours = StateWalk(names=walk.names, skipped={(id(leaf.container), leaf.key) for leaf in own})
+def _kept_by_us(walk: StateWalk, own: Iterable[Leaf]) -> dict[int, set[int]]:
+    """What modules and optimizers keep but in their `own` attributes, with who does so, all by identity."""
+    skipped = {(id(leaf.container), leaf.key) for leaf in own}
+    variables = {id(vars(owner)) for owner in walk.marked}
+    found: dict[int, set[int]] = {}
     for owner in walk.marked:
+        ours = StateWalk(names=walk.names, skipped=skipped, closed=variables - {id(vars(owner))})
         ours.add(owner, "")
-    return ours.before.keys()
+        for container in ours.before:
+            found.setdefault(container, set()).add(id(owner))
+    return found

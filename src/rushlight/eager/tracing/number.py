@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Protocol
 
 import numpy as np
 
+from rushlight.eager.dispatch import STATE
 from rushlight.eager.execution.operands import NUMBER_FORMS, number_class
 from rushlight.eager.handle import META, Handle, Version
 from rushlight.eager.symbols import SymFloat, SymInt
@@ -34,9 +36,11 @@ class Numbers(Protocol):
     """Keeps account of the numbers of a traced program.
 
     `made` has the numbers that exist, by their text. Numbers refer to it, so it forgets them when the trace is over.
+    They are numbers of a program in the `thread` that traces it.
     """
 
     made: dict[str, TracedNumber]
+    thread: int
 
     def changes(self, number: TracedNumber) -> bool:
         """Whether the number is another one at each call, so that nothing may rely on its text."""
@@ -60,7 +64,8 @@ class TracedNumber(Handle):
 
     Arithmetic among numbers is text that Python evaluates before each run, so its bits are Python's. With tensors it
     is a weakly typed 0-d operand. An integer that is a size or is compared is a symbol, of which what is asked is
-    guarded, as is the outcome of comparing floats; asking either for its value fixes it.
+    guarded, as is the outcome of comparing floats; asking either for its value fixes it. Another thread, which finds it
+    in state that the program reaches, computes with its value.
     """
 
     __slots__ = ("numbers", "text", "value")
@@ -73,8 +78,13 @@ class TracedNumber(Handle):
         return traced_number(text, value, self.numbers)
 
     def _fixed(self) -> Any:
-        self.numbers.fix(self)
+        if not self._is_elsewhere():
+            self.numbers.fix(self)
         return self.value
+
+    def _is_elsewhere(self) -> bool:
+        """Whether a thread asks that does not trace the program."""
+        return STATE.tracer is None and self.numbers.thread != get_ident()
 
     @property
     def is_integer(self) -> bool:
@@ -87,6 +97,8 @@ class TracedNumber(Handle):
 
     def _compare(self, other: object, relation: Callable[..., object]) -> Any:
         """Whether it holds; with a size, a condition, which nobody may ever ask for its truth."""
+        if self._is_elsewhere():
+            return relation(self.value, _plain(other))
         if self.is_integer:
             if isinstance(other, SymInt):
                 return relation(SymInt(self.size()), other)
@@ -105,6 +117,9 @@ class TracedNumber(Handle):
         return self._make(f"({self.text} {_RELATIONS[relation]} {text})", bool(relation(self.value, value)))._fixed()
 
     def _binary(self, name: str, symbol: str, other: object, swapped: bool) -> Any:
+        if self._is_elsewhere():
+            other = _plain(other)
+            return _FUNCTIONS[name](*((other, self.value) if swapped else (self.value, other)))
         if self.is_integer and isinstance(other, SymInt):
             mine = SymInt(self.size())
             return getattr(operator, name)(*((other, mine) if swapped else (mine, other)))
@@ -215,17 +230,20 @@ class TracedNumber(Handle):
     def __rdivmod__(self, other: object) -> Any:
         return other // self, other % self
 
+    def _unary(self, text: str, value: object) -> Any:
+        return value if self._is_elsewhere() else self._make(text, value)
+
     def __invert__(self) -> Any:
-        return self._make(f"(~{self.text})", ~self.value) if self.is_integer else ~self._fixed()
+        return self._unary(f"(~{self.text})", ~self.value) if self.is_integer else ~self._fixed()
 
-    def __pos__(self) -> TracedNumber:
-        return self
+    def __pos__(self) -> Any:
+        return self.value if self._is_elsewhere() else self
 
-    def __neg__(self) -> TracedNumber:
-        return self._make(f"(-{self.text})", -self.value)
+    def __neg__(self) -> Any:
+        return self._unary(f"(-{self.text})", -self.value)
 
-    def __abs__(self) -> TracedNumber:
-        return self._make(f"abs({self.text})", abs(self.value))
+    def __abs__(self) -> Any:
+        return self._unary(f"abs({self.text})", abs(self.value))
 
     def item(self) -> Any:
         """The number itself, which is fixed by this."""
@@ -235,6 +253,8 @@ class TracedNumber(Handle):
         return round(self._fixed(), digits)
 
     def __bool__(self) -> bool:
+        if self._is_elsewhere():
+            return bool(self.value)
         return bool(SymInt(self.size())) if self.is_integer else self._related(operator.ne, "0", 0)
 
     def __int__(self) -> int:
