@@ -145,9 +145,22 @@ def test_those_of_arguments_are_read_in_one_graph(name: str, *, full: bool):
         assert rl.compiler.graph_count() == 1
 
 
+def refusal(call: Callable[[], object]) -> str | None:
+    """The code of the error of a call."""
+    try:
+        call()
+    except rl.RushlightError as error:
+        return error.code
+    return None
+
+
 FACTS: dict[str, Callable[[Any], object]] = {
     "shared memory": lambda x: ((y := x * 1).share_memory_(), y.is_shared())[1],
     "the same memory": lambda x: (x.is_set_to(x), (y := x * 1).is_set_to(y), x.is_set_to(y)),
+    "an address": lambda x: (x.const_data_ptr() == x.data_ptr(), x.const_data_ptr() > 0),
+    "by a method that is kept": lambda x: ((ask := x.is_set_to)(x), (shared := x.is_shared)(), ask(x), shared()),
+    "the order of dims": lambda x: (x.dim_order(), x.t().dim_order(), (x * 1).dim_order(ambiguity_check=True)),
+    "an element of several": lambda x: refusal(x.item),
     "a page": lambda x: (x * 1)._repr_html_(),
     "bytes": lambda x: (x.nbytes, (x * 1).nbytes, type(x.nbytes)),
 }

@@ -27,6 +27,7 @@ from rushlight.eager.storage.formats import (
     strided,
 )
 from rushlight.eager.storage.untyped import UntypedStorage
+from rushlight.eager.symbols import wrap_size
 from rushlight.eager.typed_storage import TypedStorage
 from rushlight.ir.dtype import DType
 from rushlight.ops import OPERATORS
@@ -74,7 +75,8 @@ class MemoryMethods(GeneratedMethods):
         return self
 
     def is_shared(self) -> bool:
-        """Whether its memory is one that other processes can see."""
+        """Whether its memory is one that other processes can see. Errors: C002 in a compiled function."""
+        _outside_of_graphs(self)
         return self.backing is not None and self.untyped_storage().is_shared()
 
     def share_memory_(self) -> Self:
@@ -99,19 +101,20 @@ class MemoryMethods(GeneratedMethods):
         return getattr(import_module("rushlight.eager.typed_storage"), self.storage().pickle_storage_type())
 
     def is_set_to(self, tensor: Handle) -> bool:
-        """Whether it shows the same elements of the same memory as another tensor."""
+        """Whether it shows the same elements of the same memory as another. Errors: C002 in a compiled function."""
         other = required_tensor(tensor)
+        _outside_of_graphs(self)
         same = self.backing is other.backing and self.offset == other.offset and self.backing is not None
         return same and tuple(self.form.shape) == tuple(other.form.shape) and self.form.strides == other.form.strides
 
     def const_data_ptr(self) -> int:
-        """The address of the first element; 0 without data."""
+        """The address of the first element; 0 without data. Errors: C002 in a compiled function."""
+        _outside_of_graphs(self)
         return 0 if self.backing is None else self.address()
 
     def untyped_storage(self) -> UntypedStorage:
         """The memory that it shows a part of, shared with its views. Errors: C002 in a compiled function."""
-        if STATE.tracer is not None:
-            fail_without_data(self)
+        _outside_of_graphs(self)
         return UntypedStorage.of(self)
 
     def dense_dim(self) -> int:
@@ -164,9 +167,9 @@ class MemoryMethods(GeneratedMethods):
         """
         formats = ambiguity_check if isinstance(ambiguity_check, list) else []
         if formats or flag(ambiguity_check):
-            strides = self.form.strides
+            strides = [wrap_size(stride) for stride in self.form.strides]
             twice = any(a == b for a, b in itertools.pairwise(strides))
-            open_ = twice or any(size == 1 for size in self.form.shape)
+            open_ = twice or any(wrap_size(size) == 1 for size in self.form.shape)
             fitting = sum(lies_in(self, one) for one in formats)
             require(not open_ or fitting == 1, "A002", "dim_order: the order is not unique", tensor=self)
         return _order_of(self)
@@ -200,6 +203,12 @@ class MemoryMethods(GeneratedMethods):
         return _each("map2_", self, (x, y), callable)
 
 
+def _outside_of_graphs(tensor: Handle) -> None:
+    """C002 for a tensor of a traced program, which has no memory yet."""
+    if STATE.tracer is not None:
+        fail_without_data(tensor)
+
+
 def _sharing() -> Any:
     """What sends tensors to other processes, loaded when memory is first shared."""
     return import_module("rushlight.data.sharing")
@@ -213,9 +222,9 @@ def _making() -> Any:
 def _order_of(tensor: Handle) -> tuple[int, ...]:
     """Dims by descending strides; those of no stride stay where they are."""
     order = list(range(len(tensor.form.shape)))
-    if not tensor.form.numel:
+    if wrap_size(tensor.form.numel) == 0:
         return tuple(order)
-    strides: Sequence[Any] = tensor.form.strides
+    strides: Sequence[Any] = [wrap_size(stride) for stride in tensor.form.strides]
     for position in range(1, len(order)):
         at = position
         for before in range(position - 1, -1, -1):
@@ -230,8 +239,7 @@ def _order_of(tensor: Handle) -> tuple[int, ...]:
 
 
 def _each(name: str, target: Any, others: tuple[Any, ...], function: Callable[..., Any]) -> Any:
-    if STATE.tracer is not None:
-        fail_without_data(target)
+    _outside_of_graphs(target)
     for other in others:
         same = required_tensor(other).dtype is target.dtype
         require(same, "D002", f"{name}: the tensors differ in dtype", tensor=target, other=other)

@@ -9,12 +9,13 @@ from rushlight.eager.handle import Handle, fail_without_data
 from rushlight.eager.symbols import SymBool, SymInt, wrap_size
 from rushlight.ir.dtype import Kind
 from rushlight.ops import OPERATORS
-from rushlight.support.errors import fail
+from rushlight.support.errors import fail, require
 from rushlight.sym import ne, optimization_hint
 
 
 def traced_item(tensor: Handle) -> Any:
-    """The one element: a SymInt or SymBool, or for floats a tensor that counts as a Python number."""
+    """The one element: a SymInt or SymBool, or for floats a tensor that counts as a Python number. Errors: S015."""
+    require(wrap_size(tensor.form.numel) == 1, "S015", "item: the tensor has several elements, or none", tensor=tensor)
     flat: Any = OPERATORS["reshape"](tensor, ())
     kind = tensor.form.dtype.kind
     if kind is Kind.INT:
