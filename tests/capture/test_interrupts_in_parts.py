@@ -10,7 +10,15 @@ import rushlight as rl
 from rushlight.capture.resume.interpreters.tracing import TracingInterpreter
 
 
-def test_an_interrupt_while_tracing_reaches_the_programs_handlers(monkeypatch):
+@pytest.fixture
+def interrupts():
+    """Python's own handler of SIGINT, which a process in the background may lack."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_tracing_reaches_the_programs_handlers(monkeypatch, interrupts):
     def guarded(x):
         try:
             y = x * 2

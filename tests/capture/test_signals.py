@@ -147,12 +147,17 @@ def test_a_backward_pass_that_is_traced_late_holds_signals_too(handle: Any) -> N
 
 
 def test_interrupts_by_the_default_handler_come_at_once() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background may lack
+
     @rl.compiler.allow_in_graph
     def interrupted(x: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return x
 
-    with pytest.raises(KeyboardInterrupt) as caught:
-        rl.compile(interrupted, fullgraph=True, backend="eager")(rl.ones(3))
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            rl.compile(interrupted, fullgraph=True, backend="eager")(rl.ones(3))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "interrupted" in {frame.name for frame in caught.traceback}
     assert sys.exc_info()[0] is None

@@ -161,6 +161,7 @@ FACTS: dict[str, Callable[[Any], object]] = {
     "by a method that is kept": lambda x: ((ask := x.is_set_to)(x), (shared := x.is_shared)(), ask(x), shared()),
     "the order of dims": lambda x: (x.dim_order(), x.t().dim_order(), (x * 1).dim_order(ambiguity_check=True)),
     "an element of several": lambda x: refusal(x.item),
+    "a detached view": lambda x: (refusal(x.detach_), refusal((x * 1).detach_), refusal(x[0].detach_)),
     "a page": lambda x: (x * 1)._repr_html_(),
     "bytes": lambda x: (x.nbytes, (x * 1).nbytes, type(x.nbytes)),
 }
@@ -171,3 +172,18 @@ def test_facts_of_memory_and_elements_are_those_of_each_call(name: str):
     compiled = rl.compile(FACTS[name], backend="eager")
     for size in (2, 2, 3):
         assert compiled(rl.arange(2.0 * size).view(2, size)) == FACTS[name](rl.arange(2.0 * size).view(2, size))
+
+
+def test_an_argument_is_detached_in_place():
+    def detached(x: Any) -> Any:
+        y = (x * 2).detach_()
+        return x.detach_() is x, x.requires_grad, y.requires_grad, x.is_leaf
+
+    compiled = rl.compile(detached, fullgraph=False, backend="eager")
+    for make in (
+        lambda: rl.ones(2, requires_grad=True),
+        lambda: rl.ones(2, requires_grad=True) * 2,
+        lambda: rl.ones(2),
+    ):
+        x = make()
+        assert compiled(x) == detached(make()) and not x.requires_grad

@@ -33,7 +33,7 @@ def function_of(program: Program) -> Callable[..., Any]:
             if isinstance(part, Input):
                 values.append(next(given))
                 continue
-            shapes = [value.form.type.shape for value in values]
+            shapes = [tuple(value.shape) for value in values]
             made = applied(part, values, lambda dim, shapes=shapes: product_of(dim, shapes))
             values.extend(made)
             results.extend(made)

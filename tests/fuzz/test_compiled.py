@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import rushlight as rl
 from rushlight.capture import program as capture_program
 from rushlight.capture import segmented
+from rushlight.support.errors import fail
 from tools.fuzz import compiled
 from tools.fuzz.program import Input, Program, operands
 from tools.fuzz.running import Outcome
@@ -83,8 +85,26 @@ def test_a_gradient_that_does_not_fit_its_tensor_is_a_finding(monkeypatch: pytes
     assert compiled.planned(program, ()).misfit == ""
 
 
-def test_what_is_refused_only_with_others_is_counted_and_no_finding() -> None:
-    """Compiled together, the gradient of one asks for a derivative that nobody wants of the other, which has none."""
+def test_what_is_refused_only_with_others_is_counted_and_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Input("float32", (2,), (1,), 0, np.ones(2, np.float32), requires_grad=True)
+    programs = [Program(0, 1, (x,), (f"v1 = v0.{name}()",), ("v1",)) for name in ("sin", "cos")]
+    plans = [compiled.Plan(program, ()) for program in programs]
+    run = compiled._on_threads
+
+    def refusing(threads: int, pool: compiled.Pool, row: Sequence[Sequence[Input]]) -> list[Outcome]:
+        if len(row) > 1:
+            fail("G008", "not together")
+        return run(threads, pool, row)
+
+    monkeypatch.setattr(compiled, "_on_threads", refusing)
+    skipped: Counter[str] = Counter()
+    assert compiled._suspects(plans, skipped) == []
+    assert skipped == {"compiled code refuses only with others: G008": 1}
+    assert compiled._suspects(plans[:1], skipped) == compiled._suspects(plans[1:], skipped) == []
+
+
+def test_a_derivative_that_nobody_wants_is_not_missed() -> None:
+    """Compiled together with a program that is differentiated, one without a derivative is none."""
     scores = Input("float32", (2, 1, 3), (3, 3, 1), 0, np.linspace(-2, -0.5, 6, dtype=np.float32), requires_grad=True)
     ints = [Input("int64", shape, (1,) * len(shape), 0, np.array([1])) for shape in ((1, 1), (1,), (1,))]
     call = "v4 = torch.ops.OPERATORS['ctc_occupancies'](v0, v1, v2, v3, blank=0)"
@@ -92,5 +112,4 @@ def test_what_is_refused_only_with_others_is_counted_and_no_finding() -> None:
     plans = [compiled.Plan(program, ()) for program in (Program(0, 1, (scores,), ("v1 = v0.sin()",), ("v1",)), without)]
     skipped: Counter[str] = Counter()
     assert compiled._suspects(plans, skipped) == []
-    assert skipped == {"compiled code refuses only with others: G008": 1}
-    assert compiled._suspects(plans[:1], skipped) == compiled._suspects(plans[1:], skipped) == []
+    assert not skipped

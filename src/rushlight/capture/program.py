@@ -6,6 +6,7 @@ tensors; `capture.entry` turns the Program that comes out into a generated funct
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
@@ -70,6 +71,8 @@ from rushlight.runtime.native import run_or_undo
 from rushlight.support.errors import fail, require
 from rushlight.support.frozen import frozen
 from rushlight.sym import Guard, Scope, SizeExpr, free_symbols
+
+_ARGUMENT = re.compile(r"\ba\d+\b")  # in the text of a number
 
 
 @frozen(eq=False)
@@ -479,11 +482,12 @@ def record(
 
 def _observed(arguments: Arguments, leaves: Sequence[object], program: Program, outline: tuple[Any, Any]) -> Observed:
     """What a trace took its arguments to be, and what it guarded of their sizes. `outline` has the leaves."""
+    relied = {name for text in program.inputs.fixed for name in _ARGUMENT.findall(text)}  # as comparisons do
 
     def kind(name: str, leaf: object) -> object:
         if type(leaf) is TracedNumber:
-            if name in program.inputs.sizes or name in program.inputs.fixed:
-                return program.inputs.sizes.get(name, program.inputs.fixed.get(name))
+            if name in program.inputs.sizes or name in relied:
+                return program.inputs.sizes.get(name, leaf.value)
             return IntSpec() if leaf.is_integer else FloatSpec()
         if id(leaf) in arguments.objects:  # which would live as long as the graph
             return type(leaf)

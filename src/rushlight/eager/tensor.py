@@ -195,8 +195,10 @@ class Autograd(GeneratedMethods):
         return add_hook(gradient.accumulated, hook)
 
     def detach_(self) -> Self:
-        """Takes the tensor out of its graph, in place."""
+        """Takes the tensor out of its graph, in place. Errors: G006 for a view; G016 for one from outside a trace."""
         require(self.view_of is None, "G006", "detach_: a view cannot be detached in place", tensor=self)
+        if STATE.tracer is not None:
+            STATE.tracer.note_place(self, "detach_")
         self.gradient = None
         require_gradient(self, False)
         return self

@@ -220,7 +220,7 @@ class CautiousInterpreter(ShowingInterpreter):
         if name == "f_locals" and type(value) is FrameType:
             raise Break(breaks.PASSED_BY, "the variables of a frame")
         if issubclass(type(value), Handle) and isinstance(value, Handle):
-            _asked_of_tensor(value, name, self.frames[-1])
+            _asked_of_tensor(value, name, self.frames)
         if name == "__dict__" and id(value) in self.made and (variables := variables_of(value)) is not None:
             self.note(variables)
             self.variables[id(variables)] = value
@@ -370,8 +370,8 @@ def _has_graphs(function: object, graphless: Collection[CodeType]) -> None:
         raise Break(breaks.GRAPHLESS, f"{code.co_qualname} is called")
 
 
-def _asked_of_tensor(tensor: Handle, name: str, frame: Frame) -> None:
-    if name in INSIDE and not is_ours(frame.globals.get("__name__", "")):
+def _asked_of_tensor(tensor: Handle, name: str, frames: Sequence[Frame]) -> None:
+    if name in INSIDE and not (frames and is_ours(frames[-1].globals.get("__name__", ""))):
         raise Break(breaks.VALUE, f"the {name} of a tensor is asked for, and that of a trace has another")
     if is_computed(tensor):
         raise Break(breaks.VALUE, f"the {name} of a number that item() gives")
