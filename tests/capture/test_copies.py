@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -179,3 +179,15 @@ def test_variables_of_objects_that_each_trace_makes_anew_end_the_graph(monkeypat
 
     assert rl.compile(function, backend="eager")(rl.ones(1, 2)) == function(rl.ones(1, 2))
     assert len(traces) < 32
+
+
+def test_copies_of_views_share_what_they_shared() -> None:
+    def copied() -> Any:
+        whole = rl.zeros(4, 3)
+        rows, column = copy.deepcopy([whole[1:3], whole.t()[0]])
+        column.fill_(5.0)
+        return rows.tolist(), whole.tolist(), rows.stride(), rows.storage_offset(), column.stride()
+
+    assert rl.compile(copied, fullgraph=False, backend="eager")() == copied()
+    with pytest.raises(rl.RushlightError, match="deepcopy: the copy of a view"):
+        rl.compile(lambda x: copy.deepcopy(x[0]), fullgraph=True)(rl.ones(2, 2))

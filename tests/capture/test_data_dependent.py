@@ -285,3 +285,19 @@ def test_numbers_that_item_gives_are_numbers_to_the_program(what: str, compares:
     compiled = rl.compile(program, backend="eager")
     for x in (rl.ones(3), rl.zeros(3)):
         assert repr(compiled(x)) == repr(program(x))
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_checks_of_values_that_no_argument_decides(fullgraph: bool) -> None:
+    def descending(x: Any) -> Any:
+        first, second = rl.tensor([4, 2]).tolist()
+        rl.check(first <= second, "they ascend")
+        return first
+
+    def uncovered(x: Any) -> None:
+        rl.segment_reduce(rl.ones(4, 1), "sum", lengths=rl.tensor([2, 1]))
+
+    for function in (descending, uncovered):
+        with pytest.raises(rl.RushlightError) as caught:
+            rl.compile(function, fullgraph=fullgraph, backend="eager")(rl.ones(2))
+        assert caught.value.code in ("R002", "S014")

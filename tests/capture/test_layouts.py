@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import rushlight as rl
@@ -69,3 +71,16 @@ def test_sizes_that_decide_whether_a_tensor_is_contiguous_are_guarded(function, 
         compiled = rl.compile(function, fullgraph=fullgraph)
         for x in (first, *LAYOUTS[function]):
             assert compiled(x).tolist() == function(x).tolist()
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_a_copy_stays_one_when_its_sizes_are_known_later(backend: str) -> None:
+    def written(x: Any) -> Any:
+        y = x * 1
+        result = y.repeat(2, 1)
+        result[0] = 0  # decides that a size is 1: the repeated rows could be a view then
+        return result, y.sum()
+
+    options = {} if backend == "native" else {"backend": backend}
+    result, total = rl.compile(written, **options)(rl.ones(1, 3, requires_grad=True))
+    assert result.tolist() == [[0.0] * 3, [1.0] * 3] and total.item() == 3.0

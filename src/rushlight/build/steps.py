@@ -354,7 +354,14 @@ def _view_offset(call: Call) -> Size | None:
     op: Any = call.op
     shown = Layout(base.type.shape, base.type.strides, 0, base.type.dtype)
     layout = rule(**op.named((shown, *others), dict(call.attrs)))
-    return None if layout is None else layout.offset
+    # It was a copy where it was recorded, if its strides are others: sizes may be known since then.
+    return layout.offset if layout is not None and _are_those_of(layout, call.type) else None
+
+
+def _are_those_of(layout: Layout, type_: TensorType) -> bool:
+    """Whether a tensor of a type has the strides of a layout, in the dims of several elements."""
+    strides = zip(layout.strides, type_.strides, type_.shape, strict=True)
+    return all(simplify(one) == simplify(other) or simplify(size) == 1 for one, other, size in strides)
 
 
 def _last_uses(steps: Sequence[Step | ViewStep], kept: Sequence[Call]) -> tuple[tuple[int, ...], ...]:

@@ -27,14 +27,14 @@ from rushlight.eager.mutation import COPY
 from rushlight.eager.tensor_meta import form_of
 from rushlight.ir.graph import NUMBER, Call, Graph, Inner, with_dense_outputs
 from rushlight.ir.sizes import with_hidden_sizes
-from rushlight.ir.type import TensorType, row_major, symbols_in
+from rushlight.ir.type import TensorType, row_major
 from rushlight.ir.value import map_operands
 from rushlight.ops.record import OPERATORS, Fact
 from rushlight.runtime import native
 from rushlight.support import settings
 from rushlight.support.errors import fail
 from rushlight.support.frozen import frozen
-from rushlight.sym import Branch, RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol, scopes_of
+from rushlight.sym import Branch, RuntimeAssert, SizeExpr, evaluate, free_symbols, is_symbol
 
 if TYPE_CHECKING:
     from rushlight.build import Executable
@@ -294,8 +294,7 @@ def concrete(value: object, sizes: Mapping[SizeExpr, int]) -> object:
 
 
 def _asserts(graph: Graph) -> list[RuntimeAssert]:
-    parts = [call.type for call in (*graph.parameters, *graph.calls)]
-    return [check for scope in scopes_of(symbols_in(parts)) for check in scope.asserts]
+    return [check for scope in graph.scopes for check in scope.asserts]
 
 
 def check_asserts(asserts: Sequence[RuntimeAssert], sizes: Mapping[SizeExpr, int]) -> None:

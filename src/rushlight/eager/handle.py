@@ -24,6 +24,8 @@ SPARSE = bit(Key.SPARSE)
 PYTHON = bit(Key.PYTHON)
 PARAMETER_MARK = "_is_param"
 """The attribute of a parameter that is of a subclass."""
+BUFFER_MARK = "_is_buffer"
+"""The attribute of a tensor that a module registers as a buffer, when it is given to an attribute."""
 BATCHED = bit(Key.BATCHED)
 
 

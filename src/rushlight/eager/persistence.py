@@ -19,7 +19,7 @@ from rushlight.ir.dtype import BY_NAME
 from rushlight.ir.type import CPU, Device
 from rushlight.runtime.allocator import Storage
 from rushlight.runtime.backend import allocate_on
-from rushlight.support.errors import require
+from rushlight.support.errors import fail, require
 
 State = tuple[bytes | None, str, tuple[Any, ...], tuple[Any, ...], str, bool]
 
@@ -64,7 +64,7 @@ def rebuild_tensor(
 
 
 def copied(tensor: Any, memo: dict[Any, Any]) -> Any:
-    """A tensor of its class on a copy of its storage, which those copied together share."""
+    """A tensor of its class on a copy of its storage, which those copied together share. Errors: C002 in a trace."""
     cls = type(tensor)
     if tensor.backing is not None and STATE.tracer is None and not STATE.maps:
         made = memo.setdefault(_STORAGES, {})
@@ -73,6 +73,9 @@ def copied(tensor: Any, memo: dict[Any, Any]) -> Any:
         result = make(made[id(tensor.backing)][1], tensor.form, tensor.offset, cls)
         result.keys |= PYTHON if intercepts(cls) else 0
         return result
+    if STATE.tracer is not None and tensor.view_of is not None:
+        hint = "copy what it is a view of, or clone() it"
+        fail("C002", "deepcopy: the copy of a view shares memory with copies of others", tensor=tensor, hint=hint)
     if STATE.tracer is not None or is_own_class(cls):
         return wrap(tensor.detach().clone(), cls)
     with no_grad():

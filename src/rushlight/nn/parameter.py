@@ -9,7 +9,7 @@ from rushlight.eager.arguments import element_type, place, shape_of
 from rushlight.eager.boundary import checked
 from rushlight.eager.creation import empty, require_gradient
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import PYTHON, Handle, share
+from rushlight.eager.handle import BUFFER_MARK, PYTHON, Handle, share
 from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Parameter, Tensor
 from rushlight.nn.tree.buffer import Buffer
@@ -132,7 +132,7 @@ class UninitializedBuffer(UninitializedTensorMixin):
     ) -> Self:
         """Of a dtype, on a device; `persistent` as register_buffer has it."""
         result = _shapeless(cls, requires_grad, device, dtype)
-        vars(result).update(_is_buffer=True, persistent=persistent)
+        vars(result).update({BUFFER_MARK: True, "persistent": persistent})
         return result
 
     def _like(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from rushlight.capture.state.reads import looks_of
 from rushlight.capture.values import is_tuple, no_placeholder
 from rushlight.eager.autograd.function import FunctionCtx
 from rushlight.eager.autograd.node import Node
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import BUFFER_MARK, Handle
 
 _PACKAGE = __name__.partition(".")[0]
 _DEEPEST = 16  # containers in each other; one that contains itself is passed by
@@ -122,7 +122,9 @@ def is_passed(value: Any, depth: int = 0) -> bool:
     Others may be others at each call, or have methods that C would run while a graph is traced.
     """
     kind = type(value)
-    if kind in _LOOKED_AT or issubclass(kind, (Handle, Enum)):
+    if issubclass(kind, Handle):
+        return BUFFER_MARK in (variables_of(value) or {})  # which modules ask for
+    if kind in _LOOKED_AT or issubclass(kind, Enum):
         return False
     if type(kind) is not type:
         return not is_object(value)

@@ -57,7 +57,7 @@ class Leaf:
         _set_entry(self.container, self.key, value)
 
     def substitute_number(self, number: TracedNumber) -> None:
-        """Puts a number that is known only at run time in its place; other threads may have put another one there."""
+        """Puts a number that is known only at run time in its place, which other threads may have changed."""
         self.runtime, now = True, self.now()
         if type(now) is type(self.value):
             self.value = number.value = now

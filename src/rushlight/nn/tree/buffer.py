@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.eager.boundary import checked
+from rushlight.eager.handle import BUFFER_MARK
 from rushlight.eager.override.foreign import disabled
 from rushlight.eager.tensor import Tensor
 from rushlight.support.errors import require
@@ -14,7 +15,7 @@ class _ByMark(type):
     """`isinstance` asks for the mark: a buffer is a plain tensor."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+        return isinstance(instance, Tensor) and getattr(instance, BUFFER_MARK, False)
 
 
 class Buffer(Tensor, metaclass=_ByMark):
@@ -33,5 +34,5 @@ class Buffer(Tensor, metaclass=_ByMark):
         require(data is None or isinstance(data, Tensor), "A001", "Buffer: not a tensor", data=data)
         base = Tensor() if data is None else data
         result = base.detach().requires_grad_(base.requires_grad)
-        vars(result).update(_is_buffer=True, persistent=persistent)
+        vars(result).update({BUFFER_MARK: True, "persistent": persistent})
         return result

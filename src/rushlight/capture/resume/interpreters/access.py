@@ -24,7 +24,8 @@ from rushlight.capture.state.places import CellBox, ClassBox
 from rushlight.capture.state.reachable import MARK, variables_of
 from rushlight.capture.values import is_tuple
 from rushlight.eager.dispatch import STATE
-from rushlight.eager.handle import Handle
+from rushlight.eager.handle import BUFFER_MARK, PARAMETER_MARK, Handle
+from rushlight.eager.tensor import Parameter
 
 _SELF_CLASS, _THIS_CLASS = [vars(super)[name] for name in ("__self_class__", "__thisclass__")]
 _TENSOR_ATTRIBUTES = frozenset({"grad", "requires_grad", "data"})
@@ -208,6 +209,8 @@ class AccessingInterpreter(MakingInterpreter):
             raise Break(breaks.VARIABLES, "an object is given its variables as a dict")
         self.changes(owner)
         if self.reached.knows(owner):
+            if hasattr(type(owner), MARK) and _registers(owner, name, value):
+                raise Break(breaks.OUTSIDE, "a module that was there before is given a part")
             self.reached.set(owner, name, value)
             return True
         if _has_name(owner, name, value):
@@ -283,6 +286,15 @@ class AccessingInterpreter(MakingInterpreter):
             return True
         parts = value.values() if type(value) is dict else value if type(value) is list or is_tuple(value) else ()
         return any(map(self._is_of_trace, parts))
+
+
+def _registers(module: object, name: str, value: object) -> bool:
+    """Whether a module keeps a value in one of its tables, and not as an attribute, or may do so."""
+    tables = [table for table in (variables_of(module) or {}).values() if type(table) is dict]
+    if type(value) is Opaque or hasattr(type(value), MARK) or any(name in table for table in tables):
+        return True
+    marks = variables_of(value) or {} if issubclass(type(value), Handle) else {}
+    return issubclass(type(value), Parameter) or PARAMETER_MARK in marks or BUFFER_MARK in marks
 
 
 def _has_name(function: object, name: str, value: object) -> bool:

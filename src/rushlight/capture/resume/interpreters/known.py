@@ -137,7 +137,7 @@ NOT_TRACED = frozenset(
     | {"distributed.tensor.rules", "distributed.fsdp.api.fully_shard"}
     | {f"utils.checkpoint.wrapper.{name}" for name in ("checkpoint_wrapper", "apply_activation_checkpointing")}
     | {f"nn.utils.parametrize.{name}" for name in ("register_parametrization", "remove_parametrizations")}
-    | {"nn.utils.parametrize.transfer_parametrizations_and_params"}
+    | {"nn.tree.buffer", "nn.utils.parametrize.transfer_parametrizations_and_params"}
     | {f"nn.utils.parametrizations.{name}" for name in ("orthogonal", "spectral_norm", "weight_norm")}
     | {"recsys.datasets", "recsys.inference", "recsys.metrics", "recsys.modules.groups", "recsys.planner"}
     | {"recsys.quant.files"}
