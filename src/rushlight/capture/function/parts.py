@@ -88,11 +88,16 @@ class PartFunction(WholeFunction):
         self.changing: set[int] = set()
         self.reshaped: set[int] = set()
         self._counts = Counts()
+        self.tracing = False
 
     def _trace(self, args: tuple[object, ...], kwargs: dict[str, object], prepared: Undo) -> Entry:
+        self.tracing = True
         try:
-            return super()._trace(args, kwargs, prepared)
+            entry = super()._trace(args, kwargs, prepared)
+            self.tracing = False
+            return entry
         except Retrace as again:
+            self.tracing = False
             self._keeping.keep_end(again)
             raise
         except CompileError as error:

@@ -44,11 +44,12 @@ class Compiled(Protocol):
     """What runs the graphs of a place.
 
     `changing` are the arguments, by position, of which another object came than a graph was made for; `reshaped` those
-    of which a container came that holds others.
+    of which a container came that holds others. It is `tracing` while a call is traced, and where that has failed.
     """
 
     changing: set[int]
     reshaped: set[int]
+    tracing: bool
 
     def __call__(self, *args: Any) -> Any:
         """The Exit and the values of its recipe."""
@@ -173,7 +174,8 @@ class Part:
                 self._replace(replace(continuation, limit=again.limit, reason=reason))
                 continue
             except (Exception, Break) as error:
-                if compiled.entries and _interrupt(error) is not None:
+                traced, compiled.tracing = compiled.tracing, False
+                if compiled.entries and not traced and _interrupt(error) is not None:
                     raise  # a handler of a signal has raised it
                 note_failure(error)
                 if compiled.entries:  # they serve other calls
