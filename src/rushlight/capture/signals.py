@@ -53,8 +53,10 @@ def held_signals(*, wraps: bool = False) -> Generator[Collection[int]]:
             if signal.getsignal(number) is hold:
                 signal.signal(number, handler)
         error = _raised_again(tuple(arrived))
+        if error is not None and wraps:
+            raise Interrupted(error) from None
         if error is not None:
-            raise (Interrupted(error) if wraps else error) from None
+            raise error
 
 
 def _handlers() -> dict[int, Handler]:

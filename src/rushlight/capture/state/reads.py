@@ -214,8 +214,10 @@ def _kept_by_us(walk: StateWalk, own: Iterable[Leaf]) -> dict[int, set[int]]:
     variables = {id(vars(owner)) for owner in walk.marked}
     found: dict[int, set[int]] = {}
     for owner in walk.marked:
-        ours = StateWalk(names=walk.names, skipped=skipped, closed=variables - {id(vars(owner))})
-        ours.add(owner, "")
-        for container in ours.before:
+        ours = StateWalk(names=walk.names, skipped=skipped, closed=variables)
+        for name, value in vars(owner).items():
+            if type(value) not in PLAIN and (id(vars(owner)), name) not in skipped:
+                ours.add(value, "")
+        for container in (id(vars(owner)), *ours.before):
             found.setdefault(container, set()).add(id(owner))
     return found
