@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from rushlight.eager.tensor import Tensor
 from rushlight.eager.tensor_meta import Size
+from rushlight.eager.tracing.number import RELATIONS
 from rushlight.fx.node import Argument, Node, Nodes, qualified_name
 from rushlight.ir.dtype import DType
 from rushlight.ir.type import Device
@@ -30,12 +31,7 @@ BINARY: Mapping[object, str] = {
     operator.and_: "&",
     operator.or_: "|",
     operator.xor: "^",
-    operator.lt: "<",
-    operator.le: "<=",
-    operator.eq: "==",
-    operator.ne: "!=",
-    operator.gt: ">",
-    operator.ge: ">=",
+    **RELATIONS,
 }
 _UNARY: Mapping[object, str] = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
 _IN_PLACE: Mapping[object, str] = {

@@ -21,7 +21,7 @@ from rushlight.sym import SizeExpr
 _LONGEST = 400  # characters of a number's text: those of a chain nest less deep than Python allows
 _NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {name: getattr(operator, f"__{name}__") for name in _NAMES}
-_RELATIONS: dict[Callable[..., object], str] = {
+RELATIONS: dict[Callable[..., object], str] = {
     operator.lt: "<",
     operator.le: "<=",
     operator.eq: "==",
@@ -114,7 +114,7 @@ class TracedNumber(Handle):
 
     def _related(self, relation: Callable[..., object], text: str, value: object) -> Any:
         """Whether it is so related to a number; that is fixed."""
-        return self._make(f"({self.text} {_RELATIONS[relation]} {text})", bool(relation(self.value, value)))._fixed()
+        return self._make(f"({self.text} {RELATIONS[relation]} {text})", bool(relation(self.value, value)))._fixed()
 
     def _binary(self, name: str, symbol: str, other: object, swapped: bool) -> Any:
         if self._is_elsewhere():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import weakref
 from collections.abc import Container, Iterable, Sequence
@@ -345,24 +344,16 @@ def is_native(frame: Frame) -> bool:
 
 
 def _is_raised(error: BaseException) -> bool:
-    """Whether a function that C has called raises an interrupt by a statement, and handles no signal.
+    """Whether a function that C has called raises an interrupt by a statement: handlers of signals run behind a trace.
 
     Where functions of the program's trace others it is not known.
     """
-    links, link = [], error.__traceback__
-    while link is not None:
-        links.append(link)
-        link = link.tb_next
-    if not links or sys.gettrace() is not None or sys.getprofile() is not None:
+    link = error.__traceback__
+    if link is None or sys.gettrace() is not None or sys.getprofile() is not None:
         return False
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
-    innermost = links[-1].tb_frame.f_code.co_code[links[-1].tb_lasti]
-    return opname[innermost] in _RAISING and not any(link.tb_frame.f_code in handlers for link in links)
-
-
-def _code_of(handler: Any) -> object:
-    function = getattr(handler, "__func__", handler)
-    return getattr(function, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
+    while link.tb_next is not None:
+        link = link.tb_next
+    return opname[link.tb_frame.f_code.co_code[link.tb_lasti]] in _RAISING
 
 
 def _stands_in(value: Any) -> bool:
